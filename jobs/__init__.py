@@ -1,0 +1,1 @@
+"""Frazil's jobs: Kafka topics become Iceberg tables, exactly once and provably."""

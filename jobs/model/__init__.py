@@ -1,0 +1,1 @@
+"""The nouns: frozen values and errors. Imports the standard library only."""

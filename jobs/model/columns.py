@@ -1,0 +1,112 @@
+"""What a table's columns are, apart from any format that they come from and any library that stores them.
+
+The vocabulary is Iceberg's (spec, "Schemas and Data Types", format version 2); every column is optional in the
+table, so nullability is not part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+ScalarName = Literal[
+    "boolean", "int", "long", "float", "double", "string", "binary",
+    "date", "time", "timestamp", "timestamptz", "uuid",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A type without parameters. Times and timestamps are in microseconds."""
+
+    name: ScalarName
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """An exact number of up to 38 digits."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A byte string of one length."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"fixed({self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    element: ColumnType
+
+    def __str__(self) -> str:
+        return f"list<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    key: ColumnType
+    value: ColumnType
+
+    def __str__(self) -> str:
+        return f"map<{self.key}, {self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    columns: tuple[Column, ...]
+
+    def __str__(self) -> str:
+        return "struct<" + ", ".join(f"{column.name}: {column.type}" for column in self.columns) + ">"
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+ColumnType = Scalar | Decimal | Fixed | ListOf | MapOf | Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A named column of a table or of a struct in it.
+
+    `aliases` are the names under which earlier writer schemas knew it: they drive a rename. `doc` is the
+    description that the writer's schema gives.
+    """
+
+    name: str
+    type: ColumnType
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+
+
+def walk(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[str, Column]]:
+    """Every named column with its dotted path, parents first. List elements add `[]`, map values `{}`."""
+    for column in columns:
+        here = f"{path}.{column.name}" if path else column.name
+        yield here, column
+        yield from _walk_type(column.type, here)
+
+
+def _walk_type(column_type: ColumnType, path: str) -> Iterator[tuple[str, Column]]:
+    match column_type:
+        case Struct(columns):
+            yield from walk(columns, path)
+        case ListOf(element):
+            yield from _walk_type(element, f"{path}[]")
+        case MapOf(_, value):
+            yield from _walk_type(value, f"{path}{{}}")
+        case _:
+            return

@@ -1,0 +1,137 @@
+"""Every failure that Frazil names.
+
+FrazilError
+├── Misuse                 the command or a configuration file is wrong (exit 2)
+│   ├── SettingError       an unknown key, a wrong type, a value that is not there yet
+│   └── SpecError          a table spec contradicts itself, another spec, or its readers
+├── DataError              what the topic holds cannot be carried over as asked (exit 1)
+│   ├── IncompatibleSchemaError
+│   ├── SourceChangedError     the topic is not the one that the table was read from
+│   ├── RecordsLostError       retention or compaction overtook the reader
+│   └── BadRecordLimitError
+├── TableError             the table's state forbids to go on (exit 1)
+│   ├── ForeignTableError      Frazil did not create it, or another pipeline owns it
+│   ├── ForeignOwnerError
+│   ├── StateLostError         rows but no state, or a broken chain of snapshots
+│   ├── FencedError            another process of this pipeline took over
+│   ├── ContendedError         `main` kept moving, the bounded attempts are used up
+│   ├── CountMismatchError     the sums of a batch do not agree: a defect, nothing is published
+│   └── PausedError
+└── ServiceError           something outside does not answer or refuses (exit 1; worth retrying)
+    ├── BrokerError
+    ├── RegistryError
+    ├── CatalogError
+    └── MissingToolError       Java, a jar or a compiler is not on this machine
+
+Two questions are answered by type: whose fault it is (the branch) and whether trying again
+unchanged can help (`ServiceError` only, `MissingToolError` excepted).
+"""
+
+from __future__ import annotations
+
+
+class FrazilError(Exception):
+    """The root. One sentence saying what failed, on which thing, expected against found; and what to run next."""
+
+    exit_status = 1
+
+    def __init__(self, what: str, *, hint: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.what}\n\nhint: {self.hint}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.hint)
+
+
+def _rebuild(kind: type[FrazilError], what: str, hint: str) -> FrazilError:
+    return kind(what, hint=hint)
+
+
+class Misuse(FrazilError):  # noqa: N818 - the branch is named after whose fault it is
+    """The command or a configuration file is wrong; nothing was done."""
+
+    exit_status = 2
+
+
+class SettingError(Misuse):
+    """An unknown key, a wrong type, or a value that is not supported yet."""
+
+
+class SpecError(Misuse):
+    """A table spec contradicts itself, another spec, or its declared readers."""
+
+
+class DataError(FrazilError):
+    """What the topic holds cannot be carried over as the spec asks."""
+
+
+class IncompatibleSchemaError(DataError):
+    """A writer schema asks for a change that would not be safe for the table."""
+
+
+class SourceChangedError(DataError):
+    """The topic is not the one that the table was read from: re-created, truncated, or partitions removed."""
+
+
+class RecordsLostError(DataError):
+    """Records between the table's offset and the topic's earliest offset are gone."""
+
+
+class BadRecordLimitError(DataError):
+    """More records of a batch than `bad_record_limit` allows could not become rows."""
+
+
+class TableError(FrazilError):
+    """The state of the table forbids going on."""
+
+
+class ForeignTableError(TableError):
+    """The table exists and Frazil did not create it."""
+
+
+class ForeignOwnerError(TableError):
+    """Another pipeline writes this table."""
+
+
+class StateLostError(TableError):
+    """The table holds rows but no state, or the chain of its snapshots is broken."""
+
+
+class FencedError(TableError):
+    """Another process of the same pipeline published meanwhile; this one must stop."""
+
+
+class ContendedError(TableError):
+    """Somebody else kept committing to the table; the bounded attempts are used up."""
+
+
+class CountMismatchError(TableError):
+    """The counts of a batch do not agree with each other; nothing was published."""
+
+
+class PausedError(TableError):
+    """The table is paused."""
+
+
+class ServiceError(FrazilError):
+    """Something outside does not answer, or refuses. Trying again unchanged may help."""
+
+
+class BrokerError(ServiceError):
+    """The Kafka cluster does not answer, or refuses."""
+
+
+class RegistryError(ServiceError):
+    """The schema registry does not answer, or refuses."""
+
+
+class CatalogError(ServiceError):
+    """The Iceberg catalog or the storage under it does not answer, or refuses."""
+
+
+class MissingToolError(ServiceError):
+    """A tool that this machine needs is not there."""

@@ -1,0 +1,180 @@
+"""What the user wants: settings and table specs, parsed and checked (by `specs/`), never raw YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+KeyFormat = Literal["none", "bytes", "string", "avro"]
+Reader = Literal["snowflake", "athena", "duckdb"]
+SubjectNaming = Literal["topic", "record", "topic-record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that prints as `***`; read it with `reveal()`, as late as possible."""
+
+    _value: str
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+    def reveal(self) -> str:
+        return self._value
+
+
+SettingValue = str | Secret
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    """Where tables are listed and stored.
+
+    `warehouse` is an absolute folder or an `s3://` prefix; `properties` are handed to the catalog library as they
+    are (`glue.endpoint`, `s3.endpoint`, `s3.region`, …).
+    """
+
+    type: Literal["jdbc", "glue", "rest"]
+    warehouse: str
+    properties: Mapping[str, SettingValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    url: str
+    properties: Mapping[str, SettingValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataColumns:
+    """Which columns about the record itself a table has. Partition and offset are always kept."""
+
+    prefix: str = "kafka_"
+    keep: tuple[str, ...] = ("partition", "offset", "timestamp", "key", "schema_id")
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecordLimit:
+    """A batch with more than `share` of its records bad, and at least `at_least` of them, pauses the table.
+
+    `share` is a fraction of one; `BadRecordLimit.off()` never pauses.
+    """
+
+    share: float
+    at_least: int
+
+    @staticmethod
+    def off() -> BadRecordLimit:
+        return BadRecordLimit(share=1.0, at_least=2**63)
+
+    def exceeded_by(self, *, bad: int, read: int) -> bool:
+        return bad >= self.at_least and bad > self.share * read
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """When a batch starts, and how large it may grow."""
+
+    every: timedelta
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Maintain:
+    target_file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartEarliest:
+    """From the oldest record that Kafka still has."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartLatest:
+    """From the end of each partition as it stands when the table is first read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimestamp:
+    """From the first record whose timestamp is not before this one."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StartOffsets:
+    """From these offsets; partitions that are not named start at their earliest."""
+
+    offsets: Mapping[int, int]
+
+
+Start = StartEarliest | StartLatest | StartTimestamp | StartOffsets
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectSettings:
+    """Which registry subject holds the schemas of a topic's values (or keys): a naming strategy, or a name."""
+
+    naming: SubjectNaming = "topic"
+    override: str | None = None
+
+    def value_subject(self, topic: str) -> str | None:
+        """The one subject that names the value's schema; None where each record names its own."""
+        if self.override is not None:
+            return self.override
+        return f"{topic}-value" if self.naming == "topic" else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """One table: where its records come from and how they become rows. `database` and `table` name it."""
+
+    source_file: str
+    database: str
+    table: str
+    topics: tuple[str, ...]
+    key: KeyFormat
+    value: Literal["avro"]
+    write: Literal["append"]
+    partition_by: tuple[str, ...]
+    readers: tuple[Reader, ...]
+    on_bad_record: Literal["dead_letter", "skip", "stop"]
+    bad_record_limit: BadRecordLimit
+    on_tombstone: Literal["row", "skip", "dead_letter"]
+    on_incompatible_schema: Literal["pause"]
+    trigger: Trigger
+    maintain: Maintain
+    start: Start
+    metadata: MetadataColumns
+    value_subject: SubjectSettings
+    key_subject: SubjectSettings
+
+    @property
+    def identifier(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @property
+    def dead_letters_identifier(self) -> str:
+        return f"{self.database}.{self.table}__dead_letters"
+
+    @property
+    def pipeline(self) -> str:
+        """Who owns the table's state: the table and its sources."""
+        return f"{self.identifier}<-{','.join(sorted(self.topics))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`frazil.yaml` and every table spec it points to. `kafka` holds librdkafka's own names."""
+
+    source_file: str
+    kafka: Mapping[str, SettingValue]
+    registry: RegistrySettings
+    catalog: CatalogSettings
+    database: str
+    tables: tuple[TableSpec, ...]
