@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from jobs.model.changes import Change
+from jobs.model.columns import Column
+from jobs.model.ingested import IngestTask, TaskResult, WrittenFile
+from jobs.model.plan import TopicFacts
 from jobs.model.schemas import RegisteredSchema
+from jobs.model.snapshot import TableView
+from jobs.model.spec import SettingValue, Start
 
 
 class SchemaRegistry(Protocol):
@@ -19,4 +26,69 @@ class SchemaRegistry(Protocol):
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """The newest schema of a subject, or None where the registry answers that there is no such subject."""
+        ...
+
+
+class Topics(Protocol):
+    """The broker's view of topics. Raises BrokerError where it does not answer."""
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        """Where the topic stands now, or None where the broker has no such topic."""
+        ...
+
+    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        """Where each partition begins for a table that starts as its spec says."""
+        ...
+
+
+class TaskRunner(Protocol):
+    """Runs ingest tasks, each to success or not at all, and returns what the successful attempt of each returned."""
+
+    parallelism: int
+
+    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]: ...
+
+
+class CommitRejectedError(Exception):
+    """The catalog refused a commit because something it rests on had changed. It did not land."""
+
+
+class CommitUnknownError(Exception):
+    """A commit ended without an answer: it may have landed, may land later, or never."""
+
+
+class Lake(Protocol):
+    """Iceberg tables in one catalog. Every commit is a single attempt: deciding what to do next is the caller's."""
+
+    storage: Mapping[str, SettingValue]
+    """How tasks open the same storage."""
+
+    def load(self, identifier: str) -> TableView | None: ...
+
+    def create(
+        self,
+        identifier: str,
+        columns: Sequence[Column],
+        *,
+        partition_by: Sequence[str],
+        properties: Mapping[str, str],
+        summary: Mapping[str, str],
+    ) -> TableView:
+        """Make a table with one empty snapshot that carries `summary`, in one commit."""
+        ...
+
+    def stage(self, view: TableView, *, branch: str, files: Sequence[WrittenFile], summary: Mapping[str, str]) -> int:
+        """Append files on a new branch that begins at the view's head; the new snapshot's id."""
+        ...
+
+    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
+        """Move `main` and the tag from the view's head to the branch's, and drop branches, all in one commit."""
+        ...
+
+    def drop_branches(self, view: TableView, branches: Sequence[str]) -> None: ...
+
+    def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None: ...
+
+    def change_schema(self, view: TableView, changes: Sequence[Change], properties: Mapping[str, str]) -> TableView:
+        """Apply changes to the schema that the view shows; refused where it has changed meanwhile."""
         ...

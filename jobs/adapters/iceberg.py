@@ -1,0 +1,294 @@
+"""Iceberg tables, through PyIceberg. Each commit is one attempt; nothing is retried or deleted here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from pyiceberg.table.update.schema import UpdateSchema
+from pyiceberg.table.update.snapshot import ManageSnapshots
+from pyiceberg.typedef import Record
+
+from jobs.adapters.iceberg_types import from_schema, to_partition_spec, to_schema, to_type
+from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
+from jobs.model.columns import Column
+from jobs.model.errors import CatalogError, FrazilError, Misuse
+from jobs.model.ingested import WrittenFile
+from jobs.model.snapshot import Snapshot, TableView
+from jobs.model.spec import CatalogSettings, Secret, SettingValue
+from jobs.ports import CommitRejectedError, CommitUnknownError
+
+MAIN = "main"
+CATALOG_NAME = "frazil"
+"""The name under which tables stand in a JDBC catalog; other engines must use the same one."""
+
+
+class IcebergLake:
+    """Tables of one catalog (`ports.Lake`)."""
+
+    def __init__(self, settings: CatalogSettings) -> None:
+        self._settings = settings
+        self.storage: Mapping[str, SettingValue] = dict(settings.properties)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        try:
+            return load_catalog(CATALOG_NAME, **_catalog_properties(self._settings))
+        except Exception as problem:
+            raise self._unreachable("be opened", problem) from problem
+
+    def load(self, identifier: str) -> TableView | None:
+        try:
+            return _view(identifier, self.catalog.load_table(identifier))
+        except NoSuchTableError:
+            return None
+        except FrazilError:
+            raise
+        except Exception as problem:
+            raise self._unreachable(f"read the table {identifier}", problem) from problem
+
+    def create(
+        self,
+        identifier: str,
+        columns: Sequence[Column],
+        *,
+        partition_by: Sequence[str],
+        properties: Mapping[str, str],
+        summary: Mapping[str, str],
+    ) -> TableView:
+        schema = to_schema(columns)
+        spec = to_partition_spec(schema, partition_by)
+        try:
+            self._ensure_namespace(identifier)
+            transaction = self.catalog.create_table_transaction(
+                identifier, schema, partition_spec=spec, properties={"format-version": "2", **properties}
+            )
+            with transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append():
+                pass
+            transaction.commit_transaction()
+        except (TableAlreadyExistsError, CommitFailedException) as lost:
+            raise CommitRejectedError(f"{identifier} was made by somebody else meanwhile") from lost
+        except Exception as problem:
+            raise self._unreachable(f"make the table {identifier}", problem) from problem
+        made = self.load(identifier)
+        if made is None:
+            raise CommitUnknownError(f"{identifier} was made but is not listed")
+        return made
+
+    def stage(self, view: TableView, *, branch: str, files: Sequence[WrittenFile], summary: Mapping[str, str]) -> int:
+        table = _table(view)
+        transaction = Transaction(table, autocommit=False)
+        if view.head is not None:
+            ManageSnapshots(transaction).create_branch(snapshot_id=view.head, branch_name=branch).commit()
+        with transaction.update_snapshot(snapshot_properties=dict(summary), branch=branch).fast_append() as append:
+            for file in files:
+                append.append_data_file(_data_file(file, table))
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=branch, snapshot_id=None),
+        )
+        # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
+        self._commit(table, requirements, transaction._updates)
+        return int(append.snapshot_id)
+
+    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
+        table = _table(view)
+        staged = view.branches[branch]
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+            AssertRefSnapshotId(ref=branch, snapshot_id=staged),
+        )
+        updates: tuple[TableUpdate, ...] = (
+            _point(MAIN, SnapshotRefType.BRANCH, staged),
+            _point(tag, SnapshotRefType.TAG, staged),
+            *(RemoveSnapshotRefUpdate(ref_name=name) for name in drop if name in view.branches),
+        )
+        self._commit(table, requirements, updates)
+
+    def drop_branches(self, view: TableView, branches: Sequence[str]) -> None:
+        known = [name for name in branches if name in view.branches]
+        if not known:
+            return
+        table = _table(view)
+        requirements: tuple[TableRequirement, ...] = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            *(AssertRefSnapshotId(ref=name, snapshot_id=view.branches[name]) for name in known),
+        )
+        self._commit(table, requirements, tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in known))
+
+    def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
+        try:
+            with self.catalog.load_table(identifier).transaction() as transaction:
+                transaction.set_properties(dict(put))
+                transaction.remove_properties(*remove)
+        except NoSuchTableError as missing:
+            raise Misuse(
+                f"there is no table {identifier} in the catalog", hint="run `frazil materialize --create-only` first"
+            ) from missing
+        except Exception as problem:
+            raise self._unreachable(f"set properties of {identifier}", problem) from problem
+
+    def change_schema(self, view: TableView, changes: Sequence[Change], properties: Mapping[str, str]) -> TableView:
+        table = _table(view)
+        transaction = Transaction(table, autocommit=False)
+        if properties:
+            transaction.set_properties(dict(properties))
+        with transaction.update_schema() as update:
+            for change in changes:
+                _apply(update, change)
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+        )
+        self._commit(table, requirements, transaction._updates)
+        changed = self.load(view.identifier)
+        if changed is None:
+            raise CommitUnknownError(f"{view.identifier} is gone")
+        return changed
+
+    def _commit(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> None:
+        try:
+            self.catalog.commit_table(table, requirements, updates)
+        except CommitFailedException as lost:
+            raise CommitRejectedError(str(lost)) from lost
+        except Exception as problem:
+            raise CommitUnknownError(f"{type(problem).__name__}: {problem}") from problem
+
+    def _ensure_namespace(self, identifier: str) -> None:
+        try:
+            self.catalog.create_namespace_if_not_exists(identifier.rpartition(".")[0])
+        except NamespaceAlreadyExistsError:
+            return
+
+    def _unreachable(self, verb: str, problem: Exception) -> CatalogError:
+        return CatalogError(
+            f"the {self._settings.type} catalog at {self._settings.warehouse} could not {verb}:"
+            f" {type(problem).__name__}: {problem}",
+            hint="check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`",
+        )
+
+
+def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
+    given = {name: reveal(value) for name, value in settings.properties.items()}
+    match settings.type:
+        case "jdbc":
+            folder = Path(settings.warehouse)
+            folder.mkdir(parents=True, exist_ok=True)
+            uri = f"sqlite:///{folder / 'catalog.db'}"
+            return {"type": "sql", "uri": uri, "warehouse": settings.warehouse, **given}
+        case other:
+            return {"type": other, "warehouse": settings.warehouse, **given}
+
+
+def reveal(value: SettingValue) -> str:
+    return value.reveal() if isinstance(value, Secret) else value
+
+
+def _point(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(
+        ref_name=ref,
+        type=kind,
+        snapshot_id=snapshot_id,
+        max_ref_age_ms=None,
+        max_snapshot_age_ms=None,
+        min_snapshots_to_keep=None,
+    )
+
+
+def _table(view: TableView) -> Table:
+    table: Table = view.current
+    return table
+
+
+def _view(identifier: str, table: Table) -> TableView:
+    metadata = table.metadata
+    refs = metadata.refs
+    spec = metadata.spec()
+    return TableView(
+        identifier=identifier,
+        location=metadata.location,
+        head=metadata.current_snapshot_id,
+        branches={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.BRANCH},
+        tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
+        snapshots={s.snapshot_id: _snapshot(s) for s in metadata.snapshots},
+        properties=dict(metadata.properties),
+        columns=from_schema(metadata.schema()),
+        format_version=metadata.format_version,
+        schema_json=metadata.schema().model_dump_json(),
+        partition_spec_json=spec.model_dump_json(),
+        partition_fields=tuple(f"{field.transform}({field.name})" for field in spec.fields),
+        current=table,
+    )
+
+
+def _snapshot(raw: Any) -> Snapshot:
+    summary = raw.summary
+    return Snapshot(
+        id=raw.snapshot_id,
+        parent_id=raw.parent_snapshot_id,
+        operation="" if summary is None else summary.operation.value,
+        summary={} if summary is None else dict(summary.additional_properties),
+        committed_at=datetime.fromtimestamp(raw.timestamp_ms / 1000, tz=UTC),
+    )
+
+
+def _data_file(file: WrittenFile, table: Table) -> DataFile:
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=file.path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*file.partition),
+        record_count=file.rows,
+        file_size_in_bytes=file.size,
+        column_sizes=dict(file.column_sizes),
+        value_counts=dict(file.value_counts),
+        null_value_counts=dict(file.null_value_counts),
+        nan_value_counts={},
+        lower_bounds=dict(file.lower_bounds),
+        upper_bounds=dict(file.upper_bounds),
+        split_offsets=list(file.split_offsets) or None,
+        key_metadata=None,
+        equality_ids=None,
+        sort_order_id=None,
+        spec_id=table.metadata.default_spec_id,
+    )
+
+
+def _apply(update: UpdateSchema, change: Change) -> None:
+    match change:
+        case AddColumn(path, column_type, doc):
+            update.add_column(_steps(path), to_type(column_type), doc=doc)
+        case WidenType(path, _, to):
+            update.update_column(_steps(path), to_type(to))
+        case RenameColumn(path, new_name):
+            update.rename_column(_steps(path), new_name)
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    """`order.items[].price` as PyIceberg walks it: order, items, element, price."""
+    return tuple(path.replace("[]", ".element").replace("{}", ".value").split("."))

@@ -1,0 +1,147 @@
+"""Kafka's side: where topics stand (`ports.Topics`), and the one consumer configuration that tasks read with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar, assert_never
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin._topic import TopicDescription
+
+from jobs.model.errors import BrokerError
+from jobs.model.plan import PartitionFacts, TopicFacts
+from jobs.model.spec import (
+    Secret,
+    SettingValue,
+    Start,
+    StartEarliest,
+    StartLatest,
+    StartOffsets,
+    StartTimestamp,
+)
+
+ANSWER_SECONDS = 15.0
+"""How long the broker is given to answer one request."""
+
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The zero UUID: what a broker without topic ids (before KIP-516) answers."""
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def librdkafka(settings: Mapping[str, SettingValue]) -> dict[str, str]:
+    """The user's `kafka` section as librdkafka takes it."""
+    return {name: v.reveal() if isinstance(v, Secret) else v for name, v in settings.items()}
+
+
+def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, str | int | bool]:
+    """For reading explicit ranges: no group, committed records only, checksums on, no silent reset.
+
+    The fetch sizes keep librdkafka from reading far past the end of a range (`bench/`).
+    """
+    return {
+        **librdkafka(settings),
+        "group.id": "frazil-reads-explicit-offsets",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+        "check.crcs": True,
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 10,
+        "fetch.queue.backoff.ms": 5,
+        "fetch.message.max.bytes": 1 << 20,
+        "fetch.max.bytes": 64 << 20,
+        "queued.min.messages": 10_000,
+        "queued.max.messages.kbytes": 64 << 10,
+    }
+
+
+class KafkaTopics:
+    """What the broker says of topics (`ports.Topics`)."""
+
+    def __init__(self, settings: Mapping[str, SettingValue]) -> None:
+        self._servers = str(settings.get("bootstrap.servers", ""))
+        self._admin = AdminClient({**librdkafka(settings), "socket.timeout.ms": int(ANSWER_SECONDS * 1000)})
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        described = self._described(topic)
+        if described is None:
+            return None
+        numbers = sorted(partition.id for partition in described.partitions)
+        earliest = self._offsets(topic, numbers, _EARLIEST)
+        ends = self._offsets(topic, numbers, _LATEST)
+        topic_id = str(described.topic_id)
+        return TopicFacts(
+            topic=topic,
+            topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
+            partitions={
+                n: PartitionFacts(earliest[n].offset, max(ends[n].offset, earliest[n].offset), _epoch(ends[n]))
+                for n in numbers
+            },
+        )
+
+    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        match start:
+            case StartEarliest():
+                return {n: p.earliest for n, p in facts.partitions.items()}
+            case StartLatest():
+                return {n: p.end for n, p in facts.partitions.items()}
+            case StartOffsets(offsets):
+                return {n: offsets.get(n, p.earliest) for n, p in facts.partitions.items()}
+            case StartTimestamp(at):
+                spec = OffsetSpec.for_timestamp(int(at.timestamp() * 1000))
+                found = self._offsets(facts.topic, sorted(facts.partitions), spec)
+                return {n: p.end if found[n].offset < 0 else found[n].offset for n, p in facts.partitions.items()}
+            case _:
+                assert_never(start)
+
+    def _described(self, topic: str) -> TopicDescription | None:
+        futures = self._ask(
+            f"describe the topic {topic}",
+            lambda: self._admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS),
+        )
+        try:
+            described: TopicDescription = futures[topic].result(ANSWER_SECONDS)
+        except KafkaException as problem:
+            if problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise self._failed(f"describe the topic {topic}", problem) from problem
+        return described
+
+    def _offsets(self, topic: str, numbers: Iterable[int], spec: OffsetSpec) -> dict[int, ListOffsetsResultInfo]:
+        """Offsets by partition; `latest` is the last stable offset, since only committed records are read."""
+        asked = {TopicPartition(topic, n): spec for n in numbers}
+        what = f"list offsets of the topic {topic}"
+        futures = self._ask(
+            what,
+            lambda: self._admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
+            ),
+        )
+        try:
+            return {where.partition: future.result(ANSWER_SECONDS) for where, future in futures.items()}
+        except KafkaException as problem:
+            raise self._failed(what, problem) from problem
+
+    def _ask(self, what: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
+        try:
+            return request()
+        except KafkaException as problem:
+            raise self._failed(what, problem) from problem
+
+    def _failed(self, what: str, problem: KafkaException) -> BrokerError:
+        return BrokerError(
+            f"the Kafka cluster at {self._servers} could not {what}: {problem.args[0]}",
+            hint="check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)",
+        )
+
+
+def _epoch(info: ListOffsetsResultInfo) -> int | None:
+    epoch = info.leader_epoch
+    return None if epoch is None or epoch < 0 else int(epoch)

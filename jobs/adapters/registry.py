@@ -1,0 +1,102 @@
+"""The schema registry, through Confluent's client (`ports.SchemaRegistry`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal, TypeVar, cast
+
+from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersion
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from jobs.adapters.kafka import librdkafka
+from jobs.model.errors import RegistryError
+from jobs.model.schemas import RegisteredSchema
+from jobs.model.spec import RegistrySettings
+
+UNKNOWN_FOR_SECONDS = 60.0
+"""How long an id that the registry does not know is remembered as unknown."""
+
+Answer = TypeVar("Answer")
+
+
+class ConfluentRegistry:
+    """A registry that speaks Confluent's API. Known ids are kept as long as the process lives."""
+
+    def __init__(self, settings: RegistrySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url = settings.url
+        self._clock = clock
+        self._known: dict[int, RegisteredSchema] = {}
+        self._unknown_since: dict[int, float] = {}
+        self._client = SchemaRegistryClient({"url": settings.url, **librdkafka(settings.properties)})
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        if schema_id in self._known:
+            return self._known[schema_id]
+        if self._clock() - self._unknown_since.get(schema_id, float("-inf")) < UNKNOWN_FOR_SECONDS:
+            return None
+        found = self._ask(f"look up the schema id {schema_id}", lambda: self._client.get_schema(schema_id))
+        if found is None:
+            self._unknown_since[schema_id] = self._clock()
+            return None
+        self._known[schema_id] = self._registered(schema_id, found)
+        return self._known[schema_id]
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        found = self._ask(f"look up the subject {subject}", lambda: self._client.get_latest_version(subject))
+        if found is None:
+            return None
+        return self._remember(found)
+
+    def _remember(self, found: RegisteredVersion) -> RegisteredSchema:
+        schema_id = found.schema_id
+        assert schema_id is not None  # noqa: S101 - the client fills it in from the answer
+        if schema_id not in self._known:
+            self._known[schema_id] = self._registered(schema_id, found.schema)
+        return self._known[schema_id]
+
+    def _registered(self, schema_id: int, schema: Schema) -> RegisteredSchema:
+        texts: dict[tuple[str, int], str] = {}
+        self._collect(schema.references or [], texts)
+        return RegisteredSchema(
+            id=schema_id,
+            format=cast("Literal['AVRO', 'PROTOBUF', 'JSON']", schema.schema_type or "AVRO"),
+            text=schema.schema_str or "",
+            references=tuple(texts.values()),
+        )
+
+    def _collect(self, references: list[SchemaReference], texts: dict[tuple[str, int], str]) -> None:
+        """The texts that a schema refers to, dependencies first, each once."""
+        for reference in references:
+            subject, version = str(reference.subject), int(reference.version or 0)
+            if (subject, version) in texts:
+                continue
+            found = self._ask(
+                f"look up version {version} of the subject {subject}",
+                lambda subject=subject, version=version: self._client.get_version(subject, version),  # type: ignore[misc]
+            )
+            if found is None:
+                raise RegistryError(
+                    f"the schema registry at {self._url} has no version {version} of {subject}, but a schema refers to it",
+                    hint="register the referenced schema again, or restore it if it was deleted",
+                )
+            self._collect(found.schema.references or [], texts)
+            texts[(subject, version)] = found.schema.schema_str or ""
+
+    def _ask(self, what: str, request: Callable[[], Answer]) -> Answer | None:
+        """The answer, or None for the registry's own «not found»; whatever else goes wrong is a RegistryError."""
+        try:
+            return request()
+        except SchemaRegistryError as refused:
+            if refused.http_status_code == 404 and refused.error_code in (40401, 40402, 40403):
+                return None
+            raise self._failed(what, refused) from refused
+        except Exception as problem:
+            raise self._failed(what, problem) from problem
+
+    def _failed(self, what: str, problem: Exception) -> RegistryError:
+        return RegistryError(
+            f"the schema registry at {self._url} could not {what}: {problem}",
+            hint="check `schema_registry` in frazil.yaml and that the registry is up; records wait, none is lost",
+        )

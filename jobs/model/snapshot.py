@@ -1,0 +1,67 @@
+"""A table as one read of its metadata shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from jobs.model.columns import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One snapshot. `operation` is Iceberg's: append, replace, overwrite or delete."""
+
+    id: int
+    parent_id: int | None
+    operation: str
+    summary: Mapping[str, str]
+    committed_at: datetime
+
+    def figure(self, name: str) -> int:
+        """A count in the summary; 0 where it is left out, as the specification allows."""
+        return int(self.summary.get(name, "0"))
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that a reader sees, as far as the summary says (equality deletes are not counted there)."""
+        return self.figure("total-records") - self.figure("total-position-deletes")
+
+    @property
+    def name(self) -> str:
+        return f"{self.operation} {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """All of a table's metadata that decisions are made on, read at one moment.
+
+    `head` is the snapshot of `main`; `current` is the library's own object for the same metadata, which only the
+    adapter that made it looks into.
+    """
+
+    identifier: str
+    location: str
+    head: int | None
+    branches: Mapping[str, int]
+    tags: Mapping[str, int]
+    snapshots: Mapping[int, Snapshot]
+    properties: Mapping[str, str]
+    columns: tuple[Column, ...]
+    format_version: int
+    schema_json: str
+    partition_spec_json: str
+    partition_fields: tuple[str, ...]
+    current: Any
+
+    def ancestry(self, snapshot_id: int | None) -> Iterator[Snapshot]:
+        """The snapshot and its ancestors, newest first, as far as they have not expired."""
+        while snapshot_id is not None and snapshot_id in self.snapshots:
+            snapshot = self.snapshots[snapshot_id]
+            yield snapshot
+            snapshot_id = snapshot.parent_id
+
+    def head_snapshot(self) -> Snapshot | None:
+        return None if self.head is None else self.snapshots[self.head]
