@@ -1,0 +1,46 @@
+"""A double of AWS on loopback, in memory: S3, and a Glue catalog that refuses stale commits as the real one does."""
+
+from __future__ import annotations
+
+import http.client
+import sys
+from pathlib import Path
+
+import jobs
+from jobs.local.service import Launch, Ports, Service
+
+
+def address(ports: Ports) -> str:
+    return f"http://127.0.0.1:{ports['main']}"
+
+
+def prepare(folder: Path, ports: Ports) -> Launch:
+    del folder  # it keeps nothing: buckets and catalogs are gone after `down`
+    checkout = Path(jobs.__file__).parent.parent
+    command = (sys.executable, "-W", "ignore", "-m", "jobs.local.aws_double", str(ports["main"]))
+    return Launch(command, {"PYTHONPATH": str(checkout)})
+
+
+def answers(ports: Ports) -> bool:
+    """Whether Glue lists its databases."""
+    connection = http.client.HTTPConnection("127.0.0.1", ports["main"], timeout=5)
+    headers = {"X-Amz-Target": "AWSGlue.GetDatabases", "Content-Type": "application/x-amz-json-1.1"}
+    try:
+        connection.request("POST", "/", body="{}", headers=headers)
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+AWS = Service(
+    name="aws",
+    preferred_ports={"main": 4566},
+    start_seconds=60,
+    stop_seconds=5,
+    address=address,
+    fetch=lambda: None,
+    prepare=prepare,
+    answers=answers,
+)

@@ -1,0 +1,23 @@
+"""The folder that all checkouts of one user share, and the lock that keeps two processes apart."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """`FRAZIL_CACHE`, or `~/.cache/frazil`."""
+    return Path(os.environ.get("FRAZIL_CACHE") or Path.home() / ".cache" / "frazil")
+
+
+@contextmanager
+def exclusively(lock_file: Path) -> Iterator[None]:
+    """Hold `lock_file` for as long as the block runs; the kernel lets go of it if the process dies."""
+    lock_file.parent.mkdir(parents=True, exist_ok=True)
+    with lock_file.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,231 @@
+"""`frazil local up | down | status`: start, stop and look at the local services of one folder."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from jobs.local.aws import AWS
+from jobs.local.broker import BROKER
+from jobs.local.cache import cache_folder, exclusively
+from jobs.local.processes import ask_to_stop, free_port, is_alive, is_free, listens, spawn, tail, wait_or_kill
+from jobs.local.registry import REGISTRY
+from jobs.local.service import Ports, Service
+from jobs.local.state import Running, ServiceState, State, read_state, write_state
+from jobs.model.errors import ServiceError, SettingError
+
+SERVICES: Mapping[str, Service] = {service.name: service for service in (REGISTRY, AWS, BROKER)}
+ALL = tuple(SERVICES)
+DIRECTORY = Path(".frazil/local")
+PREFERRED_PORTS: Mapping[str, Ports] = {name: service.preferred_ports for name, service in SERVICES.items()}
+ANY_FREE_PORTS: Mapping[str, Ports] = {}
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServices:
+    """Where clients find the services; the addresses stay the same over `down` and `up`."""
+
+    bootstrap_servers: str
+    schema_registry_url: str
+    aws_endpoint_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """`running` says that the process lives, `ready` that it also answers."""
+
+    name: str
+    address: str
+    running: bool
+    ready: bool
+    pid: int | None
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStatus:
+    """All services of one folder; the addresses are None before the first `up`."""
+
+    directory: str
+    bootstrap_servers: str | None
+    schema_registry_url: str | None
+    aws_endpoint_url: str | None
+    services: tuple[ServiceStatus, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """For `frazil local status --json`."""
+        return asdict(self) | {"services": {service.name: asdict(service) for service in self.services}}
+
+
+def up(
+    services: Collection[str] = ALL,
+    directory: Path = DIRECTORY,
+    *,
+    preferred_ports: Mapping[str, Ports] = PREFERRED_PORTS,
+) -> LocalServices:
+    """Start what does not run yet, and come back when all of `services` answer."""
+    directory = directory.absolute()
+    wanted = [SERVICES[name] for name in _known(services)]
+    for service in wanted:
+        service.fetch()
+    with exclusively(directory / "lock"), _alone_on_this_machine():
+        state = _with_ports(read_state(directory), preferred_ports)
+        for service in wanted:
+            if not _runs(state[service.name]):
+                state[service.name] = _start(service, state[service.name], directory)
+            write_state(directory, state)
+        _wait_until_ready(wanted, state, directory)
+    return _addresses(state)
+
+
+def _alone_on_this_machine() -> AbstractContextManager[None]:
+    """Between choosing a free port and listening on it, no other folder's `up` may choose the same."""
+    return exclusively(cache_folder() / "starting.lock")
+
+
+def down(directory: Path = DIRECTORY, *, wipe: bool = False) -> None:
+    """Stop the processes that `up` started here, all at once. `wipe` also removes their data.
+
+    Records name schemas by the registry's ids, so the data of the broker and of the registry go together.
+    """
+    directory = directory.absolute()
+    if not directory.exists():
+        return
+    with exclusively(directory / "lock"):
+        state = read_state(directory)
+        _stop_all(state)
+        write_state(directory, {name: replace(known, process=None) for name, known in state.items()})
+        for name in ALL if wipe else ():
+            shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def status(directory: Path = DIRECTORY) -> LocalStatus:
+    directory = directory.absolute()
+    state = read_state(directory)
+    known = _addresses(state) if state else None
+    return LocalStatus(
+        directory=str(directory),
+        bootstrap_servers=known.bootstrap_servers if known else None,
+        schema_registry_url=known.schema_registry_url if known else None,
+        aws_endpoint_url=known.aws_endpoint_url if known else None,
+        services=tuple(_status_of(SERVICES[name], entry, directory) for name, entry in state.items()),
+    )
+
+
+def _known(names: Collection[str]) -> list[str]:
+    unknown = sorted(set(names) - set(ALL))
+    if unknown:
+        raise SettingError(
+            f"There is no local service called {', '.join(unknown)}: expected some of {', '.join(ALL)}.",
+            hint="run: frazil local up --help",
+        )
+    return [name for name in ALL if name in names]
+
+
+def _addresses(state: State) -> LocalServices:
+    return LocalServices(
+        bootstrap_servers=BROKER.address(state["broker"].ports),
+        schema_registry_url=REGISTRY.address(state["registry"].ports),
+        aws_endpoint_url=AWS.address(state["aws"].ports),
+    )
+
+
+def _status_of(service: Service, entry: ServiceState, directory: Path) -> ServiceStatus:
+    running = _runs(entry)
+    return ServiceStatus(
+        name=service.name,
+        address=service.address(entry.ports),
+        running=running,
+        ready=running and _is_ready(service, entry),
+        pid=entry.process.pid if entry.process and running else None,
+        log=str(_log(service, directory)),
+    )
+
+
+def _runs(entry: ServiceState) -> bool:
+    return entry.process is not None and is_alive(entry.process)
+
+
+def _log(service: Service, directory: Path) -> Path:
+    return directory / service.name / f"{service.name}.log"
+
+
+def _with_ports(state: State, preferred: Mapping[str, Ports]) -> State:
+    """Every service with its ports: the ones it had, else the preferred ones, else free ones."""
+    return {name: _port_entry(service, state.get(name), preferred.get(name, {})) for name, service in SERVICES.items()}
+
+
+def _port_entry(service: Service, entry: ServiceState | None, preferred: Ports) -> ServiceState:
+    if entry is not None and _runs(entry):
+        return entry
+    wished = entry.ports if entry is not None else preferred
+    ports = {role: _choose_port(wished.get(role)) for role in service.preferred_ports}
+    if entry is not None and ports != entry.ports:
+        _say(f"{service.name}: the ports it had are taken by others, it moves to {ports}")
+    return ServiceState(ports)
+
+
+def _choose_port(wished: int | None) -> int:
+    return wished if wished is not None and is_free(wished) else free_port()
+
+
+def _start(service: Service, entry: ServiceState, directory: Path) -> ServiceState:
+    folder = directory / service.name
+    folder.mkdir(parents=True, exist_ok=True)
+    launch = service.prepare(folder, entry.ports)
+    process = spawn(launch.command, environment=launch.environment, log=_log(service, directory))
+    return ServiceState(entry.ports, process)
+
+
+def _wait_until_ready(services: Iterable[Service], state: State, directory: Path) -> None:
+    began = time.monotonic()
+    waiting = list(services)
+    while waiting:
+        waiting = [service for service in waiting if not _is_ready(service, state[service.name])]
+        for service in waiting:
+            _check_hope(service, state[service.name], directory, waited_seconds=time.monotonic() - began)
+        if waiting:
+            time.sleep(POLL_SECONDS)
+
+
+def _is_ready(service: Service, entry: ServiceState) -> bool:
+    return entry.process is not None and listens(entry.process, entry.ports["main"]) and service.answers(entry.ports)
+
+
+def _check_hope(service: Service, entry: ServiceState, directory: Path, *, waited_seconds: float) -> None:
+    if not _runs(entry):
+        raise _failed(service, entry, directory, "found that its process ended")
+    if waited_seconds > service.start_seconds:
+        raise _failed(service, entry, directory, f"found none after {waited_seconds:.0f} s")
+
+
+def _failed(service: Service, entry: ServiceState, directory: Path, found: str) -> ServiceError:
+    log = _log(service, directory)
+    return ServiceError(
+        f"The local {service.name} did not start: expected an answer on {service.address(entry.ports)}, {found}. "
+        f"The end of {log}:\n{tail(log)}",
+        hint="run: frazil local down && frazil local up",
+    )
+
+
+def _stop_all(state: State) -> None:
+    alive = {name: entry.process for name, entry in state.items() if entry.process and is_alive(entry.process)}
+    for process in alive.values():
+        ask_to_stop(process)
+    for name, process in alive.items():
+        _await_stop(SERVICES[name], process)
+
+
+def _await_stop(service: Service, process: Running) -> None:
+    if not wait_or_kill(process, within_seconds=service.stop_seconds):
+        _say(f"{service.name}: did not stop within {service.stop_seconds:.0f} s and was killed")
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
