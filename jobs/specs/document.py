@@ -1,0 +1,130 @@
+"""YAML text becomes nodes that know their line. What a value means is left to the key's declaration.
+
+YAML guesses types from spelling: `no` is a boolean, `010` is eight, `1:30` is ninety. Here a scalar stays the text
+that was written, so none of these guesses is ever made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import yaml
+
+NULL_SPELLINGS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where something stands in its file, counted from one."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    text: str
+    quoted: bool
+    mark: Mark
+
+    def is_null(self) -> bool:
+        return not self.quoted and self.text in NULL_SPELLINGS
+
+
+@dataclass(frozen=True, slots=True)
+class ListNode:
+    items: tuple[Node, ...]
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class MapNode:
+    entries: tuple[tuple[ScalarNode, Node], ...]
+    mark: Mark
+
+
+Node = ScalarNode | ListNode | MapNode
+
+
+class UnreadableError(Exception):
+    """The text is not YAML, or uses a part of YAML that is not supported; `mark` says where."""
+
+    def __init__(self, problem: str, mark: Mark, *, hint: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.mark = mark
+        self.hint = hint
+
+
+def parse(text: str) -> Node:
+    """The one document of a text; an empty text is an empty mapping. Raises UnreadableError."""
+    try:
+        root = yaml.compose(text, Loader=_PlainLoader)
+    except yaml.MarkedYAMLError as error:
+        hint = "indent with spaces, put a space after each colon, and quote text that holds : # { } [ ] or %"
+        raise UnreadableError(_sentence(error), _mark(error.problem_mark), hint=hint) from error
+    except yaml.reader.ReaderError as error:
+        what = f"the character U+{_code_point(error):04X} cannot stand in YAML"
+        raise UnreadableError(what, _mark_at(text, error.position), hint="delete it") from error
+    return MapNode((), Mark(1, 1)) if root is None else _node(root)
+
+
+def duplicates(node: MapNode) -> Iterator[tuple[ScalarNode, ScalarNode]]:
+    """Each key that was given before, after the one that came first."""
+    seen: dict[str, ScalarNode] = {}
+    for key, _ in node.entries:
+        if key.text in seen:
+            yield seen[key.text], key
+        seen.setdefault(key.text, key)
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses aliases and tags: what is written is what there is, and no file can grow while it is read."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise UnreadableError("aliases are not supported", _mark(event.start_mark), hint="write the value out")
+        if getattr(event, "tag", None) not in {None, "!"}:
+            raise UnreadableError("tags are not supported", _mark(event.start_mark), hint="remove what starts with !")
+        return super().compose_node(parent, index)
+
+
+def _node(node: yaml.Node) -> Node:
+    mark = _mark(node.start_mark)
+    match node:
+        case yaml.ScalarNode():
+            return ScalarNode(node.value, node.style is not None, mark)
+        case yaml.SequenceNode():
+            return ListNode(tuple(_node(item) for item in node.value), mark)
+        case yaml.MappingNode():
+            return MapNode(tuple((_key(key), _node(value)) for key, value in node.value), mark)
+        case _:
+            raise AssertionError(node)
+
+
+def _key(node: yaml.Node) -> ScalarNode:
+    key = _node(node)
+    if isinstance(key, ScalarNode):
+        return key
+    raise UnreadableError("a key must be a word, not a list or a mapping", key.mark, hint="write `name: value`")
+
+
+def _mark(mark: object) -> Mark:
+    """PyYAML's marks, of the pure or the compiled reader, count from zero; some errors have none."""
+    return Mark(getattr(mark, "line", 0) + 1, getattr(mark, "column", 0) + 1)
+
+
+def _mark_at(text: str, position: int) -> Mark:
+    before = text[:position]
+    return Mark(before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
+
+
+def _code_point(error: yaml.reader.ReaderError) -> int:
+    return ord(error.character) if isinstance(error.character, str) else error.character
+
+
+def _sentence(error: yaml.MarkedYAMLError) -> str:
+    parts = [part for part in (error.context, error.problem) if part]
+    return ": ".join(parts) or "the text cannot be read"

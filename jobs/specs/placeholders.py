@@ -1,0 +1,100 @@
+"""`${env:NAME}`, `${secret:NAME}` and `${secret:NAME#json-key}` inside a value; `$${` stands for `${` itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+
+
+class SecretSource(Protocol):
+    """Where `${secret:…}` is looked up."""
+
+    def read(self, name: str) -> str | None:
+        """The secret's text, or None where there is no such secret. Raises ServiceError where it does not answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A value with its placeholders filled in; `source` is what the file says, which is safe to show."""
+
+    text: str
+    source: str
+    is_secret: bool = False
+
+    @property
+    def shown(self) -> str:
+        return f'"{self.source}"'
+
+
+class UnfilledError(Exception):
+    """A placeholder cannot be filled in."""
+
+    def __init__(self, what: str, *, hint: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What placeholders are filled in from."""
+
+    env: Mapping[str, str]
+    secrets: SecretSource
+
+    def expand(self, text: str) -> Expanded:
+        """Raises UnfilledError."""
+        secret = False
+
+        def fill(match: re.Match[str]) -> str:
+            nonlocal secret
+            if match.group(0) == "$${":
+                return "${"
+            value, is_secret = self._fill(match.group(1), closed=bool(match.group(2)))
+            secret = secret or is_secret
+            return value
+
+        return Expanded(PLACEHOLDER.sub(fill, text), text, secret)
+
+    def _fill(self, inner: str, *, closed: bool) -> tuple[str, bool]:
+        kind, colon, name = inner.partition(":")
+        fillers: dict[str, Callable[[str], str]] = {"env": self._variable, "secret": self._secret}
+        if not closed or not colon or not name or kind not in fillers:
+            hint = "write ${env:NAME}, ${secret:NAME} or ${secret:NAME#json-key}; $${ stands for ${ itself"
+            raise UnfilledError("what starts with ${ here is not a placeholder", hint=hint)
+        return fillers[kind](name), kind == "secret"
+
+    def _variable(self, name: str) -> str:
+        value = self.env.get(name, "")
+        if not value:
+            state = "is empty" if name in self.env else "is not set"
+            raise UnfilledError(f"the environment variable {name} {state}", hint=f"run `export {name}=…` first")
+        return value
+
+    def _secret(self, reference: str) -> str:
+        name, _, key = reference.partition("#")
+        text = self.secrets.read(name)
+        if text is None:
+            hint = f"run `aws secretsmanager describe-secret --secret-id {name}` with the same profile and region"
+            raise UnfilledError(f"there is no secret {name}", hint=hint)
+        return _member(text, name, key) if key else text
+
+
+def _member(text: str, name: str, key: str) -> str:
+    """One key of a secret that holds JSON. What it holds is never part of a message."""
+    try:
+        members = json.loads(text)
+    except ValueError:
+        members = None
+    if not isinstance(members, dict):
+        hint = f"write ${{secret:{name}}} for the whole text of it"
+        raise UnfilledError(f"the secret {name} is not a JSON object, so it has no key {key}", hint=hint)
+    if key not in members:
+        raise UnfilledError(f"the secret {name} has no key {key}", hint=f"its keys: {', '.join(sorted(members))}")
+    return str(members[key])

@@ -1,0 +1,251 @@
+"""What a value may look like: how it is read, how the reference names it, how an editor checks it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from jobs.model.errors import Misuse, SettingError
+from jobs.model.spec import Secret, SettingValue
+from jobs.specs.document import ListNode, MapNode, Mark, Node, ScalarNode
+from jobs.specs.placeholders import Expanded, Sources, UnfilledError
+from jobs.specs.problems import Place, Problem, Problems, suggest
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+JsonSchema = dict[str, object]
+
+
+class Rejected(Exception):  # noqa: N818 - not a failure of its own: the problem has been noted already
+    """The value cannot be used; what is wrong with it stands in the problems."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where the reader stands: the file, the path of keys, and what it needs to go on."""
+
+    file: str
+    folder: Path
+    sources: Sources
+    problems: Problems
+    path: str = ""
+
+    def under(self, name: str) -> At:
+        return replace(self, path=f"{self.path}.{name}" if self.path else name)
+
+    def item(self, index: int) -> At:
+        return replace(self, path=f"{self.path}[{index}]")
+
+    def place(self, mark: Mark) -> Place:
+        return Place(self.file, mark.line, mark.column, self.path)
+
+    def reject(self, mark: Mark, what: str, *, hint: str, error: type[Misuse] = SettingError) -> Rejected:
+        """Note a problem; the caller raises what this returns, or goes on to find more."""
+        self.problems.add(Problem(self.place(mark), what, hint, error))
+        return Rejected(what)
+
+    def expanded(self, node: Node, *, expected: str) -> Expanded:
+        """The text of a scalar with its placeholders filled in."""
+        if not isinstance(node, ScalarNode) or node.is_null():
+            raise self.reject(node.mark, f"expected {expected}, found {describe(node)}", hint=_empty_hint(node))
+        try:
+            return self.sources.expand(node.text)
+        except UnfilledError as error:
+            raise self.reject(node.mark, error.what, hint=error.hint) from error
+
+    def printable(self, node: Node, *, expected: str) -> Expanded:
+        """Like `expanded`, for settings that are printed in plans and logs: a secret is refused."""
+        value = self.expanded(node, expected=expected)
+        if value.is_secret:
+            hint = "use ${env:NAME}, or write the value out"
+            raise self.reject(
+                node.mark, "a secret cannot be used here: this value is shown in plans and logs", hint=hint
+            )
+        return value
+
+
+def absolute(folder: Path, text: str) -> str:
+    """A path as meant from a folder, whatever the working directory becomes later."""
+    return os.path.normpath((folder / text).absolute())
+
+
+def describe(node: Node) -> str:
+    match node:
+        case ScalarNode():
+            return "nothing" if node.is_null() else f'"{node.text}"'
+        case ListNode():
+            return "a list"
+        case MapNode():
+            return "a mapping"
+
+
+def _empty_hint(node: Node) -> str:
+    if isinstance(node, ScalarNode):
+        return "give it a value, or remove the key to have its default"
+    return "write the value right after the colon"
+
+
+class Shape(Protocol[T_co]):
+    """What a value may look like."""
+
+    @property
+    def label(self) -> str:
+        """How the reference and the messages name it: "a duration", "one of a, b"."""
+        ...
+
+    def read(self, node: Node, at: At) -> T_co:
+        """Raises Rejected after noting every problem."""
+        ...
+
+    def json_schema(self) -> JsonSchema: ...
+
+
+class Unfit(ValueError):  # noqa: N818 - raised by the small parsers below, never seen outside
+    """A text is not what was expected; the message is the hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Generic[T]):
+    """A value that one function reads from its text. `numeric`: a quoted text is not taken for a number."""
+
+    label: str
+    parse: Callable[[str], T]
+    schema: Mapping[str, object] = field(default_factory=dict, hash=False)
+    numeric: bool = False
+
+    def read(self, node: Node, at: At) -> T:
+        value = at.printable(node, expected=self.label)
+        if self.numeric and isinstance(node, ScalarNode) and node.quoted and "${" not in node.text:
+            raise at.reject(node.mark, f"expected {self.label}, found the text {value.shown}", hint="remove the quotes")
+        try:
+            return self.parse(value.text)
+        except Unfit as error:
+            raise at.reject(node.mark, f"expected {self.label}, found {value.shown}", hint=str(error)) from error
+
+    def json_schema(self) -> JsonSchema:
+        return dict(self.schema) or {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A value or a key that is planned and refused by name, and what there is instead."""
+
+    name: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words. `ignore_case`: as librdkafka takes them; the word is handed on as it was written."""
+
+    words: tuple[str, ...]
+    not_yet: tuple[NotYet, ...] = ()
+    ignore_case: bool = False
+
+    @property
+    def label(self) -> str:
+        return self.words[0] if len(self.words) == 1 else f"one of {', '.join(self.words)}"
+
+    def read(self, node: Node, at: At) -> str:
+        value = at.printable(node, expected=self.label)
+        if value.text in self.words or (self.ignore_case and self._has(value.text)):
+            return value.text
+        for planned in self.not_yet:
+            if planned.name.lower() == value.text.lower():
+                raise at.reject(node.mark, f"{planned.name} is not there yet", hint=planned.instead)
+        hint = suggest(value.text, self.words)
+        raise at.reject(node.mark, f"expected {self.label}, found {value.shown}", hint=hint)
+
+    def _has(self, text: str) -> bool:
+        return text.lower() in {word.lower() for word in self.words}
+
+    def json_schema(self) -> JsonSchema:
+        words = dict.fromkeys((*self.words, *(word.lower() for word in self.words if self.ignore_case)))
+        return {"enum": list(words)}
+
+
+@dataclass(frozen=True, slots=True)
+class SecretText:
+    """A text that is never shown, however it was given."""
+
+    label: str = "secret text"
+
+    def read(self, node: Node, at: At) -> Secret:
+        return Secret(at.expanded(node, expected="text").text)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": ["string", "number"]}
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """A text for a library that Frazil does not read itself; a secret stays one."""
+
+    label: str = "text"
+
+    def read(self, node: Node, at: At) -> SettingValue:
+        value = at.expanded(node, expected="text")
+        return Secret(value.text) if value.is_secret else value.text
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": ["string", "number", "boolean"]}
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """A path; a relative one is meant from the folder of the file that names it. `words` are not paths."""
+
+    label: str = "a path"
+    words: tuple[str, ...] = ()
+
+    def read(self, node: Node, at: At) -> str:
+        text = at.printable(node, expected=self.label).text
+        if text in self.words:
+            return text
+        if text.startswith("~"):
+            raise at.reject(node.mark, f'"{text}": ~ is not a folder here', hint="write ${env:HOME}/… instead")
+        return absolute(at.folder, text)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Generic[T]):
+    """A list; a single value without brackets is refused, so that there is one way to write it."""
+
+    element: Shape[T]
+    at_least_one: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"a list, each {self.element.label}"
+
+    def read(self, node: Node, at: At) -> tuple[T, ...]:
+        if not isinstance(node, ListNode):
+            hint = f"write [{node.text}]" if isinstance(node, ScalarNode) and node.text else "write [first, second]"
+            raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
+        if self.at_least_one and not node.items:
+            raise at.reject(node.mark, "the list is empty", hint="give at least one")
+        values: list[T] = []
+        for index, item in enumerate(node.items):
+            try:
+                values.append(self.element.read(item, at.item(index)))
+            except Rejected:
+                continue
+        if len(values) < len(node.items):
+            raise Rejected(at.path)
+        self._check_unique(values, node, at)
+        return tuple(values)
+
+    def _check_unique(self, values: list[T], node: ListNode, at: At) -> None:
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                hint = "keep one of them"
+                raise at.item(index).reject(node.items[index].mark, f"{value} stands twice in the list", hint=hint)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "array", "items": self.element.json_schema()} | ({"minItems": 1} if self.at_least_one else {})
