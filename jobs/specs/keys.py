@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 from jobs.model.spec import Secret, SettingValue
 from jobs.specs.document import MapNode, Mark, Node, ScalarNode, duplicates, parse
 from jobs.specs.placeholders import Sources
-from jobs.specs.problems import Place, Problems, suggest
+from jobs.specs.problems import Place, Problems, did_you_mean, suggest
 from jobs.specs.shapes import At, Choice, HandedOn, JsonSchema, NotYet, Rejected, Shape, describe
 
 T = TypeVar("T")
@@ -107,10 +107,15 @@ class Section:
                     yield key.name, key.shape.read(given[key.name], at.under(key.name))
                 elif isinstance(key.default, str):
                     yield key.name, default_of(key, at)
-                elif isinstance(key.default, Required):
+                elif isinstance(key.default, Required) and not self._is_misspelt(key.name, given):
                     at.under(key.name).reject(mark, "this key is required", hint=key.description)
             except Rejected:
                 continue
+
+    def _is_misspelt(self, missing: str, given: Mapping[str, Node]) -> bool:
+        """Whether an unknown key is likely this one: then one problem is enough."""
+        known = [key.name for key in self.keys]
+        return any(did_you_mean(name, known) == missing for name in given if name not in known)
 
     def _read_handed_on(self, given: Mapping[str, Node], at: At) -> Iterator[tuple[str, SettingValue]]:
         for name, node in given.items():
@@ -207,7 +212,7 @@ class WordOr(Generic[T]):
         if not isinstance(node, ScalarNode) or node.is_null():
             hint = f"possible here: {self.label}"
             raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
-        return self.words[Choice(tuple(self.words)).read(node, at)]
+        return self.words[Choice(tuple(self.words)).read_as(node, at, expected=self.label)]
 
     def json_schema(self) -> JsonSchema:
         return {"anyOf": [{"enum": list(self.words)}, self.mapping.json_schema()]}
@@ -240,7 +245,7 @@ def key_schema(key: Key[object]) -> JsonSchema:
     """The key's part of the JSON schema; `${…}` is possible wherever a scalar is."""
     unit = f" Unit: {key.unit}." if key.unit else ""
     shape = key.shape.json_schema()
-    if "enum" in shape or shape.get("type") in {"integer", "boolean"}:
+    if "enum" in shape or shape.get("type") in ("integer", "boolean"):
         shape = {"anyOf": [shape, {"type": "string", "pattern": r"\$\{.+\}"}]}
     schema: JsonSchema = {"description": key.description + unit, **shape}
     if isinstance(key.default, str):

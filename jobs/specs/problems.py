@@ -58,7 +58,8 @@ def as_error(problems: list[Problem]) -> Misuse:
     kind = kinds.pop() if len(kinds) == 1 else SettingError
     if len(problems) == 1:
         return kind(str(problems[0]), hint=problems[0].hint)
-    ordered = sorted(problems, key=lambda problem: (problem.place.file, problem.place.line, problem.place.column))
+    files = list(dict.fromkeys(problem.place.file for problem in problems))
+    ordered = sorted(problems, key=lambda each: (files.index(each.place.file), each.place.line, each.place.column))
     listed = "\n".join(f"{problem}\n    {problem.hint}" for problem in ordered)
     return kind(f"The configuration has {len(problems)} problems.\n\n{listed}", hint=REFERENCE)
 

@@ -12,7 +12,7 @@ from jobs.model.errors import Misuse, SettingError
 from jobs.model.spec import Secret, SettingValue
 from jobs.specs.document import ListNode, MapNode, Mark, Node, ScalarNode
 from jobs.specs.placeholders import Expanded, Sources, UnfilledError
-from jobs.specs.problems import Place, Problem, Problems, suggest
+from jobs.specs.problems import Place, Problem, Problems, did_you_mean, suggest
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -150,17 +150,26 @@ class Choice:
         return self.words[0] if len(self.words) == 1 else f"one of {', '.join(self.words)}"
 
     def read(self, node: Node, at: At) -> str:
-        value = at.printable(node, expected=self.label)
+        return self.read_as(node, at, expected=self.label)
+
+    def read_as(self, node: Node, at: At, *, expected: str) -> str:
+        value = at.printable(node, expected=expected)
         if value.text in self.words or (self.ignore_case and self._has(value.text)):
             return value.text
-        for planned in self.not_yet:
-            if planned.name.lower() == value.text.lower():
-                raise at.reject(node.mark, f"{planned.name} is not there yet", hint=planned.instead)
-        hint = suggest(value.text, self.words)
-        raise at.reject(node.mark, f"expected {self.label}, found {value.shown}", hint=hint)
+        planned = {each.name.lower(): each for each in self.not_yet}.get(value.text.lower())
+        if planned is not None:
+            raise at.reject(node.mark, f"{planned.name} is not there yet", hint=planned.instead)
+        raise at.reject(node.mark, f"expected {expected}, found {value.shown}", hint=self._suggest(value.text))
 
     def _has(self, text: str) -> bool:
         return text.lower() in {word.lower() for word in self.words}
+
+    def _suggest(self, text: str) -> str:
+        planned = {each.name: each for each in self.not_yet}
+        likely = did_you_mean(text, (*self.words, *planned))
+        if likely in planned:
+            return f"did you mean {likely}? It is not there yet: {planned[likely].instead}"
+        return suggest(text, self.words)
 
     def json_schema(self) -> JsonSchema:
         words = dict.fromkeys((*self.words, *(word.lower() for word in self.words if self.ignore_case)))

@@ -111,7 +111,7 @@ def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
         if name is not None and name not in metadata.keep:
             yield _problem(place, f"{field}: the column {field.column} is not kept", f"add {name} to metadata.keep")
         if field.family in families:
-            what = f"{field} and {families[field.family]} are redundant: Iceberg takes one of them"
+            what = f"{families[field.family]} and {field} are redundant: Iceberg takes one of them"
             yield _problem(place, what, "keep the finer one")
         families.setdefault(field.family, field)
 

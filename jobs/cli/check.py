@@ -1,0 +1,65 @@
+"""`frazil check`: are the configuration and the table specs valid?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import typer
+
+from jobs.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from jobs.model.errors import FrazilError
+from jobs.model.spec import Settings, TableSpec
+
+Check = Callable[[Settings], Iterable[FrazilError]]
+"""Gives (or raises) what it finds wrong. It imports what is slow when it is called."""
+
+CHECKS: tuple[Check, ...] = ()
+"""What is asked beyond the files, in this order: reachable, permitted, consistent."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command("check", epilog=example("frazil check", "frazil check --config staging.yaml"))(check)
+
+
+def check(config: Config = DEFAULT_CONFIG) -> None:
+    """Check the configuration and all table specs; show every problem at once."""
+    settings = settings_from(config)
+    findings = find_problems(settings, CHECKS)
+    for line in summarise(settings.tables):
+        print(line)
+    if findings:
+        raise together(findings)
+    print(f"{settings.source_file}: {len(settings.tables)} table(s), no problem found.", file=sys.stderr)
+
+
+def find_problems(settings: Settings, checks: Iterable[Check]) -> list[FrazilError]:
+    """What all checks find; one that fails does not keep the others from being asked."""
+    return [finding for each in checks for finding in _findings(each, settings)]
+
+
+def _findings(ask: Check, settings: Settings) -> Iterator[FrazilError]:
+    try:
+        yield from ask(settings)
+    except FrazilError as error:
+        yield error
+
+
+def together(findings: Sequence[FrazilError]) -> FrazilError:
+    """One error for all: the only one as it is, or a list with each hint under its finding."""
+    if len(findings) == 1:
+        return findings[0]
+    kinds = {type(finding) for finding in findings}
+    kind = kinds.pop() if len(kinds) == 1 else FrazilError
+    listed = "\n".join(f"{finding.what}\n    {finding.hint}" for finding in findings)
+    return kind(f"The check found {len(findings)} problems.\n\n{listed}", hint="run `frazil check` again after each")
+
+
+def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
+    """One line a table: its name, what it reads and how, and where that is written."""
+    for spec in tables:
+        partitions = ", ".join(spec.partition_by) or "nothing"
+        yield (
+            f"{spec.identifier} <- {', '.join(spec.topics)}: {spec.write} {spec.value}, key {spec.key}, "
+            f"partitioned by {partitions} ({spec.source_file})"
+        )

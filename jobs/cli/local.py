@@ -1,0 +1,102 @@
+"""`frazil local`: a real Kafka, a real schema registry and a local AWS on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobs.cli.options import DEFAULT_CONFIG, Config, Json, example
+from jobs.model.errors import BrokerError
+
+if TYPE_CHECKING:
+    from jobs.local.supervisor import LocalServices, LocalStatus
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Which sample: stock_trades.")]
+Rows = Annotated[int, typer.Option("--rows", min=1, help="How many records.")]
+Rate = Annotated[float | None, typer.Option("--rate", min=0.001, help="Records a second; as fast as possible without.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="The topic; without, the sample's name.")]
+Partitions = Annotated[int, typer.Option("--partitions", min=1, help="Of the topic, where it must be made.")]
+Seed = Annotated[int, typer.Option("--seed", help="What decides the records' content.")]
+Wipe = Annotated[bool, typer.Option("--wipe", help="Remove the data of the services as well.")]
+
+
+def register(app: typer.Typer) -> None:
+    verbs = typer.Typer(no_args_is_help=True, help="Run Kafka, a schema registry and a local AWS on this machine.")
+    verbs.command("up", epilog=example("frazil local up"))(up)
+    verbs.command("down", epilog=example("frazil local down", "frazil local down --wipe"))(down)
+    verbs.command("status", epilog=example("frazil local status", "frazil local status --json"))(status)
+    produce_examples = example("frazil local produce --rows 100000", "frazil local produce stock_trades --rate 100")
+    verbs.command("produce", epilog=produce_examples)(produce)
+    app.add_typer(verbs, name="local", epilog=example("frazil local up"))
+
+
+def up(config: Config = DEFAULT_CONFIG) -> None:
+    """Start the local services, and come back when all of them answer.
+
+    What they keep lies in .frazil/local/ beside the configuration.
+    """
+    from jobs.local import supervisor  # noqa: PLC0415
+
+    services = supervisor.up(directory=directory_of(config))
+    print(f"bootstrap_servers    {services.bootstrap_servers}")
+    print(f"schema_registry_url  {services.schema_registry_url}")
+    print(f"aws_endpoint_url     {services.aws_endpoint_url}")
+    print(f"{config} must name the same addresses; `frazil local down` stops them.", file=sys.stderr)
+
+
+def down(config: Config = DEFAULT_CONFIG, wipe: Wipe = False) -> None:
+    """Stop the local services; what they keep stays, unless --wipe."""
+    from jobs.local import supervisor  # noqa: PLC0415
+
+    supervisor.down(directory_of(config), wipe=wipe)
+
+
+def status(config: Config = DEFAULT_CONFIG, as_json: Json = False) -> None:
+    """Show which local services run, and where they answer."""
+    from jobs.local import supervisor  # noqa: PLC0415
+
+    found = supervisor.status(directory_of(config))
+    print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(_lines(found)))
+
+
+def produce(
+    name: Name = "stock_trades",
+    rows: Rows = 10_000,
+    rate: Rate = None,
+    topic: Topic = None,
+    partitions: Partitions = 6,
+    seed: Seed = 0,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Append sample records to a topic of the local broker."""
+    from jobs.local import produce as samples  # noqa: PLC0415
+
+    services = _running(directory_of(config))
+    done = samples.produce(name, rows, services=services, rate=rate, topic=topic, partitions=partitions, seed=seed)
+    print(f"{done.rows} records appended to {done.topic} in {done.seconds:.1f} s", file=sys.stderr)
+
+
+def directory_of(config: Path) -> Path:
+    return config.parent / ".frazil" / "local"
+
+
+def _running(directory: Path) -> LocalServices:
+    from jobs.local import supervisor  # noqa: PLC0415
+
+    found = supervisor.status(directory)
+    if found.bootstrap_servers is None or found.schema_registry_url is None or found.aws_endpoint_url is None:
+        raise BrokerError(f"No local services have been started in {directory}.", hint="run `frazil local up`")
+    return supervisor.LocalServices(found.bootstrap_servers, found.schema_registry_url, found.aws_endpoint_url)
+
+
+def _lines(found: LocalStatus) -> list[str]:
+    states = {(True, True): "ready", (True, False): "starting"}
+    lines = [
+        f"{service.name:<9} {states.get((service.running, service.ready), 'stopped'):<9} {service.address}"
+        for service in found.services
+    ]
+    return lines or [f"nothing has been started in {found.directory}"]

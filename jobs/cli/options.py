@@ -1,0 +1,36 @@
+"""What the verbs have in common: the options that they share, the settings, and how examples are shown."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.model.spec import Settings
+
+Config = Annotated[
+    Path,
+    typer.Option("--config", metavar="FILE", envvar="FRAZIL_CONFIG", help="The configuration.", dir_okay=False),
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TABLE", help="Tables as `table` or `database.table`; all where none is named."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DEFAULT_CONFIG = Path("frazil.yaml")
+
+
+def settings_from(config: Path) -> Settings:
+    """The settings, with this process's environment and AWS Secrets Manager. Raises SettingError or SpecError."""
+    from jobs.adapters.secrets import SecretsManager  # noqa: PLC0415 - `--help` needs none of it
+    from jobs.specs.load import load_settings  # noqa: PLC0415
+
+    return load_settings(config, os.environ, SecretsManager())
+
+
+def example(*commands: str) -> str:
+    """The last lines of a verb's `--help`; each command may carry a `# remark`."""
+    title = "Example" if len(commands) == 1 else "Examples"
+    return "\n".join(("\b", f"{title}:", *(f"  {command}" for command in commands)))
