@@ -1,0 +1,87 @@
+# `make` prints the targets. Each sets up what it needs first; a second set-up costs next to nothing.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := $(VENV)/.packages-installed
+FRAZIL := $(VENV)/.frazil-installed
+NATIVE := $(VENV)/.native-installed
+NATIVE_SOURCES := $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs native/src/*/*.rs native/python/*/*.py*)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help setup demo test test-quick bench lock lint native clean
+
+help: ## print this list
+	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+setup: $(FRAZIL) native ## install everything into .venv: packages, frazil itself, the native decoder
+
+demo: setup ## stock trades through a real broker into a table, queried, and run again: nothing new
+	$(BIN)/python -m jobs.local.demo
+
+test: lint ## all checks and all tests; starts the services that they need, and stops them
+	$(BIN)/python -m pytest
+
+test-quick: lint ## lint, types, which folder may know which, unit tests; no Java
+	$(BIN)/python -m pytest tests/unit
+
+bench: setup ## the benchmarks, side by side with the peers
+	$(BIN)/python -m bench
+
+lock: ## write requirements.lock anew from requirements.in (needs uv)
+	@{ echo '# Made by `make lock` from requirements.in: every package that is installed, for all platforms, with its hashes.'; \
+	  env -u PIP_FIND_LINKS -u UV_FIND_LINKS uv pip compile --quiet --no-config --no-header --universal \
+	    --python-version 3.11 --generate-hashes requirements.in; } > requirements.lock.new
+	@! grep -nE '^ *--|://' requirements.lock.new | grep -v -- '--hash=' || { echo 'the lock names an address' >&2; exit 1; }
+	@mv requirements.lock.new requirements.lock
+
+clean: ## remove .venv, caches and builds; the local services and their data stay (frazil local down --wipe)
+	rm -rf $(VENV) build dist *.egg-info native/target .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.frazil/*' -prune -exec rm -rf {} +
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(BIN)/python:
+	@for python in python3.11 python3.12 python3.13 python3 python; do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then break; fi; python=; done; \
+	if [ -z "$$python" ]; then \
+	  echo 'Frazil needs Python 3.11 or newer: expected it on PATH, found only' "$$(python3 --version 2>&1 || true)." >&2; \
+	  echo 'hint: install it (apt-get install python3.11-venv, dnf install python3.11, brew install python@3.11)' >&2; \
+	  exit 1; \
+	fi; \
+	echo "making $(VENV) with $$("$$python" --version)" >&2; \
+	"$$python" -m venv $(VENV)
+
+$(PACKAGES): requirements.lock | $(BIN)/python
+	@echo 'installing the packages of requirements.lock' >&2
+	@$(PIP) install --require-hashes -r requirements.lock
+	@touch $@
+
+$(FRAZIL): pyproject.toml $(PACKAGES)
+	@$(PIP) install --no-deps --no-index --no-build-isolation --editable .
+	@touch $@
+
+# without a compiler, or when it fails, everything works, more slowly
+native: $(FRAZIL)
+ifneq ($(NATIVE_SOURCES),)
+	@if ! command -v cargo > /dev/null; then \
+	  echo 'no native decoder: cargo is not on PATH (it comes with Rust); records are decoded in Python, more slowly' >&2; \
+	elif ! command -v cc > /dev/null; then \
+	  echo 'no native decoder: there is no C compiler (cc) on PATH; records are decoded in Python, more slowly' >&2; \
+	elif ! $(MAKE) --silent --no-print-directory $(NATIVE); then \
+	  echo 'no native decoder: its build failed, see above; records are decoded in Python, more slowly' >&2; \
+	fi
+endif
+
+$(NATIVE): $(NATIVE_SOURCES) $(PACKAGES)
+	@echo 'building the native decoder' >&2
+	@rm -rf native/target/install
+	@$(BIN)/maturin build --quiet --release --locked --manifest-path native/Cargo.toml \
+	  --interpreter $(BIN)/python --out native/target/install
+	@$(PIP) install --no-index --no-deps --force-reinstall native/target/install/*.whl
+	@touch $@
