@@ -1,0 +1,1 @@
+"""Avro: writer schemas to columns, payloads to Arrow."""

@@ -1,0 +1,255 @@
+//! The judge: which payloads are a value of a schema, to the letter of the Avro 1.12 specification.
+//!
+//! `jobs/formats/avro/rules.py` is the same walk with the same words; the tests hold the two to each other.
+
+use crate::shape::{variants, Member, Shape, Variants};
+
+pub type Checked<T = ()> = Result<T, Box<Fault>>;
+
+/// The first rule that a payload breaks. The path is kept innermost segment first.
+pub struct Fault {
+    pub reason: &'static str,
+    pub detail: String,
+    segments: Vec<String>,
+}
+
+const MICROS_A_DAY: i64 = 86_400_000_000;
+const MOST_MILLIS: i64 = i64::MAX / 1000;
+
+#[cold]
+fn broken<T>(reason: &'static str, detail: String) -> Checked<T> {
+    Err(Box::new(Fault { reason, detail, segments: Vec::new() }))
+}
+
+impl Fault {
+    #[cold]
+    fn inside(mut self: Box<Self>, segment: &str) -> Box<Self> {
+        self.segments.push(segment.to_string());
+        self
+    }
+
+    pub fn path(&self) -> String {
+        let mut path = String::new();
+        for segment in self.segments.iter().rev() {
+            if !path.is_empty() && !segment.starts_with(['[', '{']) {
+                path.push('.');
+            }
+            path.push_str(segment);
+        }
+        path
+    }
+}
+
+pub fn examine(shape: &Shape, payload: &[u8]) -> Checked {
+    let mut bytes = Bytes(payload);
+    walk(shape, &mut bytes)?;
+    if !bytes.0.is_empty() {
+        return broken("trailing_bytes", format!("{} bytes left over", bytes.0.len()));
+    }
+    Ok(())
+}
+
+fn walk(shape: &Shape, bytes: &mut Bytes) -> Checked {
+    match shape {
+        Shape::Null => Ok(()),
+        Shape::Boolean => bytes.boolean(),
+        Shape::Int | Shape::Date => bytes.int().map(drop),
+        Shape::Long | Shape::TimestampMicros { .. } | Shape::TimestampNanos { .. } => bytes.long().map(drop),
+        Shape::Float => bytes.take(4).map(drop),
+        Shape::Double => bytes.take(8).map(drop),
+        Shape::Bytes => bytes.bytes().map(drop),
+        Shape::String => bytes.string(),
+        Shape::TimeMillis => within(bytes.int()? as i64, 0, MICROS_A_DAY / 1000 - 1, "time-millis"),
+        Shape::TimeMicros => within(bytes.long()?, 0, MICROS_A_DAY - 1, "time-micros"),
+        Shape::TimestampMillis { .. } => within(bytes.long()?, -MOST_MILLIS, MOST_MILLIS, "timestamp-millis"),
+        Shape::Fixed { size } => bytes.take(*size).map(drop),
+        Shape::Uuid => bytes.take(16).map(drop),
+        Shape::Decimal { precision, size, .. } => decimal(bytes, *precision, *size),
+        Shape::Enum { symbols } => bytes.index(symbols.len(), "symbol").map(drop),
+        Shape::Array { items, least } => {
+            blocks(bytes, *least, |bytes| walk(items, bytes).map_err(|fault| fault.inside("[]")))
+        }
+        Shape::Map { values, least } => blocks(bytes, *least, |bytes| entry(values, bytes)),
+        Shape::Record { fields } => record(fields, bytes),
+        Shape::Union { branches } => union(branches, bytes),
+    }
+}
+
+fn record(fields: &[Member], bytes: &mut Bytes) -> Checked {
+    for field in fields {
+        walk(&field.shape, bytes).map_err(|fault| fault.inside(&field.name))?;
+    }
+    Ok(())
+}
+
+fn union(branches: &[Member], bytes: &mut Bytes) -> Checked {
+    let index = bytes.index(branches.len(), "branch")?;
+    let branch = &branches[index];
+    walk(&branch.shape, bytes).map_err(|fault| match variants(branches) {
+        Variants::One(..) => fault,
+        Variants::Many => fault.inside(&branch.name),
+    })
+}
+
+fn entry(values: &Shape, bytes: &mut Bytes) -> Checked {
+    bytes.string().map_err(|fault| fault.inside("{key}"))?;
+    walk(values, bytes).map_err(|fault| fault.inside("{}"))
+}
+
+/// Blocks of items until an empty one: what arrays and maps are.
+fn blocks(bytes: &mut Bytes, least: u64, mut item: impl FnMut(&mut Bytes) -> Checked) -> Checked {
+    loop {
+        let count = bytes.long()?;
+        if count == 0 {
+            return Ok(());
+        }
+        let size = if count < 0 { Some(bytes.long()?) } else { None };
+        let count = count.unsigned_abs();
+        let left = bytes.0.len();
+        check_block(count, size, least, left)?;
+        for _ in 0..count {
+            item(bytes)?;
+        }
+        let taken = (left - bytes.0.len()) as i64;
+        if let Some(size) = size.filter(|size| *size != taken) {
+            return broken("bad_length", format!("block of {size} bytes, its items take {taken}"));
+        }
+    }
+}
+
+fn check_block(count: u64, size: Option<i64>, least: u64, left: usize) -> Checked {
+    if let Some(size) = size.filter(|size| *size < 0 || *size as u64 > left as u64) {
+        return broken("bad_length", format!("block of {size} bytes, {left} bytes left"));
+    }
+    if count.saturating_mul(least) > left as u64 {
+        return broken("bad_length", format!("block of {count} items, {left} bytes left"));
+    }
+    Ok(())
+}
+
+fn decimal(bytes: &mut Bytes, precision: u8, size: Option<usize>) -> Checked {
+    let digits = match size {
+        Some(size) => bytes.take(size)?,
+        None => bytes.bytes()?,
+    };
+    if digits.is_empty() {
+        return broken("out_of_range", "decimal of 0 bytes".to_string());
+    }
+    match unscaled(digits) {
+        Some(value) if value.unsigned_abs() < 10u128.pow(precision as u32) => Ok(()),
+        _ => broken("out_of_range", format!("decimal of more than {precision} digits")),
+    }
+}
+
+/// A number in two's complement, if it fits 128 bits.
+pub fn unscaled(digits: &[u8]) -> Option<i128> {
+    let sign = if digits.first().is_some_and(|byte| *byte >= 0x80) { 0xFF } else { 0 };
+    let (extra, last) = digits.split_at(digits.len().saturating_sub(16));
+    let mut whole = [sign; 16];
+    whole[16 - last.len()..].copy_from_slice(last);
+    let value = i128::from_be_bytes(whole);
+    (extra.iter().all(|byte| *byte == sign) && (value < 0) == (sign != 0)).then_some(value)
+}
+
+fn within(value: i64, least: i64, most: i64, what: &str) -> Checked {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    broken("out_of_range", format!("{what} {value}"))
+}
+
+/// What is left of a payload, and the primitive types on it.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    #[inline]
+    fn take(&mut self, count: usize) -> Checked<&'a [u8]> {
+        match self.0.split_at_checked(count) {
+            Some((taken, rest)) => {
+                self.0 = rest;
+                Ok(taken)
+            }
+            None => broken("truncated", format!("{count} bytes needed, {} left", self.0.len())),
+        }
+    }
+
+    #[inline]
+    fn boolean(&mut self) -> Checked {
+        match self.take(1)?[0] {
+            0 | 1 => Ok(()),
+            byte => broken("bad_boolean", format!("boolean of byte {byte}")),
+        }
+    }
+
+    #[inline]
+    fn int(&mut self) -> Checked<i32> {
+        let value = match self.0.split_first() {
+            Some((byte, rest)) if *byte < 0x80 => {
+                self.0 = rest;
+                u64::from(*byte)
+            }
+            _ => self.varint("int", "an int", 5, 32)?,
+        };
+        Ok((value >> 1) as i32 ^ -((value & 1) as i32))
+    }
+
+    #[inline]
+    fn long(&mut self) -> Checked<i64> {
+        let value = match self.0.split_first() {
+            Some((byte, rest)) if *byte < 0x80 => {
+                self.0 = rest;
+                u64::from(*byte)
+            }
+            _ => self.varint("long", "a long", 10, 64)?,
+        };
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    fn varint(&mut self, name: &str, one: &str, most_bytes: usize, bits: u32) -> Checked<u64> {
+        let mut value = 0u64;
+        for (index, byte) in self.0.iter().take(most_bytes).enumerate() {
+            value |= u64::from(byte & 0x7F) << (7 * index);
+            if *byte < 0x80 {
+                if index + 1 == most_bytes && u32::from(*byte) >> (bits - 7 * index as u32) != 0 {
+                    return broken("bad_varint", format!("{name} of more than {bits} bits"));
+                }
+                self.0 = &self.0[index + 1..];
+                return Ok(value);
+            }
+        }
+        if self.0.len() < most_bytes {
+            return broken("truncated", format!("the bytes end inside {one}"));
+        }
+        broken("bad_varint", format!("{name} longer than {most_bytes} bytes"))
+    }
+
+    #[inline]
+    fn bytes(&mut self) -> Checked<&'a [u8]> {
+        let length = self.long()?;
+        match usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length)) {
+            Some((taken, rest)) => {
+                self.0 = rest;
+                Ok(taken)
+            }
+            None => broken("bad_length", format!("length {length}, {} bytes left", self.0.len())),
+        }
+    }
+
+    #[inline]
+    fn string(&mut self) -> Checked {
+        let text = self.bytes()?;
+        match std::str::from_utf8(text) {
+            Ok(_) => Ok(()),
+            Err(error) => broken("bad_utf8", format!("not UTF-8 from byte {} on", error.valid_up_to())),
+        }
+    }
+
+    #[inline]
+    fn index(&mut self, count: usize, what: &str) -> Checked<usize> {
+        let index = self.int()?;
+        match usize::try_from(index) {
+            Ok(index) if index < count => Ok(index),
+            _ => broken("bad_index", format!("{what} {index} of {count}")),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What a payload looks like, as the Python side tells it: the schema with every reference followed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+use serde::Deserialize;
+use serde_json::{json, Value};
+
+#[derive(Deserialize)]
+pub struct Member {
+    pub name: String,
+    pub shape: Shape,
+}
+
+/// One type. `least` is the least number of bytes that an item takes.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Shape {
+    Null,
+    Boolean,
+    Int,
+    Long,
+    Float,
+    Double,
+    Bytes,
+    String,
+    Date,
+    TimeMillis,
+    TimeMicros,
+    TimestampMillis { utc: bool },
+    TimestampMicros { utc: bool },
+    TimestampNanos { utc: bool },
+    Fixed { size: usize },
+    Uuid,
+    Decimal { precision: u8, scale: i8, size: Option<usize> },
+    Enum { symbols: Vec<String> },
+    Array { items: Box<Shape>, least: u64 },
+    Map { values: Box<Shape>, least: u64 },
+    Record { fields: Vec<Member> },
+    Union { branches: Vec<Member> },
+}
+
+/// What a union is in a table.
+pub enum Variants<'a> {
+    /// Null and one type, or one type alone: the type.
+    One(usize, &'a Shape),
+    /// Anything else: a struct with one column a branch.
+    Many,
+}
+
+pub fn variants(branches: &[Member]) -> Variants<'_> {
+    let mut values = branches.iter().enumerate().filter(|(_, b)| !matches!(b.shape, Shape::Null));
+    match (values.next(), values.next()) {
+        (Some((index, only)), None) => Variants::One(index, &only.shape),
+        _ => Variants::Many,
+    }
+}
+
+impl Shape {
+    /// The type of the finished column: that of `arrow_type` on the Python side.
+    pub fn arrow_type(&self) -> DataType {
+        let utc = |utc: bool| DataType::Timestamp(TimeUnit::Microsecond, utc.then(|| "UTC".into()));
+        match self {
+            Self::Null => DataType::Null,
+            Self::Boolean => DataType::Boolean,
+            Self::Int => DataType::Int32,
+            Self::Long => DataType::Int64,
+            Self::Float => DataType::Float32,
+            Self::Double => DataType::Float64,
+            Self::Bytes => DataType::Binary,
+            Self::String | Self::Enum { .. } => DataType::Utf8,
+            Self::Date => DataType::Date32,
+            Self::TimeMillis | Self::TimeMicros => DataType::Time64(TimeUnit::Microsecond),
+            Self::TimestampMillis { utc: zone } => utc(*zone),
+            Self::TimestampMicros { utc: zone } | Self::TimestampNanos { utc: zone } => utc(*zone),
+            Self::Fixed { size } => DataType::FixedSizeBinary(*size as i32),
+            Self::Uuid => DataType::FixedSizeBinary(16),
+            Self::Decimal { precision, scale, .. } => DataType::Decimal128(*precision, *scale),
+            Self::Array { items, .. } => DataType::List(items.field("item")),
+            Self::Map { values, .. } => DataType::Map(entries_field(values), false),
+            Self::Record { fields } => DataType::Struct(fields.iter().map(Member::field).collect()),
+            Self::Union { branches } => match variants(branches) {
+                Variants::One(_, only) => only.arrow_type(),
+                Variants::Many => DataType::Struct(branch_fields(branches)),
+            },
+        }
+    }
+
+    pub fn field(&self, name: &str) -> FieldRef {
+        let field = Field::new(name, self.arrow_type(), true);
+        if self.is_uuid() {
+            let marks = [("ARROW:extension:name", "arrow.uuid"), ("ARROW:extension:metadata", "")];
+            let marks: HashMap<String, String> = marks.map(|(key, value)| (key.into(), value.into())).into();
+            return Arc::new(field.with_metadata(marks));
+        }
+        Arc::new(field)
+    }
+
+    fn is_uuid(&self) -> bool {
+        match self {
+            Self::Uuid => true,
+            Self::Union { branches } => matches!(variants(branches), Variants::One(_, only) if only.is_uuid()),
+            _ => false,
+        }
+    }
+
+    /// The schema for arrow-avro: the same bytes, with neutral names and without logical types, which `columns`
+    /// applies to the finished arrays. `next` numbers the named types.
+    pub fn avro(&self, next: &mut usize) -> Value {
+        match self {
+            Self::Null => json!("null"),
+            Self::Boolean => json!("boolean"),
+            Self::Int | Self::Date | Self::TimeMillis => json!("int"),
+            Self::Long | Self::TimeMicros => json!("long"),
+            Self::TimestampMillis { .. } | Self::TimestampMicros { .. } | Self::TimestampNanos { .. } => json!("long"),
+            Self::Float => json!("float"),
+            Self::Double => json!("double"),
+            Self::Bytes | Self::Decimal { size: None, .. } => json!("bytes"),
+            Self::String => json!("string"),
+            Self::Uuid => fixed(16, next),
+            Self::Fixed { size } | Self::Decimal { size: Some(size), .. } => fixed(*size, next),
+            Self::Enum { symbols } => {
+                let symbols: Vec<String> = (0..symbols.len()).map(|index| format!("s{index}")).collect();
+                json!({"type": "enum", "name": fresh(next), "symbols": symbols})
+            }
+            Self::Array { items, .. } => json!({"type": "array", "items": items.avro(next)}),
+            Self::Map { values, .. } => json!({"type": "map", "values": values.avro(next)}),
+            Self::Record { fields } => avro_record(fields, next),
+            Self::Union { branches } => Value::Array(branches.iter().map(|branch| branch.shape.avro(next)).collect()),
+        }
+    }
+}
+
+impl Member {
+    pub fn field(&self) -> FieldRef {
+        self.shape.field(&self.name)
+    }
+}
+
+pub fn branch_fields(branches: &[Member]) -> Fields {
+    branches.iter().filter(|branch| !matches!(branch.shape, Shape::Null)).map(Member::field).collect()
+}
+
+pub fn entry_fields(values: &Shape) -> Fields {
+    vec![Arc::new(Field::new("key", DataType::Utf8, false)), values.field("value")].into()
+}
+
+pub fn entries_field(values: &Shape) -> FieldRef {
+    Arc::new(Field::new("entries", DataType::Struct(entry_fields(values)), false))
+}
+
+fn avro_record(fields: &[Member], next: &mut usize) -> Value {
+    let name = fresh(next);
+    let fields: Vec<Value> = fields
+        .iter()
+        .enumerate()
+        .map(|(index, field)| json!({"name": format!("f{index}"), "type": field.shape.avro(next)}))
+        .collect();
+    json!({"type": "record", "name": name, "fields": fields})
+}
+
+fn fixed(size: usize, next: &mut usize) -> Value {
+    json!({"type": "fixed", "name": fresh(next), "size": size})
+}
+
+fn fresh(next: &mut usize) -> String {
+    *next += 1;
+    format!("n{next}")
+}
