@@ -30,7 +30,8 @@ def check(config: Config = DEFAULT_CONFIG) -> None:
         print(line)
     if findings:
         raise together(findings)
-    print(f"{settings.source_file}: {len(settings.tables)} table(s), no problem found.", file=sys.stderr)
+    count = len(settings.tables)
+    print(f"{settings.source_file}: {count} table{'s'[: count > 1]}, no problem found.", file=sys.stderr)
 
 
 def find_problems(settings: Settings, checks: Iterable[Check]) -> list[FrazilError]:
@@ -52,7 +53,9 @@ def together(findings: Sequence[FrazilError]) -> FrazilError:
     kinds = {type(finding) for finding in findings}
     kind = kinds.pop() if len(kinds) == 1 else FrazilError
     listed = "\n".join(f"{finding.what}\n    {finding.hint}" for finding in findings)
-    return kind(f"The check found {len(findings)} problems.\n\n{listed}", hint="run `frazil check` again after each")
+    return kind(
+        f"The check found {len(findings)} problems.\n\n{listed}", hint="run `frazil check` again when they are mended"
+    )
 
 
 def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:

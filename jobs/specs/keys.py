@@ -199,8 +199,10 @@ class WordOr(Generic[T]):
 
     @property
     def label(self) -> str:
-        keys = ", ".join(f"{key.name}: …" for key in self.mapping.section.keys)
-        return f"{', '.join(self.words)} or {{{keys}}}"
+        section = self.mapping.section
+        names = [f"{key.name}: …" for key in section.keys]
+        mappings = names if section.exactly_one else [", ".join(names)]
+        return " or ".join((", ".join(self.words), *(f"{{{mapping}}}" for mapping in mappings)))
 
     def read(self, node: Node, at: At) -> T:
         if isinstance(node, MapNode):

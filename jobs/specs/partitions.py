@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from jobs.specs.document import ListNode, Node, ScalarNode
 from jobs.specs.problems import suggest
-from jobs.specs.shapes import Scalar, Unfit
+from jobs.specs.shapes import At, JsonSchema, ListOf, Scalar, Unfit
 
 TransformName = Literal["identity", "year", "month", "day", "hour", "bucket", "truncate", "void"]
 TIMES = frozenset({"year", "month", "day", "hour"})
@@ -67,3 +68,32 @@ def _column(text: str) -> str:
 
 
 PARTITION = Scalar("a column or a transform of one", parse_partition)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionList:
+    """A list of transforms. In `[bucket(16, account)]` YAML sees two items: they are one again here."""
+
+    label: str = "a list, each a column or a transform of one"
+
+    def read(self, node: Node, at: At) -> tuple[PartitionField, ...]:
+        whole = ListNode(_rejoined(node.items), node.mark) if isinstance(node, ListNode) else node
+        return ListOf(PARTITION).read(whole, at)
+
+    def json_schema(self) -> JsonSchema:
+        return ListOf(PARTITION).json_schema()
+
+
+def _rejoined(items: tuple[Node, ...]) -> tuple[Node, ...]:
+    whole: list[Node] = []
+    for item in items:
+        last = whole[-1] if whole else None
+        if isinstance(last, ScalarNode) and isinstance(item, ScalarNode) and _is_open(last):
+            whole[-1] = ScalarNode(f"{last.text}, {item.text}", quoted=False, mark=last.mark)
+        else:
+            whole.append(item)
+    return tuple(whole)
+
+
+def _is_open(node: ScalarNode) -> bool:
+    return not node.quoted and node.text.count("(") > node.text.count(")")

@@ -14,7 +14,7 @@ BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12} | {
 }  # fmt: skip
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-QUANTITY = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z%]*)")
+QUANTITY = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z%]*)", re.ASCII)
 PLACEHOLDER_PATTERN = r"^\$\{.+\}$"
 
 

@@ -21,7 +21,6 @@ REGISTRY_KEYS: tuple[Key[object], ...] = (
 )  # fmt: skip
 REGISTRY = Section(
     REGISTRY_KEYS,
-    not_yet=(NotYet("bearer.auth.credentials.source", "use basic.auth.user.info"),),
     refused=(
         Refused("bearer.auth.*", "bearer tokens are not there yet", "use basic.auth.user.info"),
         Refused("basic.auth.credentials.source", "there is one way only", "remove the key; basic.auth.user.info does"),

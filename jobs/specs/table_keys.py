@@ -14,7 +14,7 @@ from jobs.model.spec import (
     Trigger,
 )
 from jobs.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
-from jobs.specs.partitions import PARTITION
+from jobs.specs.partitions import PartitionList
 from jobs.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME
 from jobs.specs.shapes import Choice, ListOf, NotYet
 from jobs.specs.start_offsets import OFFSETS
@@ -64,7 +64,7 @@ CDC = Key(
 )
 PARTITION_BY = Key(
     "partition_by",
-    ListOf(PARTITION),
+    PartitionList(),
     "How the table is partitioned: columns, or year, month, day, hour, void, bucket(n, …), truncate(n, …) of one.",
     Derived("the day of the record's timestamp, where that column is kept"),
 )

@@ -1,0 +1,149 @@
+"""The frame of the command line: help, exit statuses, and where errors go."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jobs.cli import app, check, reference
+from jobs.model.errors import BrokerError, SpecError
+from jobs.model.spec import Settings
+
+ROOT = Path(__file__).parents[3]
+GOOD = "kafka: {bootstrap.servers: localhost:9092}\nschema_registry: {url: http://localhost:8081}\n"
+HELPS = dict(reference.helps())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FRAZIL_CONFIG", raising=False)
+    (tmp_path / "frazil.yaml").write_text(GOOD)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/orders.yaml").write_text("topic: orders")
+    return tmp_path
+
+
+def test_check_prints_one_line_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["check"]) == 0
+
+    out, err = capsys.readouterr()
+    assert out == (
+        "lake.orders <- orders: append avro, key string, partitioned by day(kafka_timestamp) (tables/orders.yaml)\n"
+    )
+    assert err == "frazil.yaml: 1 table, no problem found.\n"
+
+
+def test_a_configuration_error_is_misuse(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "tables/orders.yaml").write_text("topik: orders\ntopic: orders")
+
+    assert app.run(["check"]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "tables/orders.yaml:1:1: topik: there is no such key\n\nhint: did you mean topic?\n"
+
+
+def test_the_configuration_may_be_named_by_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "frazil.yaml").rename(folder / "other.yaml")
+    monkeypatch.setenv("FRAZIL_CONFIG", "other.yaml")
+
+    assert app.run(["check"]) == 0
+    assert "other.yaml: 1 table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["chek"], ["check", "--confg", "x"], ["check", "extra"], []])
+def test_a_wrong_command_is_misuse(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(arguments) == 2
+    assert "Usage: frazil" in "".join(capsys.readouterr())
+
+
+def test_findings_of_further_checks_are_shown_together(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unreachable(settings: Settings) -> list[BrokerError]:
+        raise BrokerError(f"No answer from {settings.kafka['bootstrap.servers']}.", hint="run `frazil local up`")
+
+    def wrong(settings: Settings) -> list[SpecError]:
+        return [SpecError(f"There is no topic {spec.topics[0]}.", hint="create it") for spec in settings.tables]
+
+    monkeypatch.setattr(check, "CHECKS", (unreachable, wrong))
+
+    assert app.run(["check"]) == 1
+    assert capsys.readouterr().err == (
+        "The check found 2 problems.\n"
+        "\n"
+        "No answer from localhost:9092.\n"
+        "    run `frazil local up`\n"
+        "There is no topic orders.\n"
+        "    create it\n"
+        "\n"
+        "hint: run `frazil check` again when they are mended\n"
+    )
+
+
+def test_what_nobody_foresaw_shows_its_trace(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(check, "CHECKS", (lambda settings: 1 / 0,))
+
+    assert app.run(["check"]) == 1
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_an_interruption_ends_quietly(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(settings: Settings) -> list[BrokerError]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(check, "CHECKS", (interrupted,))
+
+    assert app.run(["check"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", HELPS)
+def test_every_command_has_a_summary_and_an_example(name: str) -> None:
+    assert len(HELPS[name].splitlines()[2]) > 20
+    assert name == "frazil" or "Example" in HELPS[name]
+
+
+@pytest.mark.parametrize("name", [name for name in HELPS if f"{name} " not in " ".join(HELPS)])
+def test_every_verb_takes_a_configuration(name: str) -> None:
+    assert "--config FILE" in HELPS[name]
+
+
+def test_the_reference_is_fresh() -> None:
+    stale = [name for name, text in reference.pages().items() if not _holds(reference.FOLDER / name, text)]
+
+    assert stale == [], "run: python -m jobs.cli.reference"
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def test_help_imports_nothing_slow() -> None:
+    code = (
+        "import sys; from jobs.cli import app; app.run(['--help']);"
+        "sys.exit(' '.join({'pyspark', 'pyarrow', 'moto', 'duckdb', 'boto3', 'confluent_kafka'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.stderr.strip() == ""
+
+
+def test_help_answers_at_once() -> None:
+    began = time.process_time(), time.monotonic()
+
+    subprocess.run([sys.executable, "-m", "jobs.cli.app", "--help"], cwd=ROOT, capture_output=True, check=True)
+
+    assert time.monotonic() - began[1] < 5, "far above what it takes (0.3 s), so that a busy machine does not fail it"

@@ -1,0 +1,293 @@
+"""What bad files say: whole messages, as they reach a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from config_files import GOOD, KAFKA, REGISTRY, Load, SecretsInMemory
+
+from jobs.model.errors import Misuse, SettingError, SpecError
+from jobs.specs.load import load_settings
+
+SETTINGS_ERRORS = {
+    "unknown key": (
+        GOOD + "databse: lake",
+        "frazil.yaml:3:1: databse: there is no such key",
+        "did you mean database?",
+    ),
+    "misspelt required key": (
+        f"kafka: {{bootstrap.server: b}}\n{REGISTRY}",
+        "frazil.yaml:1:9: kafka.bootstrap.server: there is no such key",
+        "did you mean bootstrap.servers?",
+    ),
+    "missing section": (
+        KAFKA,
+        "frazil.yaml:1:1: schema_registry: this key is required",
+        "Where writer schemas are looked up.",
+    ),
+    "missing space after a colon": (
+        "kafka:x",
+        'frazil.yaml:1:1: expected a mapping of keys, found "kafka:x"',
+        "write `name: value` lines, with a space after the colon",
+    ),
+    "catalog of a later release": (
+        GOOD + "catalog: {type: rest}",
+        "frazil.yaml:3:17: catalog.type: rest is not there yet",
+        "there are jdbc (embedded) and glue",
+    ),
+    "warehouse in the wrong place": (
+        GOOD + "catalog: {type: glue, warehouse: s3a://b}",
+        'frazil.yaml:3:34: catalog.warehouse: expected s3://bucket/prefix for a glue catalog, found "s3a://b"',
+        "begin it with s3://, not with s3a:// or a folder",
+    ),
+    "Frazil's own key": (
+        f"kafka: {{bootstrap.servers: b, group.id: mine}}\n{REGISTRY}",
+        "frazil.yaml:1:31: kafka.group.id: Frazil sets this itself",
+        "the table is the checkpoint, so there is nothing to set; remove the key",
+    ),
+    "Java key store": (
+        f"kafka: {{bootstrap.servers: b, security.protocol: ssl, ssl.keystore.location: /k.jks}}\n{REGISTRY}",
+        "frazil.yaml:1:78: kafka.ssl.keystore.location: a Java key store cannot be read, only PKCS#12",
+        "convert the store with `keytool -importkeystore -deststoretype PKCS12` and give ssl.keystore.location",
+    ),
+    "Kerberos": (
+        f"kafka: {{bootstrap.servers: b, sasl.mechanism: GSSAPI}}\n{REGISTRY}",
+        "frazil.yaml:1:47: kafka.sasl.mechanism: GSSAPI is not there yet",
+        "use PLAIN or SCRAM-SHA-512 over sasl_ssl, or client certificates with ssl",
+    ),
+    "IAM for MSK": (
+        f"kafka: {{bootstrap.servers: b, aws_msk_iam: true}}\n{REGISTRY}",
+        "frazil.yaml:1:31: kafka.aws_msk_iam: IAM for MSK is not there yet",
+        "use sasl.mechanism: SCRAM-SHA-512 with sasl.username and sasl.password, over sasl_ssl",
+    ),
+    "password without SASL": (
+        f"kafka: {{bootstrap.servers: b, sasl.password: x}}\n{REGISTRY}",
+        "frazil.yaml:1:46: kafka.sasl.password: without effect, because security.protocol is plaintext",
+        "set security.protocol: sasl_ssl, or remove the sasl.* keys",
+    ),
+    "SASL without a password": (
+        f"kafka: {{bootstrap.servers: b, security.protocol: sasl_ssl, sasl.mechanism: PLAIN}}\n{REGISTRY}",
+        "frazil.yaml:1:50: kafka.security.protocol: sasl_ssl needs sasl.username and sasl.password",
+        "add them beside it; a password is best given as ${env:NAME} or ${secret:NAME}",
+    ),
+    "password in a URL": (
+        f"{KAFKA}\nschema_registry: {{url: http://me:pw@r}}",
+        "frazil.yaml:2:24: schema_registry.url: a URL is shown in logs and holds no password",
+        "move user and password to schema_registry: basic.auth.user.info",
+    ),
+    "unset variable": (
+        GOOD + "database: ${env:DB}",
+        "frazil.yaml:3:11: database: the environment variable DB is not set",
+        "run `export DB=…` first",
+    ),
+    "secret that is not there": (
+        f"{KAFKA}\nschema_registry: {{url: http://r, basic.auth.user.info: '${{secret:none}}'}}",
+        "frazil.yaml:2:56: schema_registry.basic.auth.user.info: there is no secret none",
+        "run `aws secretsmanager describe-secret --secret-id none` with the same profile and region",
+    ),
+    "secret in a plain setting": (
+        GOOD + "database: ${secret:known}",
+        "frazil.yaml:3:11: database: a secret cannot be used here: this value is shown in plans and logs",
+        "use ${env:NAME}, or write the value out",
+    ),
+    "no folder of specs": (
+        GOOD + "tables: nowhere/",
+        "frazil.yaml:3:9: tables: there is no folder nowhere",
+        "run `mkdir nowhere`, or correct the name",
+    ),
+}
+
+SPEC_ERRORS = {
+    "no topic": (
+        "table: x",
+        "tables/a.yaml:1:1: exactly one of topic or topics must be given, found 0",
+        "give topic or topics",
+    ),
+    "duplicate key": (
+        "topic: a\nkey: none\ntopic: b",
+        "tables/a.yaml:3:1: topic: this key stands twice, first in line 1",
+        "keep one of them",
+    ),
+    "not YAML": (
+        "topic: a\n  table: b",
+        "tables/a.yaml:2:8: mapping values are not allowed here",
+        "indent with spaces, put a space after each colon, and quote text that holds : # { } [ ] or %",
+    ),
+    "alias": (
+        "topic: &name a\ntable: *name",
+        "tables/a.yaml:2:8: aliases are not supported",
+        "write the value out",
+    ),
+    "value of a later release": (
+        "topic: a\nwrite: upsert",
+        "tables/a.yaml:2:8: write: upsert is not there yet",
+        "there is append: every record becomes a row",
+    ),
+    "misspelt value of a later release": (
+        "topic: a\nvalue: protobuff",
+        'tables/a.yaml:2:8: value: expected avro, found "protobuff"',
+        "did you mean protobuf? It is not there yet: there is avro",
+    ),
+    "unknown value": (
+        "topic: a\non_tombstone: rows",
+        'tables/a.yaml:2:15: on_tombstone: expected one of row, skip, dead_letter, found "rows"',
+        "did you mean row?",
+    ),
+    "key of a later release": (
+        "topic: a\nidentity: [order_id]",
+        "tables/a.yaml:2:1: identity: this key is not there yet",
+        "there is write: append, which needs none; remove the key",
+    ),
+    "empty value": (
+        "topic: a\nstart:",
+        "tables/a.yaml:2:7: start: expected earliest, latest or {timestamp: …} or {offsets: …}, found nothing",
+        "possible here: earliest, latest or {timestamp: …} or {offsets: …}",
+    ),
+    "octal number": (
+        "topic: a\ntrigger: {rows: 010}",
+        'tables/a.yaml:2:17: trigger.rows: expected a whole number from 1, found "010"',
+        "remove the leading zeros: 10 (YAML would read an octal number)",
+    ),
+    "number in quotes": (
+        "topic: a\ntrigger: {rows: '10'}",
+        'tables/a.yaml:2:17: trigger.rows: expected a whole number from 1, found the text "10"',
+        "remove the quotes",
+    ),
+    "sexagesimal duration": (
+        "topic: a\ntrigger: {every: 1:30}",
+        'tables/a.yaml:2:18: trigger.every: expected a duration, found "1:30"',
+        "write a number and s, m, h or d: 30s, 5m, 1h, 7d",
+    ),
+    "time without a zone": (
+        "topic: a\nstart: {timestamp: 2026-01-31}",
+        'tables/a.yaml:2:20: start.timestamp: expected a time, found "2026-01-31"',
+        "add a time zone: 2026-01-31T00:00:00Z",
+    ),
+    "word instead of a list": (
+        "topic: a\nreaders: athena",
+        'tables/a.yaml:2:10: readers: expected a list, each one of snowflake, athena, duckdb, found "athena"',
+        "write [athena]",
+    ),
+    "unknown transform": (
+        "topic: a\npartition_by: [days(at)]",
+        'tables/a.yaml:2:16: partition_by[0]: expected a column or a transform of one, found "days(at)"',
+        "there is no transform days: did you mean day?",
+    ),
+}
+
+CONTRADICTIONS = {
+    "several topics without a table": (
+        "topics: [a, b]",
+        "tables/a.yaml:1:9: topics: a spec with several topics needs a table",
+        "add `table: name`",
+    ),
+    "upper case": (
+        "topic: a\ntable: Orders",
+        'tables/a.yaml:2:8: table: athena knows lower-case names only, found "Orders"',
+        "write orders",
+    ),
+    "partition by a column that is not kept": (
+        "topic: a\nmetadata: {prefix: m_, keep: []}\npartition_by: [day(m_timestamp)]",
+        "tables/a.yaml:3:15: partition_by: day(m_timestamp): the column m_timestamp is not kept",
+        "add timestamp to metadata.keep",
+    ),
+    "redundant partitions": (
+        "topic: a\npartition_by: [day(at), hour(at)]",
+        "tables/a.yaml:2:15: partition_by: day(at) and hour(at) are redundant: Iceberg takes one of them",
+        "keep the finer one",
+    ),
+    "subject of a key that is not read": (
+        "topic: a\nkey_subject: record",
+        "tables/a.yaml:2:14: key_subject: without effect, because key is string",
+        "set key: avro, or remove key_subject",
+    ),
+}
+
+CLASHES = {
+    "one table": (("topic: x.y", "topic: x_y"), "topic: lake.x_y is written by tables/a.yaml too"),
+    "only in case": (
+        ("{topic: x, readers: []}", "{topic: y, table: X, readers: []}"),
+        "table: lake.X differs only in case from lake.x of tables/a.yaml",
+    ),
+    "dead letters of the first": (
+        ("topic: x", "{topic: y, table: x__dead_letters}"),
+        "table: lake.x__dead_letters is the table of dead letters of tables/a.yaml",
+    ),
+    "dead letters of the second": (
+        ("{topic: y, table: x__dead_letters}", "topic: x"),
+        "topic: the dead letters of lake.x would go to lake.x__dead_letters, which tables/a.yaml writes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "what", "hint"), SETTINGS_ERRORS.values(), ids=SETTINGS_ERRORS)
+def test_a_bad_setting_says_what_where_and_what_to_do(load: Load, text: str, what: str, hint: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        load(text, secrets={"known": "hush"})
+
+    assert str(raised.value) == f"{what}\n\nhint: {hint}"
+
+
+@pytest.mark.parametrize(("spec", "what", "hint"), SPEC_ERRORS.values(), ids=SPEC_ERRORS)
+def test_a_bad_spec_says_what_where_and_what_to_do(load: Load, spec: str, what: str, hint: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        load(GOOD, spec)
+
+    assert str(raised.value) == f"{what}\n\nhint: {hint}"
+
+
+@pytest.mark.parametrize(("spec", "what", "hint"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_a_spec_may_not_contradict_itself(load: Load, spec: str, what: str, hint: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        load(GOOD, spec)
+
+    assert str(raised.value) == f"{what}\n\nhint: {hint}"
+
+
+@pytest.mark.parametrize(("specs", "what"), CLASHES.values(), ids=CLASHES)
+def test_two_specs_may_not_meet_in_one_table(load: Load, specs: tuple[str, str], what: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        load(GOOD, *specs)
+
+    assert raised.value.what.split(": ", 1)[1] == what
+    assert raised.value.hint == "give one of them another name with `table:`"
+
+
+def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
+    with pytest.raises(SettingError) as raised:
+        load(GOOD + "databse: x", "topic: a\nwrte: append\nkey: strng", "topics: [a, b]")
+
+    assert str(raised.value) == (
+        "The configuration has 4 problems.\n"
+        "\n"
+        "frazil.yaml:3:1: databse: there is no such key\n"
+        "    did you mean database?\n"
+        "tables/a.yaml:2:1: wrte: there is no such key\n"
+        "    did you mean write?\n"
+        'tables/a.yaml:3:6: key: expected one of none, bytes, string, avro, found "strng"\n'
+        "    did you mean string?\n"
+        "tables/b.yaml:1:9: topics: a spec with several topics needs a table\n"
+        "    add `table: name`\n"
+        "\n"
+        "hint: every key is described in docs/reference/settings.md and docs/reference/tables.md"
+    )
+
+
+def test_a_missing_file_says_how_to_name_another() -> None:
+    with pytest.raises(Misuse) as raised:
+        load_settings(Path("nowhere.yaml"), {}, SecretsInMemory())
+
+    assert str(raised.value) == (
+        "nowhere.yaml: there is no such file\n"
+        "\n"
+        "hint: run this in the folder of frazil.yaml, or name the file: --config FILE"
+    )
+
+
+@pytest.mark.parametrize("content", [b"topic: \xff", b"topic: a\x00", b"\xef\xbb\xbfwrte: x", b"? [a]\n: b", b"- a"])
+def test_no_content_of_a_file_ends_in_a_trace(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "frazil.yaml").write_bytes(content)
+
+    with pytest.raises(SettingError):
+        load_settings(tmp_path / "frazil.yaml", {}, SecretsInMemory())

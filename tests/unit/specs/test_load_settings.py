@@ -1,0 +1,232 @@
+"""What valid files become."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from config_files import GOOD, Load
+
+from jobs.model.spec import (
+    BadRecordLimit,
+    CatalogSettings,
+    Maintain,
+    MetadataColumns,
+    RegistrySettings,
+    Secret,
+    Settings,
+    StartEarliest,
+    StartLatest,
+    StartOffsets,
+    StartTimestamp,
+    SubjectSettings,
+    TableSpec,
+    Trigger,
+)
+
+ORDERS = TableSpec(
+    source_file="tables/a.yaml",
+    database="lake",
+    table="orders",
+    topics=("orders",),
+    key="string",
+    value="avro",
+    write="append",
+    partition_by=("day(kafka_timestamp)",),
+    readers=("snowflake", "athena", "duckdb"),
+    on_bad_record="dead_letter",
+    bad_record_limit=BadRecordLimit(share=0.05, at_least=100),
+    on_tombstone="row",
+    on_incompatible_schema="pause",
+    trigger=Trigger(every=timedelta(seconds=60), rows=5_000_000, bytes=10**9),
+    maintain=Maintain(target_file_bytes=512 * 10**6),
+    start=StartEarliest(),
+    metadata=MetadataColumns(),
+    value_subject=SubjectSettings(),
+    key_subject=SubjectSettings(),
+)
+
+ALL_KEYS = """
+topic: orders
+table: purchases
+database: sales
+key: avro
+value: avro
+write: append
+order_by: kafka_offset
+cdc: none
+partition_by: [symbol, "bucket( 16,account )", identity(side), truncate(4, name), hour(at)]
+readers: [duckdb]
+on_bad_record: skip
+bad_record_limit: off
+on_tombstone: dead_letter
+on_incompatible_schema: pause
+trigger: {every: 1h, rows: 1_000, bytes: 64MiB}
+maintain: {target_file: 1.5GB, retain_rows: null}
+formats: [iceberg]
+start: {timestamp: 2026-01-31T00:00:00Z}
+metadata: {prefix: m_, keep: [headers, value, topic]}
+subject: record
+key_subject: {name: my-key}
+"""
+
+
+def test_a_topic_is_all_that_a_spec_needs(load: Load, tmp_path: Path) -> None:
+    settings = load(GOOD, "topic: orders")
+
+    assert settings == Settings(
+        source_file="frazil.yaml",
+        kafka={"bootstrap.servers": "localhost:9092"},
+        registry=RegistrySettings("http://localhost:8081"),
+        catalog=CatalogSettings("jdbc", str(tmp_path / ".frazil/warehouse")),
+        database="lake",
+        tables=(ORDERS,),
+    )
+
+
+def test_every_key_reaches_the_spec(load: Load) -> None:
+    (spec,) = load(GOOD, ALL_KEYS).tables
+
+    assert spec == TableSpec(
+        source_file="tables/a.yaml",
+        database="sales",
+        table="purchases",
+        topics=("orders",),
+        key="avro",
+        value="avro",
+        write="append",
+        partition_by=("symbol", "bucket(16, account)", "side", "truncate(4, name)", "hour(at)"),
+        readers=("duckdb",),
+        on_bad_record="skip",
+        bad_record_limit=BadRecordLimit.off(),
+        on_tombstone="dead_letter",
+        on_incompatible_schema="pause",
+        trigger=Trigger(every=timedelta(hours=1), rows=1000, bytes=64 * 2**20),
+        maintain=Maintain(target_file_bytes=1_500_000_000),
+        start=StartTimestamp(datetime(2026, 1, 31, tzinfo=UTC)),
+        metadata=MetadataColumns("m_", ("topic", "partition", "offset", "headers", "value")),
+        value_subject=SubjectSettings("record"),
+        key_subject=SubjectSettings(override="my-key"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "start"),
+    [
+        ("earliest", StartEarliest()),
+        ("latest", StartLatest()),
+        ("{offsets: {0: 12, 3: 0}}", StartOffsets({0: 12, 3: 0})),
+    ],
+)
+def test_start_takes_words_and_offsets(load: Load, written: str, start: object) -> None:
+    (spec,) = load(GOOD, f"topic: orders\nstart: {written}").tables
+
+    assert spec.start == start
+
+
+def test_words_that_yaml_takes_for_booleans_and_numbers_stay_words(load: Load) -> None:
+    specs = load(GOOD, "topic: no", "topic: 0123").tables
+
+    assert [(spec.topics, spec.table) for spec in specs] == [(("no",), "no"), (("0123",), "t_0123")]
+
+
+def test_several_topics_keep_the_topic_column(load: Load) -> None:
+    (spec,) = load(GOOD, "topics: [orders.eu, orders.us]\ntable: orders").tables
+
+    assert (spec.topics, spec.metadata.keep[0]) == (("orders.eu", "orders.us"), "topic")
+
+
+def test_without_a_key_there_is_no_key_column(load: Load) -> None:
+    (spec,) = load(GOOD, "topic: orders\nkey: none").tables
+
+    assert spec.metadata.keep == ("partition", "offset", "timestamp", "schema_id")
+
+
+def test_without_a_timestamp_column_there_is_no_partition_by_default(load: Load) -> None:
+    (spec,) = load(GOOD, "topic: orders\nmetadata: {keep: []}").tables
+
+    assert (spec.partition_by, spec.metadata.keep) == ((), ("partition", "offset"))
+
+
+def test_two_specs_may_read_one_topic(load: Load) -> None:
+    tables = load(GOOD, "topic: orders", "{topic: orders, table: orders_again}").tables
+
+    assert [spec.table for spec in tables] == ["orders", "orders_again"]
+
+
+def test_upper_case_is_possible_where_no_reader_minds(load: Load) -> None:
+    (spec,) = load(GOOD, "{topic: orders, table: Orders, readers: [duckdb]}").tables
+
+    assert spec.table == "Orders"
+
+
+def test_relative_paths_start_at_the_configuration(load: Load, tmp_path: Path) -> None:
+    settings = load(
+        "kafka: {bootstrap.servers: b, security.protocol: SSL, ssl.ca.location: ../ca.pem}\n"
+        "schema_registry: {url: https://r/, ssl.ca.location: /etc/ca.pem}\n"
+        "catalog: {warehouse: data/lake}\n"
+    )
+
+    assert settings.kafka["ssl.ca.location"] == str(tmp_path.parent / "ca.pem")
+    assert settings.registry == RegistrySettings("https://r", {"ssl.ca.location": "/etc/ca.pem"})
+    assert settings.catalog.warehouse == str(tmp_path / "data/lake")
+
+
+def test_a_glue_catalog_gets_its_further_keys(load: Load) -> None:
+    settings = load(
+        GOOD
+        + "catalog:\n  type: glue\n  warehouse: s3://bucket/lake/\n  glue.region: eu-central-1\n"
+        + "  s3.secret-access-key: ${env:KEY}\n",
+        env={"KEY": "hush"},
+    )
+
+    assert settings.catalog == CatalogSettings(
+        "glue", "s3://bucket/lake", {"glue.region": "eu-central-1", "s3.secret-access-key": Secret("hush")}
+    )
+
+
+def test_both_spellings_of_the_mechanism_arrive_as_one(load: Load) -> None:
+    settings = load(
+        "kafka: {bootstrap.servers: b, security.protocol: SASL_SSL, sasl.mechanisms: PLAIN, sasl.username: u, "
+        f"sasl.password: 0123, socket.timeout.ms: 5000, socket.keepalive.enable: true}}\n{GOOD.splitlines()[1]}"
+    )
+
+    assert settings.kafka == {
+        "bootstrap.servers": "b",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": Secret("0123"),
+        "socket.timeout.ms": "5000",
+        "socket.keepalive.enable": "true",
+    }
+
+
+def test_placeholders_are_filled_in_alone_and_inside_a_text(load: Load) -> None:
+    settings = load(
+        "kafka: {bootstrap.servers: '${env:HOST}:9092'}\n"
+        'schema_registry: {url: http://r, basic.auth.user.info: "${secret:r#key}:$${${secret:plain}"}\n'
+        "database: ${env:DB}\n",
+        env={"HOST": "broker", "DB": "sales"},
+        secrets={"r": '{"key": "me"}', "plain": "text"},
+    )
+
+    assert settings.kafka["bootstrap.servers"] == "broker:9092"
+    assert settings.registry.properties == {"basic.auth.user.info": Secret("me:${text")}
+    assert settings.tables[0].database == "sales"
+
+
+def test_settings_travel_to_other_processes(load: Load) -> None:
+    settings = load()
+
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_the_first_configuration_of_this_repository_is_valid(load: Load) -> None:
+    root = Path(__file__).parents[3]
+
+    settings = load((root / "frazil.yaml").read_text(), (root / "tables/stock_trades.yaml").read_text())
+
+    assert [spec.identifier for spec in settings.tables] == ["lake.stock_trades"]

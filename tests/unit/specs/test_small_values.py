@@ -1,0 +1,106 @@
+"""Names, durations, sizes, transforms and hints, each as a table of what is written and what it means."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from jobs.specs.names import safe_name
+from jobs.specs.partitions import PartitionField, parse_partition
+from jobs.specs.problems import suggest
+from jobs.specs.scalars import parse_duration, parse_share, parse_size, parse_whole
+from jobs.specs.shapes import Unfit
+
+
+@pytest.mark.parametrize(
+    ("topic", "table"),
+    [
+        ("stock_trades", "stock_trades"),
+        ("Orders.V1", "orders_v1"),
+        ("orderItems", "order_items"),
+        ("EU-orders..raw", "eu_orders_raw"),
+        ("2024", "t_2024"),
+        ("__x__", "x"),
+        ("...", "topic"),
+    ],
+)
+def test_a_topic_name_becomes_lower_case_snake(topic: str, table: str) -> None:
+    assert safe_name(topic) == table
+
+
+def test_long_topic_names_stay_apart_and_short_enough() -> None:
+    one, other = safe_name("a" * 248 + "b"), safe_name("a" * 248 + "c")
+
+    assert one != other
+    assert len(one) == len(other) == 200
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("5m", 300), ("1h", 3600), ("7d", 604800), ("1.5 h", 5400)])
+def test_durations(text: str, seconds: int) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["30", "0s", "s", "-5m", "5M", "1h30m", "010s", "5 min", "٣s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(Unfit):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("512MB", 512_000_000), ("1GB", 10**9), ("1GiB", 2**30), ("64 KiB", 65536), ("10B", 10)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["512", "512mb", "0MB", "MB", "1 gig", "-1GB"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(Unfit):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("text", ["5", "0.05", "101%", "-1%", "%"])
+def test_what_is_no_share(text: str) -> None:
+    with pytest.raises(Unfit):
+        parse_share(text)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "1e6", "0x10", "010", "_1", "1_", "9223372036854775808", "²"])
+def test_what_is_no_whole_number(text: str) -> None:
+    with pytest.raises(Unfit):
+        parse_whole(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("symbol", PartitionField("identity", "symbol")),
+        ("identity(symbol)", PartitionField("identity", "symbol")),
+        ("day( at )", PartitionField("day", "at")),
+        ("void(at)", PartitionField("void", "at")),
+        ("bucket(16,account)", PartitionField("bucket", "account", 16)),
+        ("truncate(4, symbol)", PartitionField("truncate", "symbol", 4)),
+    ],
+)
+def test_transforms(text: str, field: PartitionField) -> None:
+    assert parse_partition(text) == field
+    assert parse_partition(str(field)) == field
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "day()", "day(a, b)", "day(4, a)", "bucket(a)", "bucket(0, a)", "bucket(a, 16)", "a.b", "day(a",
+     "bucket[4](a)", "DAY(a)", "bucket(99999999999, a)"],
+)  # fmt: skip
+def test_what_is_no_transform(text: str) -> None:
+    with pytest.raises(Unfit):
+        parse_partition(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("tabel", "did you mean table?"), ("TOPIC", "did you mean topic?"), ("zzz", "possible here: table, topic")],
+)
+def test_hints(word: str, hint: str) -> None:
+    assert suggest(word, ["table", "topic"]) == hint
