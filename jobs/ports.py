@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from jobs.model.changes import Change
 from jobs.model.columns import Column
 from jobs.model.ingested import IngestTask, TaskResult, WrittenFile
-from jobs.model.plan import TopicFacts
+from jobs.model.plan import OffsetRange, TopicFacts
+from jobs.model.records import Records, Wanted
 from jobs.model.schemas import RegisteredSchema
 from jobs.model.snapshot import TableView
 from jobs.model.spec import SettingValue, Start
@@ -77,8 +78,18 @@ class Lake(Protocol):
         """Make a table with one empty snapshot that carries `summary`, in one commit."""
         ...
 
-    def stage(self, view: TableView, *, branch: str, files: Sequence[WrittenFile], summary: Mapping[str, str]) -> int:
-        """Append files on a new branch that begins at the view's head; the new snapshot's id."""
+    def begin(self, view: TableView, summary: Mapping[str, str]) -> None:
+        """Put an empty snapshot that carries `summary` on `main`, if its head is still the view's."""
+        ...
+
+    def stage(
+        self, view: TableView, *, base: int, branch: str, files: Sequence[WrittenFile], summary: Mapping[str, str]
+    ) -> int:
+        """Append files on a new branch that begins at the snapshot `base`; the new snapshot's id."""
+        ...
+
+    def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
+        """The data files that a snapshot added."""
         ...
 
     def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
@@ -91,4 +102,15 @@ class Lake(Protocol):
 
     def change_schema(self, view: TableView, changes: Sequence[Change], properties: Mapping[str, str]) -> TableView:
         """Apply changes to the schema that the view shows; refused where it has changed meanwhile."""
+        ...
+
+
+class RecordReader(Protocol):
+    """Reads ranges of partitions, committed records only."""
+
+    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
+        """Chunks of the range in order, up to its end.
+
+        Raises BrokerError where the broker does not answer and RecordsLostError where offsets have gone.
+        """
         ...

@@ -97,11 +97,23 @@ class IcebergLake:
             raise CommitUnknownError(f"{identifier} was made but is not listed")
         return made
 
-    def stage(self, view: TableView, *, branch: str, files: Sequence[WrittenFile], summary: Mapping[str, str]) -> int:
+    def begin(self, view: TableView, summary: Mapping[str, str]) -> None:
         table = _table(view)
         transaction = Transaction(table, autocommit=False)
-        if view.head is not None:
-            ManageSnapshots(transaction).create_branch(snapshot_id=view.head, branch_name=branch).commit()
+        with transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append():
+            pass
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+        )
+        self._commit(table, requirements, transaction._updates)
+
+    def stage(
+        self, view: TableView, *, base: int, branch: str, files: Sequence[WrittenFile], summary: Mapping[str, str]
+    ) -> int:
+        table = _table(view)
+        transaction = Transaction(table, autocommit=False)
+        ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
         with transaction.update_snapshot(snapshot_properties=dict(summary), branch=branch).fast_append() as append:
             for file in files:
                 append.append_data_file(_data_file(file, table))
@@ -112,6 +124,13 @@ class IcebergLake:
         # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
         self._commit(table, requirements, transaction._updates)
         return int(append.snapshot_id)
+
+    def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
+        table = _table(view)
+        snapshot = table.snapshot_by_id(snapshot_id)
+        manifests = [] if snapshot is None else snapshot.manifests(table.io)
+        entries = (e for m in manifests if m.added_snapshot_id == snapshot_id for e in m.fetch_manifest_entry(table.io))
+        return [_written_file(e.data_file) for e in entries if e.snapshot_id == snapshot_id]
 
     def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
         table = _table(view)
@@ -276,6 +295,21 @@ def _data_file(file: WrittenFile, table: Table) -> DataFile:
         equality_ids=None,
         sort_order_id=None,
         spec_id=table.metadata.default_spec_id,
+    )
+
+
+def _written_file(file: DataFile) -> WrittenFile:
+    return WrittenFile(
+        path=file.file_path,
+        rows=file.record_count,
+        size=file.file_size_in_bytes,
+        partition=tuple(file.partition[n] for n in range(len(file.partition))),
+        column_sizes=file.column_sizes or {},
+        value_counts=file.value_counts or {},
+        null_value_counts=file.null_value_counts or {},
+        lower_bounds=file.lower_bounds or {},
+        upper_bounds=file.upper_bounds or {},
+        split_offsets=tuple(file.split_offsets or ()),
     )
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jobs.model.plan import OffsetRange
+from jobs.model.plan import OffsetRange, WriterSchemas
 from jobs.model.progress import Counts, OffsetSums
-from jobs.model.schemas import RegisteredSchema
 from jobs.model.spec import RegistrySettings, SettingValue, TableSpec
 
 
@@ -33,7 +32,7 @@ class TaskContext:
     rows: WriteTarget
     dead_letters: WriteTarget
     former_names: Mapping[str, tuple[str, ...]]
-    schemas: Mapping[int, RegisteredSchema]
+    schemas: WriterSchemas
     kafka: Mapping[str, SettingValue]
     registry: RegistrySettings
     storage: Mapping[str, SettingValue]
@@ -51,7 +50,7 @@ class IngestTask:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A finished Parquet file of `size` bytes that no table knows yet, with the column statistics that Iceberg keeps."""
+    """A finished Parquet file of `size` bytes that no table knows yet, with the statistics that Iceberg keeps."""
 
     path: str
     rows: int
@@ -90,6 +89,7 @@ class RangeResult:
     skipped_by_reason: Mapping[str, int]
     dead_letters_by_reason: Mapping[str, int]
     met_schema_ids: tuple[int, ...] = ()
+    met_key_schema_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

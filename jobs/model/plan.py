@@ -48,10 +48,18 @@ class OffsetRange:
 
 
 @dataclass(frozen=True, slots=True)
+class WriterSchemas:
+    """The writer schemas that a table has columns for, by registry id."""
+
+    values: Mapping[int, RegisteredSchema]
+    keys: Mapping[int, RegisteredSchema]
+
+
+@dataclass(frozen=True, slots=True)
 class BatchPlan:
     """One batch. `state` is the table's before it, `base_snapshot_id` the head of `main` that it was planned on.
 
-    `schemas` are the writer schemas that the table has columns for; a record of another one ends its range.
+    A record of a writer schema that is not among `schemas` ends its range.
     """
 
     table: str
@@ -59,7 +67,7 @@ class BatchPlan:
     base_snapshot_id: int
     state: TableState
     ranges: tuple[OffsetRange, ...]
-    schemas: Mapping[int, RegisteredSchema]
+    schemas: WriterSchemas
     topics: tuple[TopicFacts, ...]
 
     @property

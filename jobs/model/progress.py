@@ -123,6 +123,7 @@ class TableState:
     sources: tuple[SourceProgress, ...]
     complete_through: datetime | None = None
     schema_ids: tuple[int, ...] = ()
+    key_schema_ids: tuple[int, ...] = ()
     skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
 

@@ -123,11 +123,11 @@ class SubjectSettings:
     naming: SubjectNaming = "topic"
     override: str | None = None
 
-    def value_subject(self, topic: str) -> str | None:
-        """The one subject that names the value's schema; None where each record names its own."""
+    def of(self, topic: str, part: Literal["value", "key"]) -> str | None:
+        """The one subject that names the schema of a topic's values or keys; None where each record names its own."""
         if self.override is not None:
             return self.override
-        return f"{topic}-value" if self.naming == "topic" else None
+        return f"{topic}-{part}" if self.naming == "topic" else None
 
 
 @dataclass(frozen=True, slots=True)

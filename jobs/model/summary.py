@@ -25,6 +25,7 @@ BATCH_ID = "frazil.batch-id"
 COMPLETE_THROUGH = "frazil.complete-through"
 SOURCES = "frazil.sources"
 SCHEMA_IDS = "frazil.schema-ids"
+KEY_SCHEMA_IDS = "frazil.key-schema-ids"
 SKIPPED = "frazil.skipped-by-reason"
 FOREIGN = "frazil.foreign"
 RECEIPT = "frazil.receipt"
@@ -39,6 +40,7 @@ def state_to_summary(state: TableState) -> dict[str, str]:
         BATCH_ID: state.batch_id,
         SOURCES: _compact([_source_to_json(source) for source in state.sources]),
         SCHEMA_IDS: _compact(list(state.schema_ids)),
+        KEY_SCHEMA_IDS: _compact(list(state.key_schema_ids)),
         SKIPPED: _compact(dict(state.skipped_by_reason)),
         FOREIGN: _compact(asdict(state.foreign)),
     }
@@ -88,6 +90,7 @@ def _parse(summary: Mapping[str, str]) -> TableState:
         sources=tuple(_source_from_json(item) for item in json.loads(summary[SOURCES])),
         complete_through=None if through is None else datetime.fromisoformat(through),
         schema_ids=tuple(json.loads(summary[SCHEMA_IDS])),
+        key_schema_ids=tuple(json.loads(summary[KEY_SCHEMA_IDS])),
         skipped_by_reason=json.loads(summary[SKIPPED]),
         foreign=ForeignChanges(**{**foreign, "names": tuple(foreign["names"])}),
     )

@@ -1,0 +1,149 @@
+"""Reads one range of one partition from Kafka, and proves that nothing in it was passed over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    Message,
+    TopicPartition,
+)
+
+from jobs.adapters.kafka import consumer_settings
+from jobs.model.errors import BrokerError, RecordsLostError
+from jobs.model.plan import OffsetRange
+from jobs.model.records import Headers, Records, Wanted
+from jobs.model.spec import SettingValue
+
+CHUNK = 20_000
+"""Records handed on at a time: large enough to spread the cost of a call, small enough to stay in the caches."""
+
+POLL_SECONDS = 0.2
+STALLED_SECONDS = 60.0
+"""A range without progress for this long fails, and is read again by the task's next attempt."""
+
+_TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: "CREATE_TIME", TIMESTAMP_LOG_APPEND_TIME: "LOG_APPEND_TIME"}
+
+
+class KafkaReader:
+    """One consumer, used for one range after the other (`ports.RecordReader`)."""
+
+    def __init__(self, settings: Mapping[str, SettingValue]) -> None:
+        self._servers = str(settings.get("bootstrap.servers", ""))
+        self._consumer = Consumer(consumer_settings(settings))
+
+    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
+        """Chunks of the range in order. The last one's `next_offset` is the range's end, or where the caller stops."""
+        where = TopicPartition(wanted_range.topic, wanted_range.partition, wanted_range.start)
+        self._consumer.assign([where])
+        try:
+            yield from self._chunks(wanted_range, where, wanted)
+        finally:
+            self._consumer.unassign()
+
+    def _chunks(self, wanted_range: OffsetRange, where: TopicPartition, wanted: Wanted) -> Iterator[Records]:
+        position, end = wanted_range.start, wanted_range.end
+        progressed = time.monotonic()
+        while position < end:
+            polled = self._consumer.consume(min(CHUNK, end - position), POLL_SECONDS)
+            messages, end_of_partition = self._sorted_out(polled, wanted_range)
+            inside = messages if not messages or _offset(messages[-1]) < end else _before(messages, end)
+            reached = self._reached(messages, end_of_partition, where, position)
+            if reached > position:
+                progressed = time.monotonic()
+            elif time.monotonic() - progressed > STALLED_SECONDS:
+                raise self._stalled(wanted_range, position)
+            if inside and _offset(inside[0]) < position:
+                raise self._jumped_back(wanted_range, position, _offset(inside[0]))
+            position = min(reached, end)
+            if inside or position >= end:
+                yield _records(inside, position, wanted)
+
+    def _reached(
+        self, messages: list[Message], end_of_partition: int | None, where: TopicPartition, position: int
+    ) -> int:
+        """The offset up to which the broker has shown all that it has.
+
+        Control records and aborted transactions are never handed out: only the consumer's own position, or the end
+        of the partition, passes them.
+        """
+        reached = position
+        if messages:
+            reached = _offset(messages[-1]) + 1
+        if end_of_partition is not None:
+            reached = max(reached, end_of_partition)
+        if not messages:
+            reached = max(reached, self._consumer.position([where])[0].offset)
+        return reached
+
+    def _sorted_out(self, polled: list[Message], wanted_range: OffsetRange) -> tuple[list[Message], int | None]:
+        """Records, and the offset of the partition's end where the broker said that it was met."""
+        if all(message.error() is None for message in polled):
+            return polled, None
+        end_of_partition = None
+        for message in polled:
+            error = message.error()
+            if error is None:
+                continue
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise self._failed(wanted_range, error)
+            end_of_partition = message.offset()
+        return [message for message in polled if message.error() is None], end_of_partition
+
+    def _failed(self, wanted_range: OffsetRange, error: KafkaError) -> BrokerError | RecordsLostError:
+        name = f"{wanted_range.topic}-{wanted_range.partition}"
+        if error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
+            return RecordsLostError(
+                f"{name}: offsets [{wanted_range.start}, {wanted_range.end}) were there when the batch was planned and"
+                f" are not any more: {error.str()}",
+                hint="retention overtook the reader while it read: raise the topic's retention",
+            )
+        return BrokerError(
+            f"{name}: reading offsets [{wanted_range.start}, {wanted_range.end}) from {self._servers} failed:"
+            f" {error.str()}",
+            hint="check that the cluster is up and that this user may read the topic; the next run reads them again",
+        )
+
+    def _stalled(self, wanted_range: OffsetRange, position: int) -> BrokerError:
+        return BrokerError(
+            f"{wanted_range.topic}-{wanted_range.partition}: no record came for {STALLED_SECONDS:.0f} s at offset"
+            f" {position}, expected up to {wanted_range.end}",
+            hint="check that the cluster is up; the next run reads the range again",
+        )
+
+    def _jumped_back(self, wanted_range: OffsetRange, position: int, found: int) -> BrokerError:
+        return BrokerError(
+            f"{wanted_range.topic}-{wanted_range.partition}: the broker answered with offset {found}, expected"
+            f" {position} or later",
+            hint="the partition was truncated while it was read; the next run compares it with the table",
+        )
+
+
+def _offset(message: Message) -> int:
+    return cast("int", message.offset())
+
+
+def _before(messages: list[Message], end: int) -> list[Message]:
+    return [message for message in messages if _offset(message) < end]
+
+
+def _records(messages: list[Message], next_offset: int, wanted: Wanted) -> Records:
+    stamps = [message.timestamp() for message in messages]
+    return Records(
+        offsets=cast("list[int]", [message.offset() for message in messages]),
+        timestamps_ms=[None if kind == TIMESTAMP_NOT_AVAILABLE else ms for kind, ms in stamps],
+        keys=[message.key() for message in messages],
+        values=[message.value() for message in messages],
+        next_offset=next_offset,
+        last_leader_epoch=messages[-1].leader_epoch() if messages else None,
+        headers=cast("list[Headers | None]", [m.headers() for m in messages]) if wanted.headers else (),
+        timestamp_types=[_TIMESTAMP_TYPES.get(kind) for kind, _ in stamps] if wanted.timestamp_type else (),
+        leader_epochs=[message.leader_epoch() for message in messages] if wanted.leader_epoch else (),
+    )

@@ -1,0 +1,96 @@
+"""Spark: distributes ingest tasks over its executors (`ports.TaskRunner`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from jobs.adapters.worker import run
+from jobs.model.errors import FrazilError, MissingToolError, ServiceError
+from jobs.model.ingested import IngestTask, TaskResult
+
+ATTEMPTS_OF_A_TASK = 4
+DRIVER_MEMORY = "1g"
+
+
+class TaskFailedError(ServiceError):
+    """Spark gave a task up after its attempts: a worker died or was lost."""
+
+
+class SparkRunner:
+    """One Spark application for all tables of a process; started with the first task."""
+
+    def __init__(self, *, application: str = "frazil") -> None:
+        self._application = application
+        self._lock = threading.Lock()
+        self._context: Any = None
+        self.parallelism = os.cpu_count() or 1
+
+    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
+        context = self._started()
+        context.setLocalProperty("spark.scheduler.pool", name.split(" ", 1)[0])
+        context.setJobDescription(name)
+        try:
+            results = context.parallelize(tasks, len(tasks)).map(run).collect()
+        except Exception as problem:
+            raise TaskFailedError(
+                f"{name}: Spark gave a task up after {ATTEMPTS_OF_A_TASK} attempts: {_first_lines(problem)}",
+                hint="nothing was published; look for a killed worker or too little memory, then run again",
+            ) from problem
+        failures = [result for result in results if isinstance(result, FrazilError)]
+        if failures:
+            raise failures[0]
+        return list(results)
+
+    def stop(self) -> None:
+        if self._context is not None:
+            self._context.stop()
+            self._context = None
+
+    def _started(self) -> Any:
+        with self._lock:
+            if self._context is None:
+                self._context = _start(self._application)
+                self.parallelism = int(self._context.defaultParallelism)
+            return self._context
+
+
+def _start(application: str) -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second to import, and only some verbs need it
+
+        conf = SparkConf(loadDefaults=True).setAppName(application)
+        for name, value in _DEFAULTS.items():
+            conf.setIfMissing(name, value)
+        context = SparkContext.getOrCreate(conf)
+    except Exception as problem:
+        raise MissingToolError(
+            f"Spark could not be started: {_first_lines(problem)}",
+            hint="install a Java 17 runtime and set JAVA_HOME, or run `make setup`, which says what is missing",
+        ) from problem
+    context.setLogLevel("ERROR")
+    return context
+
+
+_DEFAULTS = {
+    "spark.master": f"local[*,{ATTEMPTS_OF_A_TASK}]",
+    "spark.driver.memory": DRIVER_MEMORY,
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    "spark.speculation": "false",
+}
+"""For a laptop; on a cluster spark-submit's own settings come first."""
+
+
+def _first_lines(problem: Exception) -> str:
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return " | ".join(lines[:3])[:600]

@@ -1,0 +1,180 @@
+"""Tables that are missing, made from the registry's latest schemas, with the state to begin from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs.formats.avro.mapping import map_schema
+from jobs.formats.avro.schema import parse_schema
+from jobs.formats.avro.types import Record
+from jobs.materialize.evolve import aliases_of, compare, former_names_of, former_names_property, refusal
+from jobs.materialize.layout import metadata_columns, name_clashes
+from jobs.materialize.state import standing
+from jobs.model.columns import Column, ColumnType, Struct
+from jobs.model.errors import BrokerError, ForeignTableError, RegistryError, StateLostError
+from jobs.model.plan import TopicFacts
+from jobs.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
+from jobs.model.schemas import Finding, RegisteredSchema
+from jobs.model.snapshot import TableView
+from jobs.model.spec import TableSpec
+from jobs.model.summary import state_to_summary
+from jobs.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
+
+TABLE_PROPERTIES = {
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+"""Set where Frazil makes a table: metadata files of long ago do not pile up."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSchemas:
+    """The newest schemas of a spec's subjects; empty where each record names its own subject."""
+
+    values: tuple[RegisteredSchema, ...]
+    keys: tuple[RegisteredSchema, ...]
+
+
+def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
+    """Raises RegistryError where a subject is missing."""
+    values = [_latest(registry, spec, spec.value_subject.of(topic, "value"), topic) for topic in spec.topics]
+    if spec.key != "avro":
+        return LatestSchemas(_known(values), ())
+    keys = [_latest(registry, spec, spec.key_subject.of(topic, "key"), topic) for topic in spec.topics]
+    return LatestSchemas(_known(values), _known(keys))
+
+
+def _known(found: Sequence[RegisteredSchema | None]) -> tuple[RegisteredSchema, ...]:
+    return tuple({schema.id: schema for schema in found if schema is not None}.values())
+
+
+def _latest(registry: SchemaRegistry, spec: TableSpec, subject: str | None, topic: str) -> RegisteredSchema | None:
+    if subject is None:
+        return None
+    schema = registry.latest(subject)
+    if schema is None:
+        raise RegistryError(
+            f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
+            hint=f"register it (a producer does with its first record), or name another in `subject` in"
+            f" {spec.source_file}",
+        )
+    if schema.format != "AVRO":
+        raise refusal(spec.identifier, schema.id, (Finding("", f"is {schema.format}, the spec says avro"),))
+    return schema
+
+
+def describe_topics(topics: Topics, spec: TableSpec) -> tuple[TopicFacts, ...]:
+    """Raises BrokerError where a topic is missing."""
+    return tuple(_described(topics, spec, topic) for topic in spec.topics)
+
+
+def _described(topics: Topics, spec: TableSpec, topic: str) -> TopicFacts:
+    facts = topics.describe(topic)
+    if facts is None:
+        raise BrokerError(
+            f"{spec.identifier}: the cluster has no topic {topic}, or this user may not see it",
+            hint=f"create the topic, or mend `topic` in {spec.source_file}",
+        )
+    return facts
+
+
+def ensure_table(
+    lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, new_writer: str, adopt: bool
+) -> TableView:
+    """The spec's table with a state in its ancestry, made if it is not there.
+
+    Raises ForeignTableError where the table exists without one, unless it is to be adopted.
+    """
+    view = lake.load(spec.identifier)
+    if view is None:
+        return _create(lake, topics, registry, spec, writer=new_writer)
+    try:
+        standing(view, pipeline=spec.pipeline)
+    except ForeignTableError:
+        if not adopt:
+            raise
+        return _adopt(lake, topics, spec, view, latest_schemas(registry, spec), writer=new_writer)
+    return view
+
+
+def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> TableView:
+    columns = initial_columns(spec, latest_schemas(registry, spec))
+    state = initial_state(topics, spec, writer=writer)
+    properties = {
+        **TABLE_PROPERTIES,
+        "write.target-file-size-bytes": str(spec.maintain.target_file_bytes),
+        **former_names_property(aliases_of(columns)),
+    }
+    try:
+        return lake.create(
+            spec.identifier,
+            columns,
+            partition_by=spec.partition_by,
+            properties=properties,
+            summary=state_to_summary(state),
+        )
+    except CommitRejectedError:
+        made = lake.load(spec.identifier)
+        if made is None:
+            raise StateLostError(
+                f"the table {spec.identifier} was made and dropped by somebody else meanwhile",
+                hint="run `frazil materialize` again",
+            ) from None
+        return made
+
+
+def _adopt(
+    lake: Lake, topics: Topics, spec: TableSpec, view: TableView, latest: LatestSchemas, *, writer: str
+) -> TableView:
+    """Give a table of somebody else's a state to begin from; its rows count as foreign and stay untouched."""
+    evolution = compare(initial_columns(spec, latest), view.columns, former_names_of(view.properties))
+    problems = list(evolution.findings)
+    if view.format_version != 2:
+        problems.append(Finding("", f"the table has Iceberg format version {view.format_version}, expected 2"))
+    if problems:
+        raise refusal(spec.identifier, latest.values[0].id if latest.values else 0, tuple(problems))
+    head = view.head_snapshot()
+    there = ForeignChanges(snapshots=1, rows_added=head.live_rows, names=(head.name,)) if head else ForeignChanges()
+    summary = state_to_summary(initial_state(topics, spec, writer=writer).with_foreign(there))
+    lake.begin(view, summary)
+    adopted = lake.load(spec.identifier)
+    assert adopted is not None  # noqa: S101 - it was committed to a moment ago
+    return adopted
+
+
+def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[Column, ...]:
+    """The record's columns, then those about the record. Raises IncompatibleSchemaError with every finding."""
+    key_type = key_column_type(spec, latest.keys[0]) if latest.keys else None
+    metadata = metadata_columns(spec, key_type)
+    record = () if not latest.values else record_columns(spec, latest.values[0])
+    clashes = name_clashes(record, metadata)
+    if clashes:
+        raise refusal(spec.identifier, latest.values[0].id, clashes)
+    return record + metadata
+
+
+def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
+    """The columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
+    mapped = map_schema(parse_schema(schema.text, schema.references))
+    if mapped.findings:
+        raise refusal(spec.identifier, schema.id, mapped.findings)
+    return mapped.columns
+
+
+def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
+    """A record key is a struct; a key of any other type is that type."""
+    columns = record_columns(spec, schema)
+    parsed = parse_schema(schema.text, schema.references)
+    return Struct(columns) if isinstance(parsed.resolve(parsed.root), Record) else columns[0].type
+
+
+def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState:
+    """Epoch 0: where each partition begins, fixed once, as the spec's `start` says."""
+    sources = []
+    for facts in describe_topics(topics, spec):
+        first = topics.first_offsets(facts, spec.start)
+        partitions = {number: PartitionProgress.beginning_at(offset) for number, offset in first.items()}
+        sources.append(SourceProgress(facts.topic, facts.topic_id, 0, partitions))
+    return TableState(pipeline=spec.pipeline, epoch=0, writer=writer, batch_id="", sources=tuple(sources))

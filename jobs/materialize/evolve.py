@@ -1,0 +1,201 @@
+"""Safe changes of a table's schema, found by comparing what writers write with what the table has.
+
+Safe: a new column, int → long, float → double, a decimal with more digits before the point, a rename that the
+writer's schema declares by an alias. A column that a writer no longer has stays, and is null in its rows.
+Everything else is a finding, and all of them are collected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
+from jobs.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
+from jobs.model.errors import IncompatibleSchemaError
+from jobs.model.schemas import Finding
+
+FORMER_NAMES_PROPERTY = "frazil.former-names"
+"""A table property: JSON of column path → the names under which older writer schemas know the column."""
+
+FormerNames = Mapping[str, tuple[str, ...]]
+
+_WIDENS = {("int", "long"), ("float", "double")}
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What has to change so that the table can hold a writer's records, and what stands against it."""
+
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    former_names: FormerNames = field(default_factory=dict)
+
+    def __add__(self, other: Evolution) -> Evolution:
+        return Evolution(
+            self.changes + other.changes,
+            self.findings + other.findings,
+            {**self.former_names, **other.former_names},
+        )
+
+
+def former_names_of(properties: Mapping[str, str]) -> FormerNames:
+    return {path: tuple(names) for path, names in json.loads(properties.get(FORMER_NAMES_PROPERTY, "{}")).items()}
+
+
+def former_names_property(names: FormerNames) -> dict[str, str]:
+    kept = {path: list(former) for path, former in sorted(names.items()) if former}
+    return {FORMER_NAMES_PROPERTY: json.dumps(kept)} if kept else {}
+
+
+def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
+    """The former names that a new table begins with: every alias that is not a column beside it."""
+    found: dict[str, tuple[str, ...]] = {}
+    taken = {column.name for column in columns}
+    for column in columns:
+        here = _join(path, column.name)
+        former = tuple(alias for alias in column.aliases if alias not in taken)
+        if former:
+            found[here] = former
+        for inner_path, inner in _structs_in(column.type, here):
+            found.update(aliases_of(inner.columns, inner_path))
+    return found
+
+
+def compare(
+    wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, *, path: str = ""
+) -> Evolution:
+    """What the table's columns `have` need in order to hold the columns `wanted`, both at `path`."""
+    total = Evolution(former_names=dict(former_names))
+    for column in wanted:
+        total = total + _compare_column(column, wanted, have, total.former_names, path)
+    return total
+
+
+def refusal(table: str, schema_id: int, findings: tuple[Finding, ...]) -> IncompatibleSchemaError:
+    listed = "\n".join(f"  - {finding}" for finding in findings)
+    return IncompatibleSchemaError(
+        f"{table}: the writer schema {schema_id} cannot be carried over safely, {len(findings)} finding(s):\n{listed}",
+        hint=f"register a compatible schema, or materialize into another `table`; then `frazil resume {table}`",
+    )
+
+
+def _compare_column(
+    column: Column, wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, path: str
+) -> Evolution:
+    by_name = {each.name: each for each in have}
+    match = by_name.get(column.name) or _known_formerly(column.name, have, former_names, path)
+    if match is not None:
+        kept = _learn_aliases(column, match, by_name, former_names, path)
+        return kept + _compare_types(column.type, match.type, kept.former_names, _join(path, match.name))
+    renamed = _renamed(column, wanted, by_name)
+    if renamed is not None:
+        return _rename(column, renamed, former_names, path)
+    return _add(column, have, former_names, path)
+
+
+def _known_formerly(name: str, have: tuple[Column, ...], former_names: FormerNames, path: str) -> Column | None:
+    return next((each for each in have if name in former_names.get(_join(path, each.name), ())), None)
+
+
+def _learn_aliases(
+    column: Column, match: Column, by_name: Mapping[str, Column], former_names: FormerNames, path: str
+) -> Evolution:
+    """A writer may name an alias later than the column: remember it, unless a column of its own has that name."""
+    here = _join(path, match.name)
+    known = former_names.get(here, ())
+    new = tuple(a for a in column.aliases if a not in known and a not in by_name and a != match.name)
+    return Evolution(former_names={**former_names, here: known + new} if new else dict(former_names))
+
+
+def _renamed(column: Column, wanted: tuple[Column, ...], by_name: Mapping[str, Column]) -> Column | None:
+    still_written = {each.name for each in wanted}
+    return next((by_name[a] for a in column.aliases if a in by_name and a not in still_written), None)
+
+
+def _rename(column: Column, old: Column, former_names: FormerNames, path: str) -> Evolution:
+    was, now = _join(path, old.name), _join(path, column.name)
+    moved = {_moved(known, was, now): names for known, names in former_names.items()}
+    moved[now] = (*moved.get(now, ()), old.name)
+    renaming = Evolution((RenameColumn(was, column.name),), former_names=moved)
+    inner = _compare_types(column.type, old.type, moved, now)
+    # The library resolves every path of one update against the names before it.
+    return renaming + replace(inner, changes=tuple(_under_old_name(c, now, was) for c in inner.changes))
+
+
+def _moved(path: str, was: str, now: str) -> str:
+    inside = path == was or path.startswith((f"{was}.", f"{was}[", f"{was}{{"))
+    return now + path[len(was) :] if inside else path
+
+
+def _under_old_name(change: Change, now: str, was: str) -> Change:
+    return replace(change, path=_moved(change.path, now, was))
+
+
+def _add(column: Column, have: tuple[Column, ...], former_names: FormerNames, path: str) -> Evolution:
+    here = _join(path, column.name)
+    twin = next((each.name for each in have if each.name.lower() == column.name.lower()), None)
+    if twin is not None:
+        return Evolution(
+            findings=(Finding(here, f"differs only in letter case from the table's column {twin}"),),
+            former_names=former_names,
+        )
+    present = {each.name for each in have}
+    added = replace(column, aliases=tuple(a for a in column.aliases if a not in present))
+    return Evolution(
+        (AddColumn(here, column.type, column.doc),),
+        former_names={**former_names, **aliases_of((added,), path)},
+    )
+
+
+def _compare_types(wanted: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Evolution:
+    match wanted, have:
+        case Struct(columns), Struct(present):
+            return compare(columns, present, former_names, path=path)
+        case ListOf(element), ListOf(present_element):
+            return _compare_types(element, present_element, former_names, f"{path}[]")
+        case MapOf(key, value), MapOf(present_key, present_value):
+            if key != present_key:
+                return _refuse(path, f"the map's keys are {key}, the table has {present_key}", former_names)
+            return _compare_types(value, present_value, former_names, f"{path}{{}}")
+        case _:
+            return _compare_scalars(wanted, have, former_names, path)
+
+
+def _compare_scalars(wanted: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Evolution:
+    if wanted == have or _widens(wanted, have):
+        return Evolution(former_names=former_names)
+    if _widens(have, wanted):
+        return Evolution((WidenType(path, have, wanted),), former_names=former_names)
+    return _refuse(path, f"is {wanted} in the writer's schema, the table has {have}", former_names)
+
+
+def _widens(narrow: ColumnType, wide: ColumnType) -> bool:
+    match narrow, wide:
+        case Scalar(a), Scalar(b):
+            return (a, b) in _WIDENS
+        case Decimal(digits, scale), Decimal(more_digits, same_scale):
+            return scale == same_scale and digits < more_digits
+        case _:
+            return False
+
+
+def _refuse(path: str, problem: str, former_names: FormerNames) -> Evolution:
+    return Evolution(findings=(Finding(path, problem),), former_names=former_names)
+
+
+def _structs_in(column_type: ColumnType, path: str) -> Iterator[tuple[str, Struct]]:
+    match column_type:
+        case Struct():
+            yield path, column_type
+        case ListOf(element):
+            yield from _structs_in(element, f"{path}[]")
+        case MapOf(_, value):
+            yield from _structs_in(value, f"{path}{{}}")
+        case _:
+            return
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

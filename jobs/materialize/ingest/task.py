@@ -1,0 +1,152 @@
+"""One ingest task: its ranges are fetched, decoded and written; only its result makes the files count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from jobs.materialize.ingest.decode import DecodedRecords, Indexes, RecordDecoder, Stop, now_utc
+from jobs.materialize.ingest.write import TableFiles
+from jobs.materialize.ingest.writers import UnknownIds, Writers
+from jobs.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
+from jobs.model.plan import OffsetRange
+from jobs.model.progress import Counts, OffsetSums
+from jobs.model.records import Records
+from jobs.ports import RecordReader, SchemaRegistry
+
+
+def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
+    """Carry out one task. A failure leaves files that nobody knows, which maintenance removes."""
+    context = task.context
+    rows = _files(context, dead_letters=False)
+    dead_letters = _files(context, dead_letters=True)
+    unknown = UnknownIds(registry)
+    decoder = RecordDecoder(
+        context,
+        row_schema=rows.arrow_schema,
+        dead_letter_schema=dead_letters.arrow_schema,
+        values=Writers(dict(context.schemas.values), unknown),
+        keys=Writers(dict(context.schemas.keys), unknown),
+        now=now_utc,
+    )
+    work = _Work(reader, decoder, rows, dead_letters)
+    results = tuple(work.read(each) for each in task.ranges)
+    return TaskResult(
+        ranges=results,
+        row_files=rows.close(),
+        dead_letter_files=dead_letters.close(),
+        unknown_schema_ids=tuple(sorted(unknown.found)),
+        truncated_nanos=work.truncated_nanos,
+    )
+
+
+def _files(context: TaskContext, *, dead_letters: bool) -> TableFiles:
+    return TableFiles(
+        context.dead_letters if dead_letters else context.rows,
+        storage=context.storage,
+        prefix=context.file_prefix,
+        target_bytes=context.spec.maintain.target_file_bytes,
+    )
+
+
+@dataclass(slots=True)
+class _Work:
+    """What the ranges of one task share."""
+
+    reader: RecordReader
+    decoder: RecordDecoder
+    rows: TableFiles
+    dead_letters: TableFiles
+    truncated_nanos: int = 0
+
+    def read(self, wanted: OffsetRange) -> RangeResult:
+        tally = _Tally(wanted)
+        for records in self.reader.read(wanted, self.decoder.wanted):
+            decoded = self.decoder.decode(wanted.topic, wanted.partition, records)
+            self.rows.add(decoded.rows)
+            if decoded.dead_letters is not None:
+                self.dead_letters.add(decoded.dead_letters)
+            self.truncated_nanos += decoded.truncated_nanos
+            tally.add(records, decoded)
+            if tally.stop is not None or tally.spent:
+                break
+        return tally.result()
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts one range while it is read."""
+
+    wanted: OffsetRange
+    counts: Counts = field(default_factory=Counts)
+    sums: OffsetSums = field(default_factory=OffsetSums)
+    end: int = -1
+    payload_bytes: int = 0
+    latest_ms: int | None = None
+    leader_epoch: int | None = None
+    skipped: Counter[str] = field(default_factory=Counter)
+    dead: Counter[str] = field(default_factory=Counter)
+    stop: Stop | None = None
+
+    @property
+    def spent(self) -> bool:
+        return self.payload_bytes >= self.wanted.max_bytes
+
+    def add(self, records: Records, decoded: DecodedRecords) -> None:
+        self.stop = decoded.stop
+        read = records if decoded.stop is None else records.first(decoded.read)
+        self.end = read.next_offset
+        self.counts = self.counts + Counts(
+            read=decoded.read,
+            rows=decoded.rows.num_rows,
+            dead_letters=sum(decoded.dead_letters_by_reason.values()),
+            skipped=sum(decoded.skipped_by_reason.values()),
+        )
+        self.sums = self.sums + _sums(decoded.row_offsets)
+        self.skipped.update(decoded.skipped_by_reason)
+        self.dead.update(decoded.dead_letters_by_reason)
+        self.payload_bytes += _payload_bytes(read)
+        stamps = [stamp for stamp in read.timestamps_ms if stamp is not None]
+        if stamps:
+            self.latest_ms = max(max(stamps), self.latest_ms or 0)
+        if len(read):
+            self.leader_epoch = records.last_leader_epoch
+
+    def result(self) -> RangeResult:
+        end = max(self.end, self.wanted.start)
+        met = () if self.stop is None or self.stop.by != "schema" else (self.stop.schema_id,)
+        result = RangeResult(
+            topic=self.wanted.topic,
+            partition=self.wanted.partition,
+            start=self.wanted.start,
+            end=end,
+            stopped_by=self._stopped_by(end),
+            counts=self.counts,
+            sums=self.sums,
+            gaps=end - self.wanted.start - self.counts.read,
+            payload_bytes=self.payload_bytes,
+            latest_ms=self.latest_ms,
+            leader_epoch=self.leader_epoch,
+            skipped_by_reason=dict(self.skipped),
+            dead_letters_by_reason=dict(self.dead),
+        )
+        of_key = self.stop is not None and self.stop.of_key
+        return replace(result, met_key_schema_ids=met) if of_key else replace(result, met_schema_ids=met)
+
+    def _stopped_by(self, end: int) -> StoppedBy:
+        if self.stop is not None:
+            return self.stop.by
+        return "end" if end >= self.wanted.end else "bytes"
+
+
+def _sums(offsets: Indexes) -> OffsetSums:
+    """Sums that wrap around at 2^64, as unsigned machine words do."""
+    words = offsets.astype(np.uint64)
+    return OffsetSums(int(words.sum(dtype=np.uint64)), int((words * words).sum(dtype=np.uint64)))
+
+
+def _payload_bytes(records: Records) -> int:
+    values = sum(len(value) for value in records.values if value is not None)
+    return values + sum(len(key) for key in records.keys if key is not None)

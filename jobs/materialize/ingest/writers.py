@@ -1,0 +1,75 @@
+"""The writer schemas that a task meets: decoders for those that the plan knows, and what else an id can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from jobs.formats.avro.open import open_decoder
+from jobs.formats.avro.schema import parse_schema
+from jobs.formats.decoder import Decoder
+from jobs.model.dead_letter import Reason
+from jobs.model.schemas import RegisteredSchema
+from jobs.ports import SchemaRegistry
+
+LOOKUPS_PER_TASK = 100
+"""Ids that do not exist, looked up by one task; a range ends before the next one."""
+
+
+class NewSchemaError(Exception):
+    """A valid id that the plan does not know: the range ends before its record, the driver evolves the table."""
+
+    def __init__(self, schema_id: int) -> None:
+        super().__init__(str(schema_id))
+        self.schema_id = schema_id
+
+
+class LookupsSpentError(Exception):
+    """Too many ids that do not exist: the range ends before this one."""
+
+
+@dataclass(slots=True)
+class UnknownIds:
+    """Ids that the registry says do not exist, in one task, for values and keys together."""
+
+    registry: SchemaRegistry
+    found: set[int] = field(default_factory=set)
+
+    def look_up(self, schema_id: int) -> RegisteredSchema | None:
+        if schema_id in self.found:
+            return None
+        if len(self.found) >= LOOKUPS_PER_TASK:
+            raise LookupsSpentError
+        schema = self.registry.by_id(schema_id)
+        if schema is None:
+            self.found.add(schema_id)
+        return schema
+
+
+class Writers:
+    """Decoders by schema id, for values or for keys."""
+
+    def __init__(self, known: dict[int, RegisteredSchema], unknown: UnknownIds) -> None:
+        self._known = known
+        self._unknown = unknown
+        self._decoders: dict[int, Decoder] = {}
+
+    def decoder(self, schema_id: int) -> Decoder | Reason:
+        """The decoder, or why records of this id are dead letters.
+
+        Raises NewSchemaError for a valid id that the plan does not know, and LookupsSpentError.
+        """
+        if schema_id in self._decoders:
+            return self._decoders[schema_id]
+        schema = self._known.get(schema_id)
+        if schema is None:
+            return self._met(schema_id)
+        self._decoders[schema_id] = open_decoder(parse_schema(schema.text, schema.references))
+        return self._decoders[schema_id]
+
+    def _met(self, schema_id: int) -> Reason:
+        schema = self._unknown.look_up(schema_id)
+        if schema is None:
+            return Reason.UNKNOWN_SCHEMA_ID
+        if schema.format != "AVRO":
+            return Reason.WRONG_SCHEMA_TYPE
+        raise NewSchemaError(schema_id)

@@ -1,0 +1,253 @@
+"""One table in one process: its batches, each step in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from jobs.materialize.absorb import Absorbed, absorb
+from jobs.materialize.account import Ingested, gather, next_state, receipt_of
+from jobs.materialize.create import describe_topics, ensure_table
+from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
+from jobs.materialize.ingest.distribute import task_context, tasks_of
+from jobs.materialize.limits import check_limits, through
+from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through, pause_property
+from jobs.materialize.plan import plan_batch
+from jobs.materialize.publish import OvertakenError, publish
+from jobs.materialize.stage import STAGE_PREFIX, Staged, branch_names, stage
+from jobs.materialize.state import Standing, standing
+from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
+from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
+from jobs.model.receipt import Receipt
+from jobs.model.snapshot import TableView
+from jobs.model.spec import RegistrySettings, SettingValue, TableSpec
+from jobs.model.summary import receipt_to_summary, state_to_summary
+from jobs.ports import Lake, SchemaRegistry, TaskRunner, Topics
+
+Step = Literal["evolve", "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce"]
+STEPS: tuple[Step, ...] = ("evolve", "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce")
+
+Observer = Callable[[Literal["before", "after"], Step], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The outside world, as the steps use it. `observe` is told before and after every step."""
+
+    lake: Lake
+    topics: Topics
+    registry: SchemaRegistry
+    runner: TaskRunner
+    kafka: Mapping[str, SettingValue]
+    registry_settings: RegistrySettings
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    announce: Callable[[Receipt], None]
+    observe: Observer
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A batch became visible."""
+
+    receipt: Receipt
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Nothing became visible, and the next plan will differ: a new schema was met, or the table was rolled back."""
+
+
+Outcome = Published | Again | NothingToDo
+
+
+@dataclass(slots=True)
+class TableRun:
+    """What one process knows of one table. `writer` is its id, new in every process."""
+
+    spec: TableSpec
+    doors: Doors
+    writer: str
+    adopt: bool = False
+    absorbed: Absorbed = field(default_factory=lambda: Absorbed({}, {}))
+    met: WriterSchemas = field(default_factory=lambda: WriterSchemas({}, {}))
+    seconds: dict[str, float] = field(default_factory=dict)
+    stage_names: Iterator[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stage_names = branch_names(STAGE_PREFIX, self.writer)
+
+    def batch(self) -> Outcome:
+        """Carry out one batch: evolve → plan → ingest → stage → publish → announce.
+
+        Raises FrazilError; in each case the table is as it was, or carries the whole batch.
+        """
+        self.seconds = {}
+        with self._step("evolve"):
+            here, dead_letters = self._evolved()
+        planned_at = self.doors.now()
+        with self._step("plan"):
+            plan = self._plan(here)
+        if isinstance(plan, Halt):
+            raise plan.error
+        if isinstance(plan, NothingToDo):
+            return plan
+        with self._step("ingest"):
+            got = self._ingest(plan, here.view, dead_letters)
+        if not got.advanced:
+            return Again()
+        return self._make_visible(plan, here, dead_letters, got, planned_at)
+
+    def create(self) -> TableView:
+        """Only make the tables, empty, where they are missing."""
+        doors = self.doors
+        view = ensure_table(
+            doors.lake, doors.topics, doors.registry, self.spec, new_writer=self.writer, adopt=self.adopt
+        )
+        ensure_dead_letters(doors.lake, self.spec)
+        return view
+
+    def explain(self) -> Plan:
+        """The plan that `batch` would carry out, nothing done. Raises FrazilError where there is no table yet."""
+        view = self.create()
+        return self._plan(standing(view, pipeline=self.spec.pipeline))
+
+    def _evolved(self) -> tuple[Standing, TableView]:
+        """The tables, there and with columns for all that known writers write; what a dead run left is finished."""
+        doors = self.doors
+        view = self.create()
+        here = standing(view, pipeline=self.spec.pipeline)
+        if here.state.batch_id:
+            reveal(doors.lake, self.spec.dead_letters_identifier, batch_id=here.state.batch_id)
+        if PAUSED_PROPERTY not in view.properties:
+            view = self._absorb(here)
+        return standing(view, pipeline=self.spec.pipeline), ensure_dead_letters(doors.lake, self.spec)
+
+    def _absorb(self, here: Standing) -> TableView:
+        try:
+            return absorb(
+                self.doors.lake,
+                self.doors.registry,
+                self.spec,
+                here.view,
+                state=here.state,
+                met=self.met,
+                absorbed=self.absorbed,
+            )
+        except IncompatibleSchemaError as refused:
+            self._pause(refused)
+            raise
+
+    def _plan(self, here: Standing) -> Plan:
+        topics = describe_topics(self.doors.topics, self.spec)
+        schemas = self.absorbed.as_writer_schemas()
+        return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.doors.new_id())
+
+    def _ingest(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested:
+        doors = self.doors
+        context = task_context(
+            self.spec,
+            plan,
+            rows,
+            dead_letters,
+            writer=self.writer,
+            kafka=doors.kafka,
+            registry=doors.registry_settings,
+            storage=doors.lake.storage,
+        )
+        tasks = tasks_of(plan, context, parallelism=doors.runner.parallelism)
+        got = gather(plan, doors.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}"))
+        self.met = self._resolved(got)
+        try:
+            check_limits(self.spec, got, accepted=accepted_through(rows.properties))
+        except BadRecordLimitError as exceeded:
+            self._pause(exceeded, got)
+            raise
+        return got
+
+    def _resolved(self, got: Ingested) -> WriterSchemas:
+        registry = self.doors.registry
+        values = {i: registry.by_id(i) for i in got.met_value_ids}
+        keys = {i: registry.by_id(i) for i in got.met_key_ids}
+        return WriterSchemas(
+            {i: schema for i, schema in values.items() if schema is not None},
+            {i: schema for i, schema in keys.items() if schema is not None},
+        )
+
+    def _make_visible(
+        self, plan: BatchPlan, here: Standing, dead_letters: TableView, got: Ingested, planned_at: datetime
+    ) -> Outcome:
+        with self._step("prepare"):
+            prepare(
+                self.doors.lake,
+                dead_letters,
+                pipeline=self.spec.pipeline,
+                epoch=plan.epoch,
+                batch_id=plan.batch_id,
+                writer=self.writer,
+                files=got.dead_letter_files,
+            )
+        batch = _Batch(self, plan, got, planned_at)
+        with self._step("stage"):
+            staged = batch.stage_on(here)
+        with self._step("publish"):
+            try:
+                view = publish(self.doors.lake, plan, staged, stage_on=batch.stage_on, rows=got.counts.rows)
+            except OvertakenError:
+                return Again()
+            except CountMismatchError as mismatch:
+                self._pause(mismatch)
+                raise
+        with self._step("reveal"):
+            reveal(self.doors.lake, self.spec.dead_letters_identifier, batch_id=plan.batch_id)
+            drop_others(self.doors.lake, self.spec.dead_letters_identifier, batch_id=plan.batch_id)
+        now = standing(view, pipeline=self.spec.pipeline)
+        receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
+        with self._step("announce"):
+            self.doors.announce(receipt)
+        return Published(receipt, now)
+
+    def _pause(self, error: FrazilError, got: Ingested | None = None) -> None:
+        accept = None if got is None else through(got.ranges)
+        said = pause_property(by="frazil", why=error.what, at=self.doors.now(), accept=accept)
+        self.doors.lake.set_properties(self.spec.identifier, put={PAUSED_PROPERTY: said})
+
+    @contextmanager
+    def _step(self, name: Step) -> Iterator[None]:
+        self.doors.observe("before", name)
+        started = time.monotonic()
+        yield
+        self.seconds[name] = round(time.monotonic() - started, 4)
+        self.doors.observe("after", name)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A batch that is read and about to become visible: it can be staged on whatever head `main` has."""
+
+    run: TableRun
+    plan: BatchPlan
+    got: Ingested
+    planned_at: datetime
+
+    def stage_on(self, here: Standing) -> Staged:
+        assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
+        plan = replace(self.plan, state=here.state_with_foreign)
+        state = next_state(plan, self.got, writer=self.run.writer, planned_at=self.planned_at)
+        receipt = receipt_of(plan, self.got, state, seconds=self.run.seconds)
+        return stage(
+            self.run.doors.lake,
+            here.view,
+            base=here.view.head,
+            names=self.run.stage_names,
+            files=self.got.row_files,
+            summary={**state_to_summary(state), **receipt_to_summary(receipt)},
+        )
+
+    def receipt(self, now: Standing) -> Receipt:
+        return receipt_of(self.plan, self.got, now.state, seconds=self.run.seconds)

@@ -1,0 +1,55 @@
+"""Kafka records, column by column, as a reader hands them on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Some consecutive records of one partition. `next_offset` is where reading goes on: all before it is read.
+
+    `timestamps_ms` are milliseconds since the epoch, None where the record has none. `last_leader_epoch`
+    is the last record's (KIP-320). `headers`, `timestamp_types` and `leader_epochs` are empty unless they were asked for.
+    """
+
+    offsets: Sequence[int]
+    timestamps_ms: Sequence[int | None]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    next_offset: int
+    last_leader_epoch: int | None = None
+    headers: Sequence[Headers | None] = ()
+    timestamp_types: Sequence[str | None] = ()
+    leader_epochs: Sequence[int | None] = ()
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def first(self, count: int) -> Records:
+        """The first records only; reading would go on at the first one left out."""
+        if count >= len(self):
+            return self
+        return Records(
+            offsets=self.offsets[:count],
+            timestamps_ms=self.timestamps_ms[:count],
+            keys=self.keys[:count],
+            values=self.values[:count],
+            next_offset=self.offsets[count],
+            last_leader_epoch=self.last_leader_epoch,
+            headers=self.headers[:count],
+            timestamp_types=self.timestamp_types[:count],
+            leader_epochs=self.leader_epochs[:count],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which of the costlier parts of a record a table needs."""
+
+    headers: bool
+    timestamp_type: bool
+    leader_epoch: bool
