@@ -16,6 +16,7 @@ from jobs.model.spec import Settings
 ROOT = Path(__file__).parents[3]
 GOOD = "kafka: {bootstrap.servers: localhost:9092}\nschema_registry: {url: http://localhost:8081}\n"
 HELPS = dict(reference.helps())
+LEAVES = [name for name in HELPS if not any(other.startswith(f"{name} ") for other in HELPS)]
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_every_command_has_a_summary_and_an_example(name: str) -> None:
     assert name == "frazil" or "Example" in HELPS[name]
 
 
-@pytest.mark.parametrize("name", [name for name in HELPS if f"{name} " not in " ".join(HELPS)])
+@pytest.mark.parametrize("name", LEAVES)
 def test_every_verb_takes_a_configuration(name: str) -> None:
     assert "--config FILE" in HELPS[name]
 
@@ -142,8 +143,8 @@ def test_help_imports_nothing_slow() -> None:
 
 
 def test_help_answers_at_once() -> None:
-    began = time.process_time(), time.monotonic()
+    began = time.monotonic()
 
     subprocess.run([sys.executable, "-m", "jobs.cli.app", "--help"], cwd=ROOT, capture_output=True, check=True)
 
-    assert time.monotonic() - began[1] < 5, "far above what it takes (0.3 s), so that a busy machine does not fail it"
+    assert time.monotonic() - began < 5, "far above what it takes (0.3 s), so that a busy machine does not fail it"
