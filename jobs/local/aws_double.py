@@ -19,16 +19,12 @@ CHANGES = ("create_table", "update_table", "delete_table", "batch_delete_table")
 _changing = threading.Lock()
 
 
-class ConcurrentModificationError(JsonRESTError):
+def concurrent_modification(table: str, *, expected: str, found: str) -> JsonRESTError:
     """What Glue answers to an UpdateTable whose VersionId is not the current one."""
-
-    code = 400
-
-    def __init__(self, table: str, *, expected: str, found: str) -> None:
-        super().__init__(
-            "ConcurrentModificationException",
-            f"Update of table {table} failed due to concurrent modifications: VersionId {found}, current {expected}.",
-        )
+    return JsonRESTError(
+        "ConcurrentModificationException",
+        f"Update of table {table} failed due to concurrent modifications: VersionId {found}, current {expected}.",
+    )
 
 
 def one_at_a_time(change: Answer) -> Answer:
@@ -54,12 +50,12 @@ def _refuse_if_stale(response: GlueResponse, read_version: str) -> None:
     table = response.glue_backend.get_table(response.parameters["DatabaseName"], name)
     current = str(table._current_version)  # moto has no public name for it
     if current != read_version:
-        raise ConcurrentModificationError(name, expected=current, found=read_version)
+        raise concurrent_modification(name, expected=current, found=read_version)
 
 
 def teach_glue() -> None:
     """Replace moto's handlers of tables by ones that take turns and look at versions."""
-    GlueResponse.update_table = refusing_stale_versions(GlueResponse.update_table)  # type: ignore[assignment]
+    GlueResponse.update_table = refusing_stale_versions(GlueResponse.update_table)
     for name in CHANGES:
         setattr(GlueResponse, name, one_at_a_time(getattr(GlueResponse, name)))
 

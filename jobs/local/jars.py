@@ -121,7 +121,7 @@ def _resolve_with_jgo(artifact: Artifact, room: Path) -> Path:
 
     context = MavenContext(repo_cache=room, local_repos=[], timeout=TIMEOUT_SECONDS)
     component = context.project(artifact.group, artifact.name).at_version(artifact.version)
-    return component.artifact(classifier=artifact.classifier, packaging=artifact.extension).resolve()
+    return Path(component.artifact(classifier=artifact.classifier, packaging=artifact.extension).resolve())
 
 
 def _resolve_with_maven(artifact: Artifact, room: Path) -> Path:

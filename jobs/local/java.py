@@ -105,7 +105,7 @@ def _install(others: list[Java]) -> Java:
 
 def _install_into(folder: Path, others: list[Java]) -> None:
     """Unpack beside the target and rename, so that a killed installation leaves nothing that looks like a Java."""
-    import jdk  # type: ignore[import-untyped]  # noqa: PLC0415 - only a machine without Java needs it
+    import jdk  # noqa: PLC0415 - only a machine without Java needs it
 
     with tempfile.TemporaryDirectory(dir=folder) as room:
         try:

@@ -83,8 +83,8 @@ def _register(topic: str, url: str) -> int:
 
     subject = f"{topic}-value"
     try:
-        client = SchemaRegistryClient({"url": url, "timeout": TIMEOUT_SECONDS, "max.retries": 1})
-        return int(client.register_schema(subject, Schema(stock_trades.schema_text(), "AVRO")))
+        with SchemaRegistryClient({"url": url, "timeout": TIMEOUT_SECONDS, "max.retries": 1}) as registry:
+            return int(registry.register_schema(subject, Schema(stock_trades.schema_text(), "AVRO")))
     except Exception as exc:
         raise RegistryError(
             f"The schema of {subject} could not be registered at {url}: expected an id, found {exc}.", hint=HINT

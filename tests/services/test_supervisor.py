@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from jobs.local.produce import produce
+from jobs.local.state import Running, read_state, write_state
+from jobs.local.supervisor import ANY_FREE_PORTS, LocalServices, down, status, up
+from jobs.model.errors import ServiceError, SettingError
+
+KAFKA = ("broker", "registry")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """A folder of this test's own, in which nothing runs afterwards."""
+    try:
+        yield tmp_path
+    finally:
+        down(tmp_path, wipe=True)
+
+
+def start(directory: Path, *names: str) -> LocalServices:
+    return up(names, directory, preferred_ports=ANY_FREE_PORTS)
+
+
+def topics(services: LocalServices) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": services.bootstrap_servers}).list_topics(timeout=10).topics)
+
+
+def subjects(services: LocalServices) -> list[str]:
+    with SchemaRegistryClient({"url": services.schema_registry_url}) as registry:
+        return registry.get_subjects()
+
+
+def pids(directory: Path) -> list[int | None]:
+    return [service.pid for service in status(directory).services]
+
+
+def test_topics_and_schema_ids_outlive_down_and_up(directory: Path) -> None:
+    before = start(directory, *KAFKA)
+    produced = produce(rows=100, services=before, topic="kept")
+    down(directory)
+
+    after = start(directory, *KAFKA)
+
+    assert after == before
+    assert topics(after) == {"kept"}
+    assert produce(rows=1, services=after, topic="kept").schema_id == produced.schema_id
+    other = Schema('{"type": "record", "name": "Other", "fields": []}', "AVRO")
+    with SchemaRegistryClient({"url": after.schema_registry_url}) as registry:
+        assert registry.register_schema("other-value", other) > produced.schema_id
+
+
+def test_the_registry_keeps_what_it_acknowledged_when_it_is_killed(directory: Path) -> None:
+    services = start(directory, *KAFKA)
+    produce(rows=1, services=services, topic="kept")
+    for pid in filter(None, pids(directory)):
+        os.kill(pid, signal.SIGKILL)
+
+    again = start(directory, *KAFKA)
+
+    assert (subjects(again), topics(again)) == (["kept-value"], {"kept"})
+
+
+def test_wipe_removes_topics_and_schemas_together(directory: Path) -> None:
+    produce(rows=1, services=start(directory, *KAFKA), topic="gone")
+
+    down(directory, wipe=True)
+
+    services = start(directory, *KAFKA)
+    assert (subjects(services), topics(services)) == ([], set())
+
+
+def test_up_leaves_alone_what_runs(directory: Path) -> None:
+    first = start(directory, "aws")
+    before = pids(directory)
+
+    second = start(directory, "aws")
+
+    assert (second, pids(directory)) == (first, before)
+
+
+def test_down_ends_the_processes_and_keeps_the_addresses(directory: Path) -> None:
+    services = start(directory, "aws")
+    running = [pid for pid in pids(directory) if pid]
+
+    down(directory)
+
+    assert running
+    assert not any(psutil.pid_exists(pid) for pid in running)
+    assert status(directory).aws_endpoint_url == services.aws_endpoint_url
+    assert not any(service.running for service in status(directory).services)
+
+
+def test_a_stale_process_id_is_neither_running_nor_stopped(directory: Path) -> None:
+    start(directory, "aws")
+    down(directory)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        state = read_state(directory)
+        stale = Running(stranger.pid, "another boot 1")
+        write_state(directory, {name: type(entry)(entry.ports, stale) for name, entry in state.items()})
+
+        before = [service.running for service in status(directory).services]
+        down(directory)
+
+        still_there = stranger.poll() is None
+        stranger.kill()
+    assert before == [False, False, False]
+    assert still_there
+
+
+def test_a_port_that_is_taken_is_left_to_its_owner(directory: Path) -> None:
+    with socket.socket() as owner:
+        owner.bind(("127.0.0.1", 0))
+        owner.listen()
+        taken = owner.getsockname()[1]
+
+        services = up(["aws"], directory, preferred_ports={"aws": {"main": taken}})
+
+    assert services.aws_endpoint_url != f"http://127.0.0.1:{taken}"
+    assert next(service for service in status(directory).services if service.name == "aws").ready
+
+
+def test_a_service_that_does_not_start_shows_the_end_of_its_log(directory: Path) -> None:
+    start(directory, "broker")
+    down(directory)
+    meta = directory / "broker" / "data" / "meta.properties"
+    meta.write_text(meta.read_text().replace("version=1", "version=99"))
+
+    with pytest.raises(
+        ServiceError, match=r"local broker did not start: expected an answer on .*process ended(.|\n)*99"
+    ):
+        start(directory, "broker")
+
+
+def test_an_unknown_service_is_refused(directory: Path) -> None:
+    with pytest.raises(SettingError, match="no local service called zookeeper"):
+        start(directory, "zookeeper")
+
+
+def test_status_is_json_with_the_three_addresses(directory: Path) -> None:
+    start(directory, "aws")
+
+    shown = json.loads(json.dumps(status(directory).as_json()))
+
+    assert set(shown) == {"directory", "bootstrap_servers", "schema_registry_url", "aws_endpoint_url", "services"}
+    assert set(shown["services"]) == {"broker", "registry", "aws"}
+    assert set(shown["services"]["aws"]) == {"name", "address", "running", "ready", "pid", "log"}
+    assert status(directory / "never").as_json()["bootstrap_servers"] is None
