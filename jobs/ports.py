@@ -49,6 +49,8 @@ class TaskRunner(Protocol):
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]: ...
 
+    def stop(self) -> None: ...
+
 
 class CommitRejectedError(Exception):
     """The catalog refused a commit because something it rests on had changed. It did not land."""

@@ -78,7 +78,7 @@ class ConfluentRegistry:
             )
             if found is None:
                 raise RegistryError(
-                    f"the schema registry at {self._url} has no version {version} of {subject}, but a schema refers to it",
+                    f"the schema registry at {self._url} has no version {version} of {subject}, yet a schema needs it",
                     hint="register the referenced schema again, or restore it if it was deleted",
                 )
             self._collect(found.schema.references or [], texts)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from jobs.adapters.worker import run
@@ -23,7 +25,8 @@ class TaskFailedError(ServiceError):
 class SparkRunner:
     """One Spark application for all tables of a process; started with the first task."""
 
-    def __init__(self, *, application: str = "frazil") -> None:
+    def __init__(self, *, log_file: Path, application: str = "frazil") -> None:
+        self._log_file = log_file
         self._application = application
         self._lock = threading.Lock()
         self._context: Any = None
@@ -53,12 +56,12 @@ class SparkRunner:
     def _started(self) -> Any:
         with self._lock:
             if self._context is None:
-                self._context = _start(self._application)
+                self._context = _start(self._application, self._log_file)
                 self.parallelism = int(self._context.defaultParallelism)
             return self._context
 
 
-def _start(application: str) -> Any:
+def _start(application: str, log_file: Path) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second to import, and only some verbs need it
@@ -66,14 +69,27 @@ def _start(application: str) -> Any:
         conf = SparkConf(loadDefaults=True).setAppName(application)
         for name, value in _DEFAULTS.items():
             conf.setIfMissing(name, value)
-        context = SparkContext.getOrCreate(conf)
+        with _stderr_to(log_file):
+            return SparkContext.getOrCreate(conf)
     except Exception as problem:
         raise MissingToolError(
             f"Spark could not be started: {_first_lines(problem)}",
-            hint="install a Java 17 runtime and set JAVA_HOME, or run `make setup`, which says what is missing",
+            hint=f"see {log_file}; install a Java 17 runtime and set JAVA_HOME, or run `make setup`",
         ) from problem
-    context.setLogLevel("ERROR")
-    return context
+
+
+@contextmanager
+def _stderr_to(log_file: Path) -> Iterator[None]:
+    """What is started meanwhile inherits the file as its stderr: the JVM's own words are for the log."""
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    kept = os.dup(2)
+    with log_file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 _DEFAULTS = {

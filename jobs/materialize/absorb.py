@@ -29,7 +29,7 @@ class Absorbed:
         return WriterSchemas(dict(self.values), dict(self.keys))
 
 
-def absorb(  # noqa: PLR0913
+def absorb(
     lake: Lake,
     registry: SchemaRegistry,
     spec: TableSpec,
@@ -79,7 +79,7 @@ def _new(
     return (schema for schema in schemas if schema is not None and schema.id not in absorbed)
 
 
-def _evolve(  # noqa: PLR0913
+def _evolve(
     lake: Lake,
     spec: TableSpec,
     view: TableView,

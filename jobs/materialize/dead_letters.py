@@ -55,7 +55,7 @@ def _check_owner(view: TableView, spec: TableSpec) -> None:
         )
 
 
-def prepare(  # noqa: PLR0913
+def prepare(
     lake: Lake, view: TableView, *, pipeline: str, epoch: int, batch_id: str, writer: str, files: Sequence[WrittenFile]
 ) -> None:
     """Put a batch's dead letters on a branch that nobody reads."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobs.materialize.pausing import Accepted
 from jobs.materialize.account import Ingested
 from jobs.materialize.ingest.decode import TOMBSTONE
 from jobs.materialize.ingest.writers import LOOKUPS_PER_TASK
+from jobs.materialize.pausing import Accepted
 from jobs.model.dead_letter import Reason
 from jobs.model.errors import BadRecordLimitError
 from jobs.model.ingested import RangeResult

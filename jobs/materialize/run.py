@@ -112,11 +112,6 @@ class TableRun:
         ensure_dead_letters(doors.lake, self.spec)
         return view
 
-    def explain(self) -> Plan:
-        """The plan that `batch` would carry out, nothing done. Raises FrazilError where there is no table yet."""
-        view = self.create()
-        return self._plan(standing(view, pipeline=self.spec.pipeline))
-
     def _evolved(self) -> tuple[Standing, TableView]:
         """The tables, there and with columns for all that known writers write; what a dead run left is finished."""
         doors = self.doors

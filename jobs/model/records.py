@@ -13,7 +13,7 @@ class Records:
     """Some consecutive records of one partition. `next_offset` is where reading goes on: all before it is read.
 
     `timestamps_ms` are milliseconds since the epoch, None where the record has none. `last_leader_epoch`
-    is the last record's (KIP-320). `headers`, `timestamp_types` and `leader_epochs` are empty unless they were asked for.
+    is the last record's (KIP-320). `headers`, `timestamp_types` and `leader_epochs` are empty unless asked for.
     """
 
     offsets: Sequence[int]

@@ -64,7 +64,7 @@ class _Part:
 class RecordDecoder:
     """Decodes the records of one task."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         context: TaskContext,
         *,
@@ -190,7 +190,7 @@ class RecordDecoder:
                 raise _bad_record(self._spec.identifier, topic, partition, records.offsets[reject.index], reject)
         return skipped, dead
 
-    def _rows(  # noqa: PLR0913
+    def _rows(
         self, topic: str, partition: int, records: Records, values: _Part, keys: _Part, accepted: Indexes | None
     ) -> pa.RecordBatch:
         by_name = dict(zip(self._record_schema.names, _narrow(values.columns, values.accepted, accepted), strict=True))

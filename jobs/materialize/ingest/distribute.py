@@ -27,7 +27,7 @@ def _length(share: list[OffsetRange]) -> int:
     return sum(each.end - each.start for each in share)
 
 
-def task_context(  # noqa: PLR0913
+def task_context(
     spec: TableSpec,
     plan: BatchPlan,
     rows: TableView,

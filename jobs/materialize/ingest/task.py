@@ -108,9 +108,9 @@ class _Tally:
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
         self.payload_bytes += _payload_bytes(read)
-        stamps = [stamp for stamp in read.timestamps_ms if stamp is not None]
-        if stamps:
-            self.latest_ms = max(max(stamps), self.latest_ms or 0)
+        latest = max((stamp for stamp in read.timestamps_ms if stamp is not None), default=None)
+        if latest is not None:
+            self.latest_ms = max(latest, self.latest_ms or 0)
         if len(read):
             self.leader_epoch = records.last_leader_epoch
 

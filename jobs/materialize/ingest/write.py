@@ -196,7 +196,7 @@ class _OpenFile:
 
     def close(self) -> WrittenFile:
         self.flush()
-        assert self._writer is not None and self._stream is not None  # noqa: S101, PT018 - a file is opened for rows
+        assert self._writer is not None and self._stream is not None  # noqa: S101 - a file is opened for rows
         self._writer.close()
         metadata: pq.FileMetaData = self._writer.writer.metadata
         size = self._stream.tell()

@@ -1,0 +1,46 @@
+"""The outside world as the settings describe it, opened for the verbs that need it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.adapters.kafka import KafkaTopics
+from jobs.adapters.registry import ConfluentRegistry
+from jobs.materialize.run import Doors, Observer, Step, TableRun
+from jobs.model.receipt import Receipt
+from jobs.model.spec import Settings, TableSpec
+from jobs.ports import TaskRunner
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+def open_doors(
+    settings: Settings, runner: TaskRunner, *, announce: Callable[[Receipt], None], observe: Observer | None = None
+) -> Doors:
+    return Doors(
+        lake=IcebergLake(settings.catalog),
+        topics=KafkaTopics(settings.kafka),
+        registry=ConfluentRegistry(settings.registry),
+        runner=runner,
+        kafka=settings.kafka,
+        registry_settings=settings.registry,
+        now=lambda: datetime.now(UTC),
+        new_id=new_id,
+        announce=announce,
+        observe=observe or _nobody,
+    )
+
+
+def table_runs(doors: Doors, specs: tuple[TableSpec, ...], *, adopt: bool = False) -> list[TableRun]:
+    """One run a table, all by this process: the writer's id is new in every process."""
+    writer = new_id()
+    return [TableRun(spec, doors, writer, adopt=adopt) for spec in specs]
+
+
+def _nobody(when: str, step: Step) -> None:
+    del when, step

@@ -1,0 +1,109 @@
+"""What `materialize` would do, nothing done: the changes to the schema, then the plan that it would carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from jobs.materialize.absorb import Absorbed
+from jobs.materialize.create import (
+    describe_topics,
+    initial_columns,
+    initial_state,
+    latest_schemas,
+    record_columns,
+)
+from jobs.materialize.evolve import compare, former_names_of
+from jobs.materialize.plan import plan_batch
+from jobs.materialize.run import TableRun
+from jobs.materialize.state import Standing, standing
+from jobs.model.changes import Change
+from jobs.model.columns import Column
+from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan
+from jobs.model.schemas import Finding
+from jobs.model.snapshot import Snapshot, TableView
+from jobs.model.summary import state_to_summary
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`new_columns` are those of a table that is to be made; `changes` and `findings` are for one that is there."""
+
+    table: str
+    new_columns: tuple[Column, ...]
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+    plan: Plan
+
+
+def explain(run: TableRun) -> Explanation:
+    """Raises FrazilError where the plan cannot even be made."""
+    doors, spec = run.doors, run.spec
+    view = doors.lake.load(spec.identifier)
+    latest = latest_schemas(doors.registry, spec)
+    absorbed = Absorbed({s.id: s for s in latest.values}, {s.id: s for s in latest.keys})
+    topics = describe_topics(doors.topics, spec)
+    here = _not_made_yet(run) if view is None else standing(view, pipeline=spec.pipeline)
+    plan = plan_batch(spec, here, topics, schemas=absorbed.as_writer_schemas(), batch_id=doors.new_id())
+    if view is None:
+        return Explanation(spec.identifier, initial_columns(spec, latest), (), (), plan)
+    wanted = [record_columns(spec, schema) for schema in latest.values]
+    evolutions = [compare(each, view.columns, former_names_of(view.properties)) for each in wanted]
+    changes = tuple(change for evolution in evolutions for change in evolution.changes)
+    findings = tuple(finding for evolution in evolutions for finding in evolution.findings)
+    return Explanation(spec.identifier, (), changes, findings, plan)
+
+
+def _not_made_yet(run: TableRun) -> Standing:
+    """Where a table that is yet to be made would stand."""
+    state = initial_state(run.doors.topics, run.spec, writer=run.writer)
+    snapshot = Snapshot(0, None, "append", state_to_summary(state), run.doors.now())
+    view = TableView(
+        identifier=run.spec.identifier,
+        location="",
+        head=snapshot.id,
+        branches={},
+        tags={},
+        snapshots={snapshot.id: snapshot},
+        properties={},
+        columns=(),
+        format_version=2,
+        schema_json="",
+        partition_spec_json="",
+        partition_fields=run.spec.partition_by,
+        current=None,
+    )
+    return Standing(view, state, snapshot, (), rolled_back=False)
+
+
+def lines(explanation: Explanation) -> Iterator[str]:
+    """An explanation for people."""
+    yield explanation.table
+    for column in explanation.new_columns:
+        yield f"  new table: {column.name}: {column.type}"
+    for change in explanation.changes:
+        yield f"  {change}"
+    for finding in explanation.findings:
+        yield f"  refused: {finding}"
+    match explanation.plan:
+        case NothingToDo(_, state):
+            yield f"  nothing to do: read to the end of every partition, {state.total().rows:,} rows so far"
+        case Halt(_, error):
+            yield f"  halt: {error.what}"
+        case BatchPlan():
+            yield from _plan_lines(explanation.plan)
+        case never:
+            assert_never(never)
+
+
+def _plan_lines(plan: BatchPlan) -> Iterator[str]:
+    yield f"  epoch {plan.epoch}: {plan.offsets:,} offsets of {len(plan.ranges)} partition(s)"
+    for each in sorted(plan.ranges, key=lambda r: (r.topic, r.partition)):
+        yield f"    {each.topic}-{each.partition}: [{each.start}, {each.end}){_left(each)}"
+    yield f"  on snapshot {plan.base_snapshot_id}; writer schemas {sorted(plan.schemas.values)}"
+
+
+def _left(each: OffsetRange) -> str:
+    left = each.partition_end - each.end
+    return f", {left:,} left for the next batch" if left else ""

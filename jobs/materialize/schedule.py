@@ -1,0 +1,142 @@
+"""Many tables in one process: each goes its own way, and a sick one holds up nobody."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from jobs.materialize.create import describe_topics
+from jobs.materialize.run import Again, Outcome, Published, TableRun
+from jobs.model.errors import (
+    BadRecordLimitError,
+    FrazilError,
+    IncompatibleSchemaError,
+    MissingToolError,
+    PausedError,
+    ServiceError,
+)
+from jobs.model.plan import NothingToDo, TopicFacts
+from jobs.model.progress import TableState
+
+LOG = logging.getLogger(__name__)
+
+IN_FLIGHT = 4
+"""Tables with a batch on its way at the same time."""
+
+RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Between attempts after something outside did not answer. Nothing else is tried again."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What came of one table: how many batches and rows, and the failure that ended it."""
+
+    table: str
+    batches: int
+    rows: int
+    failure: FrazilError | None
+
+
+class Stopping:
+    """Tells every table to stop after the batch that is on its way."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def stop(self) -> None:
+        self._event.set()
+
+    @property
+    def asked(self) -> bool:
+        return self._event.is_set()
+
+    def sleep(self, seconds: float) -> bool:
+        return self._event.wait(seconds)
+
+
+def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
+    """Bring every table to where its topics stood at the start."""
+    return _each(runs, lambda run: _until_caught_up(run, stopping))
+
+
+def run_every(runs: Sequence[TableRun], every: timedelta | None, stopping: Stopping) -> list[TableReport]:
+    """Go on until told to stop, each table at its own trigger (or at `every`); a failure waits for the next turn."""
+    return _each(runs, lambda run: _for_ever(run, (every or run.spec.trigger.every).total_seconds(), stopping))
+
+
+def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]) -> list[TableReport]:
+    if len(runs) == 1:
+        return [carry_out(runs[0])]
+    with ThreadPoolExecutor(max_workers=min(IN_FLIGHT, max(len(runs), 1)), thread_name_prefix="table") as pool:
+        return list(pool.map(carry_out, runs))
+
+
+def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
+    batches, rows = 0, 0
+    try:
+        targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping)
+        while not stopping.asked:
+            outcome = retrying(run.batch, stopping)
+            if isinstance(outcome, Published):
+                batches, rows = batches + 1, rows + outcome.receipt.counts.rows
+            if _caught_up(outcome, targets):
+                break
+    except FrazilError as failure:
+        return TableReport(run.spec.identifier, batches, rows, failure)
+    return TableReport(run.spec.identifier, batches, rows, None)
+
+
+def _caught_up(outcome: Outcome, targets: Sequence[TopicFacts]) -> bool:
+    match outcome:
+        case NothingToDo():
+            return True
+        case Again():
+            return False
+        case Published(_, standing):
+            return all(_has_read(standing.state, facts) for facts in targets)
+
+
+def _has_read(state: TableState, facts: TopicFacts) -> bool:
+    partitions = next((s.partitions for s in state.sources if s.topic == facts.topic), {})
+    return all(n in partitions and partitions[n].next >= p.end for n, p in facts.partitions.items())
+
+
+def _for_ever(run: TableRun, every_seconds: float, stopping: Stopping) -> TableReport:
+    batches, rows = 0, 0
+    failure: FrazilError | None = None
+    while not stopping.asked:
+        report = _until_caught_up(run, stopping)
+        batches, rows, failure = batches + report.batches, rows + report.rows, report.failure
+        if failure is not None:
+            LOG.error("failed", extra={"table": run.spec.identifier, "error": type(failure).__name__})
+            LOG.error(str(failure))
+        if not isinstance(failure, ServiceError | None) and not _paused(failure):
+            break
+        stopping.sleep(every_seconds)
+    return TableReport(run.spec.identifier, batches, rows, failure)
+
+
+def _paused(failure: FrazilError) -> bool:
+    """A paused table is looked at again every turn: somebody may have resumed it."""
+    return isinstance(failure, PausedError | BadRecordLimitError | IncompatibleSchemaError)
+
+
+def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:
+    """Try again after what is outside did not answer; every other failure ends it at once."""
+    for wait in RETRY_WAITS_SECONDS:
+        try:
+            return act()
+        except MissingToolError:
+            raise
+        except ServiceError as failure:
+            LOG.warning("waiting", extra={"seconds": wait, "error": failure.what})
+            if stopping.sleep(wait):
+                raise
+    return act()
