@@ -16,13 +16,16 @@ pub struct Fault {
 const MICROS_A_DAY: i64 = 86_400_000_000;
 const MOST_MILLIS: i64 = i64::MAX / 1000;
 
+/// The words are only found here, out of the way of payloads that break nothing.
 #[cold]
-fn broken<T>(reason: &'static str, detail: String) -> Checked<T> {
-    Err(Box::new(Fault { reason, detail, segments: Vec::new() }))
+#[inline(never)]
+fn broken<T>(reason: &'static str, detail: impl FnOnce() -> String) -> Checked<T> {
+    Err(Box::new(Fault { reason, detail: detail(), segments: Vec::new() }))
 }
 
 impl Fault {
     #[cold]
+    #[inline(never)]
     fn inside(mut self: Box<Self>, segment: &str) -> Box<Self> {
         self.segments.push(segment.to_string());
         self
@@ -44,21 +47,30 @@ pub fn examine(shape: &Shape, payload: &[u8]) -> Checked {
     let mut bytes = Bytes(payload);
     walk(shape, &mut bytes)?;
     if !bytes.0.is_empty() {
-        return broken("trailing_bytes", format!("{} bytes left over", bytes.0.len()));
+        return broken("trailing_bytes", || format!("{} bytes left over", bytes.0.len()));
     }
     Ok(())
 }
 
+/// Values without parts are judged in place, which most of the time is all there is to do.
+#[inline(always)]
 fn walk(shape: &Shape, bytes: &mut Bytes) -> Checked {
     match shape {
-        Shape::Null => Ok(()),
-        Shape::Boolean => bytes.boolean(),
-        Shape::Int | Shape::Date => bytes.int().map(drop),
-        Shape::Long | Shape::TimestampMicros { .. } | Shape::TimestampNanos { .. } => bytes.long().map(drop),
-        Shape::Float => bytes.take(4).map(drop),
-        Shape::Double => bytes.take(8).map(drop),
-        Shape::Bytes => bytes.bytes().map(drop),
         Shape::String => bytes.string(),
+        Shape::Long | Shape::TimestampMicros { .. } | Shape::TimestampNanos { .. } => bytes.long().map(drop),
+        Shape::Int | Shape::Date => bytes.int().map(drop),
+        Shape::Double => bytes.take(8).map(drop),
+        Shape::Boolean => bytes.boolean(),
+        Shape::Null => Ok(()),
+        _ => walk_other(shape, bytes),
+    }
+}
+
+#[inline(never)]
+fn walk_other(shape: &Shape, bytes: &mut Bytes) -> Checked {
+    match shape {
+        Shape::Float => bytes.take(4).map(drop),
+        Shape::Bytes => bytes.bytes().map(drop),
         Shape::TimeMillis => within(bytes.int()? as i64, 0, MICROS_A_DAY / 1000 - 1, "time-millis"),
         Shape::TimeMicros => within(bytes.long()?, 0, MICROS_A_DAY - 1, "time-micros"),
         Shape::TimestampMillis { .. } => within(bytes.long()?, -MOST_MILLIS, MOST_MILLIS, "timestamp-millis"),
@@ -72,6 +84,7 @@ fn walk(shape: &Shape, bytes: &mut Bytes) -> Checked {
         Shape::Map { values, least } => blocks(bytes, *least, |bytes| entry(values, bytes)),
         Shape::Record { fields } => record(fields, bytes),
         Shape::Union { branches } => union(branches, bytes),
+        _ => walk(shape, bytes),
     }
 }
 
@@ -112,17 +125,17 @@ fn blocks(bytes: &mut Bytes, least: u64, mut item: impl FnMut(&mut Bytes) -> Che
         }
         let taken = (left - bytes.0.len()) as i64;
         if let Some(size) = size.filter(|size| *size != taken) {
-            return broken("bad_length", format!("block of {size} bytes, its items take {taken}"));
+            return broken("bad_length", || format!("block of {size} bytes, its items take {taken}"));
         }
     }
 }
 
 fn check_block(count: u64, size: Option<i64>, least: u64, left: usize) -> Checked {
     if let Some(size) = size.filter(|size| *size < 0 || *size as u64 > left as u64) {
-        return broken("bad_length", format!("block of {size} bytes, {left} bytes left"));
+        return broken("bad_length", || format!("block of {size} bytes, {left} bytes left"));
     }
     if count.saturating_mul(least) > left as u64 {
-        return broken("bad_length", format!("block of {count} items, {left} bytes left"));
+        return broken("bad_length", || format!("block of {count} items, {left} bytes left"));
     }
     Ok(())
 }
@@ -133,11 +146,11 @@ fn decimal(bytes: &mut Bytes, precision: u8, size: Option<usize>) -> Checked {
         None => bytes.bytes()?,
     };
     if digits.is_empty() {
-        return broken("out_of_range", "decimal of 0 bytes".to_string());
+        return broken("out_of_range", || "decimal of 0 bytes".to_string());
     }
     match unscaled(digits) {
         Some(value) if value.unsigned_abs() < 10u128.pow(precision as u32) => Ok(()),
-        _ => broken("out_of_range", format!("decimal of more than {precision} digits")),
+        _ => broken("out_of_range", || format!("decimal of more than {precision} digits")),
     }
 }
 
@@ -155,7 +168,16 @@ fn within(value: i64, least: i64, most: i64, what: &str) -> Checked {
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    broken("out_of_range", format!("{what} {value}"))
+    broken("out_of_range", || format!("{what} {value}"))
+}
+
+/// Eight bytes at a time: short texts are over before the standard library has looked at their alignment.
+#[inline]
+fn is_ascii(text: &[u8]) -> bool {
+    let (words, rest) = text.as_chunks::<8>();
+    let high = words.iter().fold(0, |high, word| high | u64::from_ne_bytes(*word));
+    let rest = rest.iter().fold(0, |high, byte| high | byte);
+    high & 0x8080_8080_8080_8080 == 0 && rest < 0x80
 }
 
 /// What is left of a payload, and the primitive types on it.
@@ -169,7 +191,7 @@ impl<'a> Bytes<'a> {
                 self.0 = rest;
                 Ok(taken)
             }
-            None => broken("truncated", format!("{count} bytes needed, {} left", self.0.len())),
+            None => broken("truncated", || format!("{count} bytes needed, {} left", self.0.len())),
         }
     }
 
@@ -177,7 +199,7 @@ impl<'a> Bytes<'a> {
     fn boolean(&mut self) -> Checked {
         match self.take(1)?[0] {
             0 | 1 => Ok(()),
-            byte => broken("bad_boolean", format!("boolean of byte {byte}")),
+            byte => broken("bad_boolean", || format!("boolean of byte {byte}")),
         }
     }
 
@@ -211,16 +233,16 @@ impl<'a> Bytes<'a> {
             value |= u64::from(byte & 0x7F) << (7 * index);
             if *byte < 0x80 {
                 if index + 1 == most_bytes && u32::from(*byte) >> (bits - 7 * index as u32) != 0 {
-                    return broken("bad_varint", format!("{name} of more than {bits} bits"));
+                    return broken("bad_varint", || format!("{name} of more than {bits} bits"));
                 }
                 self.0 = &self.0[index + 1..];
                 return Ok(value);
             }
         }
         if self.0.len() < most_bytes {
-            return broken("truncated", format!("the bytes end inside {one}"));
+            return broken("truncated", || format!("the bytes end inside {one}"));
         }
-        broken("bad_varint", format!("{name} longer than {most_bytes} bytes"))
+        broken("bad_varint", || format!("{name} longer than {most_bytes} bytes"))
     }
 
     #[inline]
@@ -231,16 +253,19 @@ impl<'a> Bytes<'a> {
                 self.0 = rest;
                 Ok(taken)
             }
-            None => broken("bad_length", format!("length {length}, {} bytes left", self.0.len())),
+            None => broken("bad_length", || format!("length {length}, {} bytes left", self.0.len())),
         }
     }
 
     #[inline]
     fn string(&mut self) -> Checked {
         let text = self.bytes()?;
+        if is_ascii(text) {
+            return Ok(());
+        }
         match std::str::from_utf8(text) {
             Ok(_) => Ok(()),
-            Err(error) => broken("bad_utf8", format!("not UTF-8 from byte {} on", error.valid_up_to())),
+            Err(error) => broken("bad_utf8", || format!("not UTF-8 from byte {} on", error.valid_up_to())),
         }
     }
 
@@ -249,7 +274,7 @@ impl<'a> Bytes<'a> {
         let index = self.int()?;
         match usize::try_from(index) {
             Ok(index) if index < count => Ok(index),
-            _ => broken("bad_index", format!("{what} {index} of {count}")),
+            _ => broken("bad_index", || format!("{what} {index} of {count}")),
         }
     }
 }
