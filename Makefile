@@ -18,7 +18,7 @@ help: ## print this list
 setup: $(FRAZIL) native ## install everything into .venv: packages, frazil itself, the native decoder
 
 demo: setup ## stock trades through a real broker into a table, queried, and run again: nothing new
-	$(BIN)/python -m jobs.local.demo
+	$(BIN)/python -m jobs.demo
 
 test: lint ## all checks and all tests; starts the services that they need, and stops them
 	$(BIN)/python -m pytest

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.adapters.worker import run
+from jobs.local.java import find_java
 from jobs.model.errors import FrazilError, MissingToolError, ServiceError
 from jobs.model.ingested import IngestTask, TaskResult
 
@@ -63,6 +64,8 @@ class SparkRunner:
 
 def _start(application: str, log_file: Path) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has not started a JVM for us
+        os.environ["JAVA_HOME"] = str(find_java().home)
     try:
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second to import, and only some verbs need it
 
