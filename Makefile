@@ -8,6 +8,7 @@ PACKAGES := $(VENV)/.packages-installed
 FRAZIL := $(VENV)/.frazil-installed
 NATIVE := $(VENV)/.native-installed
 NATIVE_SOURCES := $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs native/src/*/*.rs native/python/*/*.py*)
+UV ?= uv
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help setup demo test test-quick bench lock lint native clean
@@ -31,7 +32,7 @@ bench: setup ## the benchmarks, side by side with the peers
 
 lock: ## write requirements.lock anew from requirements.in (needs uv)
 	@{ echo '# Made by `make lock` from requirements.in: every package that is installed, for all platforms, with its hashes.'; \
-	  env -u PIP_FIND_LINKS -u UV_FIND_LINKS uv pip compile --quiet --no-config --no-header --universal \
+	  env -u PIP_FIND_LINKS -u UV_FIND_LINKS $(UV) pip compile --quiet --no-config --no-header --universal \
 	    --python-version 3.11 --generate-hashes requirements.in; } > requirements.lock.new
 	@! grep -nE '^ *--|://' requirements.lock.new | grep -v -- '--hash=' || { echo 'the lock names an address' >&2; exit 1; }
 	@mv requirements.lock.new requirements.lock

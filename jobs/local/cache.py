@@ -11,7 +11,7 @@ from pathlib import Path
 
 def cache_folder() -> Path:
     """`FRAZIL_CACHE`, or `~/.cache/frazil`."""
-    return Path(os.environ.get("FRAZIL_CACHE") or Path.home() / ".cache" / "frazil")
+    return Path(os.environ.get("FRAZIL_CACHE") or Path.home() / ".cache" / "frazil").absolute()
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def _install_into(folder: Path, others: list[Java]) -> None:
         try:
             jdk.install(INSTALLED, path=room)
         except Exception as exc:
-            raise _missing(others, f"the download ended with {type(exc).__name__}") from exc
+            raise _missing(others, str(exc)) from exc
         unpacked = next(path for path in Path(room).iterdir() if path.is_dir())
         unpacked.rename(folder / f"jdk-{INSTALLED}")
 

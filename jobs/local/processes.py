@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,13 +16,14 @@ LOG_TAIL_LINES = 20
 
 
 def spawn(command: Sequence[str], *, environment: Mapping[str, str], log: Path) -> Running:
-    """Start a process in a session of its own, its output in `log`; the log of its predecessor is kept as `<log>.1`."""
+    """Start a process in a session and a folder of its own, its output in `log`; the last log stays as `<log>.1`."""
     if log.exists():
         log.replace(log.with_name(f"{log.name}.1"))
     with log.open("wb") as output:
         child = subprocess.Popen(
             command,
             env=os.environ | environment,
+            cwd=log.parent,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -66,22 +66,6 @@ def tail(log: Path) -> str:
     except FileNotFoundError:
         return "(no log)"
     return "\n".join(lines[-LOG_TAIL_LINES:])
-
-
-def is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _started(pid: int) -> str | None:

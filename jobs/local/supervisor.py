@@ -6,14 +6,14 @@ import shutil
 import sys
 import time
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from jobs.local.aws import AWS
 from jobs.local.broker import BROKER
 from jobs.local.cache import cache_folder, exclusively
-from jobs.local.processes import ask_to_stop, free_port, is_alive, is_free, listens, spawn, tail, wait_or_kill
+from jobs.local.loopback import ChoosePort, choosing_ports
+from jobs.local.processes import ask_to_stop, is_alive, listens, spawn, tail, wait_or_kill
 from jobs.local.registry import REGISTRY
 from jobs.local.service import Ports, Service
 from jobs.local.state import Running, ServiceState, State, read_state, write_state
@@ -74,19 +74,14 @@ def up(
     wanted = [SERVICES[name] for name in _known(services)]
     for service in wanted:
         service.fetch()
-    with exclusively(directory / "lock"), _alone_on_this_machine():
-        state = _with_ports(read_state(directory), preferred_ports)
+    with exclusively(directory / "lock"), choosing_ports(cache_folder() / "ports.lock") as choose:
+        state = _with_ports(read_state(directory), preferred_ports, choose)
         for service in wanted:
             if not _runs(state[service.name]):
                 state[service.name] = _start(service, state[service.name], directory)
             write_state(directory, state)
         _wait_until_ready(wanted, state, directory)
     return _addresses(state)
-
-
-def _alone_on_this_machine() -> AbstractContextManager[None]:
-    """Between choosing a free port and listening on it, no other folder's `up` may choose the same."""
-    return exclusively(cache_folder() / "starting.lock")
 
 
 def down(directory: Path = DIRECTORY, *, wipe: bool = False) -> None:
@@ -156,23 +151,22 @@ def _log(service: Service, directory: Path) -> Path:
     return directory / service.name / f"{service.name}.log"
 
 
-def _with_ports(state: State, preferred: Mapping[str, Ports]) -> State:
+def _with_ports(state: State, preferred: Mapping[str, Ports], choose: ChoosePort) -> State:
     """Every service with its ports: the ones it had, else the preferred ones, else free ones."""
-    return {name: _port_entry(service, state.get(name), preferred.get(name, {})) for name, service in SERVICES.items()}
+    return {
+        name: _port_entry(service, state.get(name), preferred.get(name, {}), choose)
+        for name, service in SERVICES.items()
+    }
 
 
-def _port_entry(service: Service, entry: ServiceState | None, preferred: Ports) -> ServiceState:
+def _port_entry(service: Service, entry: ServiceState | None, preferred: Ports, choose: ChoosePort) -> ServiceState:
     if entry is not None and _runs(entry):
         return entry
     wished = entry.ports if entry is not None else preferred
-    ports = {role: _choose_port(wished.get(role)) for role in service.preferred_ports}
+    ports = {role: choose(wished.get(role)) for role in service.preferred_ports}
     if entry is not None and ports != entry.ports:
         _say(f"{service.name}: the ports it had are taken by others, it moves to {ports}")
     return ServiceState(ports)
-
-
-def _choose_port(wished: int | None) -> int:
-    return wished if wished is not None and is_free(wished) else free_port()
 
 
 def _start(service: Service, entry: ServiceState, directory: Path) -> ServiceState:

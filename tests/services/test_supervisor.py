@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,6 +131,20 @@ def test_a_port_that_is_taken_is_left_to_its_owner(directory: Path) -> None:
 
     assert services.aws_endpoint_url != f"http://127.0.0.1:{taken}"
     assert next(service for service in status(directory).services if service.name == "aws").ready
+
+
+def test_two_folders_that_start_at_once_choose_different_ports(tmp_path: Path) -> None:
+    script = "import sys, pathlib; from jobs.local.supervisor import up; print(up(['aws'], pathlib.Path(sys.argv[1])))"
+    folders = [tmp_path / "one", tmp_path / "two"]
+    starting = [subprocess.Popen([sys.executable, "-c", script, folder], stdout=subprocess.PIPE) for folder in folders]
+
+    printed = [process.communicate()[0] for process in starting]
+    ready = [service.ready for folder in folders for service in status(folder).services if service.name == "aws"]
+    for folder in folders:
+        down(folder, wipe=True)
+
+    assert printed[0] != printed[1]
+    assert ready == [True, True]
 
 
 def test_a_service_that_does_not_start_shows_the_end_of_its_log(directory: Path) -> None:

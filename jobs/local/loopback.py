@@ -1,0 +1,55 @@
+"""Choose ports on loopback without two `up`s of one user choosing the same."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+ChoosePort = Callable[[int | None], int]
+"""The wished port if it can be had, else a free one."""
+
+
+@contextmanager
+def choosing_ports(register: Path) -> Iterator[ChoosePort]:
+    """Between choosing a port and listening on it nothing shows that it is taken: the block holds a claim on it.
+
+    A claim is a lock on the byte of `register` at the port's number, so it ends with the process at the latest.
+    """
+    register.parent.mkdir(parents=True, exist_ok=True)
+    with register.open("a") as claims:
+
+        def choose(wished: int | None) -> int:
+            port = wished
+            while port is None or not (_claim(claims, port) and _is_free(port)):
+                port = _free_port()
+            return port
+
+        yield choose
+
+
+def _claim(claims: IO[str], port: int) -> bool:
+    try:
+        fcntl.lockf(claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
