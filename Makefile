@@ -51,7 +51,7 @@ $(BIN)/python:
 	@for python in python3.11 python3.12 python3.13 python3 python; do \
 	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then break; fi; python=; done; \
 	if [ -z "$$python" ]; then \
-	  echo 'Frazil needs Python 3.11 or newer: expected it on PATH, found only' "$$(python3 --version 2>&1 || true)." >&2; \
+	  echo 'Frazil needs Python 3.11 or newer: expected it on PATH, found' "$$(python3 --version 2> /dev/null || echo none)." >&2; \
 	  echo 'hint: install it (apt-get install python3.11-venv, dnf install python3.11, brew install python@3.11)' >&2; \
 	  exit 1; \
 	fi; \
