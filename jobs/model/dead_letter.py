@@ -33,8 +33,8 @@ class Reason(StrEnum):
     """A string that is not UTF-8."""
     OUT_OF_RANGE = "out_of_range"
     """A value outside its logical type: a decimal wider than its precision, a time of day past midnight."""
-    TOO_DEEP = "too_deep"
-    """A record inside itself, again and again, deeper than any reader follows."""
+    TOO_LARGE = "too_large"
+    """More than a reader can hold: records inside themselves too often, or too many empty values in a few bytes."""
     BAD_KEY = "bad_key"
     """The key cannot be read as the spec says; `detail` says which of the above it is."""
 

@@ -2,7 +2,7 @@
 //!
 //! `jobs/formats/avro/rules.py` is the same walk with the same words; the tests hold the two to each other.
 
-use crate::shape::{variants, Member, Shape, Variants};
+use crate::shape::{variants, Item, Member, Shape, Variants};
 
 pub type Checked<T = ()> = Result<T, Box<Fault>>;
 
@@ -15,6 +15,8 @@ pub struct Fault {
 
 const MICROS_A_DAY: i64 = 86_400_000_000;
 const MOST_MILLIS: i64 = i64::MAX / 1000;
+/// Nulls take one byte each, but room in every column below them.
+const MOST_SLOTS: u64 = 1 << 25;
 
 /// The words are only found here, out of the way of payloads that break nothing.
 #[cold]
@@ -44,10 +46,10 @@ impl Fault {
 }
 
 pub fn examine(shape: &Shape, payload: &[u8]) -> Checked {
-    let mut bytes = Bytes(payload);
+    let mut bytes = Bytes { rest: payload, slots: 0 };
     walk(shape, &mut bytes)?;
-    if !bytes.0.is_empty() {
-        return broken("trailing_bytes", || format!("{} bytes left over", bytes.0.len()));
+    if !bytes.rest.is_empty() {
+        return broken("trailing_bytes", || format!("{} bytes left over", bytes.rest.len()));
     }
     Ok(())
 }
@@ -78,10 +80,10 @@ fn walk_other(shape: &Shape, bytes: &mut Bytes) -> Checked {
         Shape::Uuid => bytes.take(16).map(drop),
         Shape::Decimal { precision, size, .. } => decimal(bytes, *precision, *size),
         Shape::Enum { symbols } => bytes.index(symbols.len(), "symbol").map(drop),
-        Shape::Array { items, least } => {
-            blocks(bytes, *least, |bytes| walk(items, bytes).map_err(|fault| fault.inside("[]")))
+        Shape::Array { items, item } => {
+            blocks(bytes, item, |bytes| walk(items, bytes).map_err(|fault| fault.inside("[]")))
         }
-        Shape::Map { values, least } => blocks(bytes, *least, |bytes| entry(values, bytes)),
+        Shape::Map { values, item } => blocks(bytes, item, |bytes| entry(values, bytes)),
         Shape::Record { fields } => record(fields, bytes),
         Shape::Union { branches } => union(branches, bytes),
         _ => walk(shape, bytes),
@@ -110,7 +112,7 @@ fn entry(values: &Shape, bytes: &mut Bytes) -> Checked {
 }
 
 /// Blocks of items until an empty one: what arrays and maps are.
-fn blocks(bytes: &mut Bytes, least: u64, mut item: impl FnMut(&mut Bytes) -> Checked) -> Checked {
+fn blocks(bytes: &mut Bytes, item: &Item, mut walk_item: impl FnMut(&mut Bytes) -> Checked) -> Checked {
     loop {
         let count = bytes.long()?;
         if count == 0 {
@@ -118,12 +120,13 @@ fn blocks(bytes: &mut Bytes, least: u64, mut item: impl FnMut(&mut Bytes) -> Che
         }
         let size = if count < 0 { Some(bytes.long()?) } else { None };
         let count = count.unsigned_abs();
-        let left = bytes.0.len();
-        check_block(count, size, least, left)?;
+        let left = bytes.rest.len();
+        check_block(count, size, item.least, left)?;
+        bytes.reserve(count.saturating_mul(item.slots))?;
         for _ in 0..count {
-            item(bytes)?;
+            walk_item(bytes)?;
         }
-        let taken = (left - bytes.0.len()) as i64;
+        let taken = (left - bytes.rest.len()) as i64;
         if let Some(size) = size.filter(|size| *size != taken) {
             return broken("bad_length", || format!("block of {size} bytes, its items take {taken}"));
         }
@@ -181,17 +184,28 @@ fn is_ascii(text: &[u8]) -> bool {
 }
 
 /// What is left of a payload, and the primitive types on it.
-struct Bytes<'a>(&'a [u8]);
+struct Bytes<'a> {
+    rest: &'a [u8],
+    slots: u64,
+}
 
 impl<'a> Bytes<'a> {
+    fn reserve(&mut self, slots: u64) -> Checked {
+        self.slots = self.slots.saturating_add(slots);
+        if self.slots > MOST_SLOTS {
+            return broken("too_large", || format!("more than {MOST_SLOTS} values in columns"));
+        }
+        Ok(())
+    }
+
     #[inline]
     fn take(&mut self, count: usize) -> Checked<&'a [u8]> {
-        match self.0.split_at_checked(count) {
+        match self.rest.split_at_checked(count) {
             Some((taken, rest)) => {
-                self.0 = rest;
+                self.rest = rest;
                 Ok(taken)
             }
-            None => broken("truncated", || format!("{count} bytes needed, {} left", self.0.len())),
+            None => broken("truncated", || format!("{count} bytes needed, {} left", self.rest.len())),
         }
     }
 
@@ -205,9 +219,9 @@ impl<'a> Bytes<'a> {
 
     #[inline]
     fn int(&mut self) -> Checked<i32> {
-        let value = match self.0.split_first() {
+        let value = match self.rest.split_first() {
             Some((byte, rest)) if *byte < 0x80 => {
-                self.0 = rest;
+                self.rest = rest;
                 u64::from(*byte)
             }
             _ => self.varint("int", "an int", 5, 32)?,
@@ -217,9 +231,9 @@ impl<'a> Bytes<'a> {
 
     #[inline]
     fn long(&mut self) -> Checked<i64> {
-        let value = match self.0.split_first() {
+        let value = match self.rest.split_first() {
             Some((byte, rest)) if *byte < 0x80 => {
-                self.0 = rest;
+                self.rest = rest;
                 u64::from(*byte)
             }
             _ => self.varint("long", "a long", 10, 64)?,
@@ -229,17 +243,17 @@ impl<'a> Bytes<'a> {
 
     fn varint(&mut self, name: &str, one: &str, most_bytes: usize, bits: u32) -> Checked<u64> {
         let mut value = 0u64;
-        for (index, byte) in self.0.iter().take(most_bytes).enumerate() {
+        for (index, byte) in self.rest.iter().take(most_bytes).enumerate() {
             value |= u64::from(byte & 0x7F) << (7 * index);
             if *byte < 0x80 {
                 if index + 1 == most_bytes && u32::from(*byte) >> (bits - 7 * index as u32) != 0 {
                     return broken("bad_varint", || format!("{name} of more than {bits} bits"));
                 }
-                self.0 = &self.0[index + 1..];
+                self.rest = &self.rest[index + 1..];
                 return Ok(value);
             }
         }
-        if self.0.len() < most_bytes {
+        if self.rest.len() < most_bytes {
             return broken("truncated", || format!("the bytes end inside {one}"));
         }
         broken("bad_varint", || format!("{name} longer than {most_bytes} bytes"))
@@ -248,12 +262,12 @@ impl<'a> Bytes<'a> {
     #[inline]
     fn bytes(&mut self) -> Checked<&'a [u8]> {
         let length = self.long()?;
-        match usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length)) {
+        match usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length)) {
             Some((taken, rest)) => {
-                self.0 = rest;
+                self.rest = rest;
                 Ok(taken)
             }
-            None => broken("bad_length", || format!("length {length}, {} bytes left", self.0.len())),
+            None => broken("bad_length", || format!("length {length}, {} bytes left", self.rest.len())),
         }
     }
 

@@ -13,7 +13,14 @@ pub struct Member {
     pub shape: Shape,
 }
 
-/// One type. `least` is the least number of bytes that an item takes.
+/// Of an array or a map: the least number of bytes that one takes, and how many columns it fills.
+#[derive(Deserialize)]
+pub struct Item {
+    pub least: u64,
+    pub slots: u64,
+}
+
+/// One type.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Shape {
@@ -35,8 +42,8 @@ pub enum Shape {
     Uuid,
     Decimal { precision: u8, scale: i8, size: Option<usize> },
     Enum { symbols: Vec<String> },
-    Array { items: Box<Shape>, least: u64 },
-    Map { values: Box<Shape>, least: u64 },
+    Array { items: Box<Shape>, item: Item },
+    Map { values: Box<Shape>, item: Item },
     Record { fields: Vec<Member> },
     Union { branches: Vec<Member> },
 }

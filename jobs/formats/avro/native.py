@@ -12,6 +12,7 @@ import pyarrow as pa
 from jobs.formats.arrow import arrow_schema
 from jobs.formats.avro.mapping import columns_of
 from jobs.formats.avro.shape import Choice, Cut, Entries, Items, Leaf, Member, Members, Shape
+from jobs.formats.avro.sizes import ItemSize
 from jobs.formats.avro.types import Enum, Fixed, Primitive
 from jobs.formats.decoder import Decoded
 from jobs.model.dead_letter import Reason, Reject
@@ -82,16 +83,20 @@ def _told(shape: Shape) -> Told:
     match shape:
         case Leaf(leaf):
             return _told_leaf(leaf)
-        case Items(element, least):
-            return {"kind": "array", "items": _told(element), "least": least}
-        case Entries(value, least):
-            return {"kind": "map", "values": _told(value), "least": least}
+        case Items(element, item):
+            return {"kind": "array", "items": _told(element), "item": _told_item(item)}
+        case Entries(value, item):
+            return {"kind": "map", "values": _told(value), "item": _told_item(item)}
         case Members(fields):
             return {"kind": "record", "fields": [_told_member(field) for field in fields]}
         case Choice(branches):
             return {"kind": "union", "branches": [_told_member(branch) for branch in branches]}
         case Cut(name):
             raise AssertionError(f"{name} is not covered")
+
+
+def _told_item(item: ItemSize) -> Told:
+    return {"least": item.least_bytes, "slots": item.slots}
 
 
 def _told_member(member: Member | None) -> Told:

@@ -15,7 +15,8 @@ its own way, so this walk comes before any of them; the native module makes the 
 | strings and map keys are UTF-8 | bad_utf8 |
 | a decimal has no more digits than its precision, and at least one byte | out_of_range |
 | a time of day lies in one day; a timestamp in microseconds fits 64 bits | out_of_range |
-| records inside themselves are at most 128 deep | too_deep |
+| records inside themselves are at most 128 deep | too_large |
+| items, null or not, fill at most 2^25 places in columns | too_large |
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from jobs.formats.avro.shape import MAX_NESTING, branch_names
-from jobs.formats.avro.sizes import least_sizes
+from jobs.formats.avro.sizes import ItemSize, Sizes
 from jobs.formats.avro.types import (
     Array,
     AvroSchema,
@@ -52,8 +53,33 @@ from jobs.formats.avro.wire import (
 )
 from jobs.model.dead_letter import Reason
 
-Walk = Callable[[bytes, int, int], int]
-"""From the payload, the position of a value and how deep it stands, to the position after it."""
+MOST_SLOTS = 2**25
+"""Nulls take one byte each, but room in every column below them."""
+
+
+@dataclass(slots=True)
+class Used:
+    """What the walk of one payload has used up so far."""
+
+    depth: int = 0
+    slots: int = 0
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_NESTING + 1:
+            raise Broken(Reason.TOO_LARGE, f"nested deeper than {MAX_NESTING} levels")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
+    def reserve(self, slots: int) -> None:
+        self.slots += slots
+        if self.slots > MOST_SLOTS:
+            raise Broken(Reason.TOO_LARGE, f"more than {MOST_SLOTS} values in columns")
+
+
+Walk = Callable[[bytes, int, Used], int]
+"""From the payload and the position of a value to the position after it."""
 
 _MICROS_A_DAY = 86_400_000_000
 _LEAST_LONG, _MOST_LONG = -(2**63), 2**63 - 1
@@ -71,7 +97,7 @@ class Fault:
 def examine(schema: AvroSchema, payload: bytes, skip: int = 0) -> Fault | None:
     """The first fault of the payload, read from byte `skip` on; None if it is one value of the schema."""
     try:
-        end = _walk_of(schema)(payload, min(skip, len(payload)), 0)
+        end = _walk_of(schema)(payload, min(skip, len(payload)), Used())
         if end < len(payload):
             raise Broken(Reason.TRAILING_BYTES, f"{len(payload) - end} bytes left over")
     except Broken as broken:
@@ -97,8 +123,10 @@ class _Compiler:
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
-        self._least = least_sizes(schema)
+        self._sizes = Sizes(schema)
         self._named: dict[str, Walk] = {}
+        for name in schema.named:  # definitions come before their uses, so none of these goes deep
+            self._ref(name)
 
     def _type(self, avro_type: AvroType) -> Walk:
         match avro_type:
@@ -106,9 +134,9 @@ class _Compiler:
                 judged = logical is not None and logical.name in _LOGICAL_WALKS
                 return _LOGICAL_WALKS[logical.name](logical) if logical and judged else _WALKS[name]
             case Array(items):
-                return _blocks(_inside("[]", self._type(items)), self._least(items) or 0)
+                return _blocks(_inside("[]", self._type(items)), self._sizes.item(items))
             case Map(values):
-                return _blocks(_entry(self._type(values)), 1 + (self._least(values) or 0))
+                return _blocks(_entry(self._type(values)), self._sizes.entry(values))
             case Union():
                 return self._union(avro_type)
             case Ref(name):
@@ -123,8 +151,8 @@ class _Compiler:
     def _later(self, name: str) -> Walk:
         """For uses of a type inside its own definition."""
 
-        def walk(data: bytes, at: int, depth: int) -> int:
-            return self._named[name](data, at, depth)
+        def walk(data: bytes, at: int, used: Used) -> int:
+            return self._named[name](data, at, used)
 
         return walk
 
@@ -133,20 +161,20 @@ class _Compiler:
             case Record():
                 return self.record(named)
             case Enum(symbols=symbols):
-                return lambda data, at, depth: read_index(data, at, len(symbols), "symbol")[1]
+                return lambda data, at, used: read_index(data, at, len(symbols), "symbol")[1]
             case Fixed(size=size, logical=Logical("decimal") as logical):
                 return _decimal(logical, size)
             case Fixed(size=size):
-                return lambda data, at, depth: skip_bytes(data, at, size)
+                return lambda data, at, used: skip_bytes(data, at, size)
 
     def record(self, record: Record) -> Walk:
         fields = tuple(_inside(field.name, self._type(field.type)) for field in record.fields)
 
-        def walk(data: bytes, at: int, depth: int) -> int:
-            if depth > MAX_NESTING:
-                raise Broken(Reason.TOO_DEEP, f"nested deeper than {MAX_NESTING} levels")
+        def walk(data: bytes, at: int, used: Used) -> int:
+            used.enter()
             for field in fields:
-                at = field(data, at, depth + 1)
+                at = field(data, at, used)
+            used.leave()
             return at
 
         return walk
@@ -157,9 +185,9 @@ class _Compiler:
             names = branch_names(self._schema, union)
             walks = [_inside(name, walk) for name, walk in zip(names, walks, strict=True)]
 
-        def walk(data: bytes, at: int, depth: int) -> int:
+        def walk(data: bytes, at: int, used: Used) -> int:
             index, at = read_index(data, at, len(walks), "branch")
-            return walks[index](data, at, depth)
+            return walks[index](data, at, used)
 
         return walk
 
@@ -167,9 +195,9 @@ class _Compiler:
 def _inside(segment: str, walk: Walk) -> Walk:
     """The same walk, which adds its place to the path of a fault."""
 
-    def named(data: bytes, at: int, depth: int) -> int:
+    def named(data: bytes, at: int, used: Used) -> int:
         try:
-            return walk(data, at, depth)
+            return walk(data, at, used)
         except Broken as broken:
             broken.segments.append(segment)
             raise
@@ -178,23 +206,26 @@ def _inside(segment: str, walk: Walk) -> Walk:
 
 
 def _entry(value: Walk) -> Walk:
-    read_key = _inside("{key}", lambda data, at, depth: read_string(data, at))
+    read_key = _inside("{key}", lambda data, at, used: read_string(data, at))
     read_value = _inside("{}", value)
-    return lambda data, at, depth: read_value(data, read_key(data, at, depth), depth)
+    return lambda data, at, used: read_value(data, read_key(data, at, used), used)
 
 
-def _blocks(item: Walk, least_bytes: int) -> Walk:
+def _blocks(item: Walk, item_size: ItemSize) -> Walk:
     """Blocks of items until an empty one: what arrays and maps are."""
 
-    def walk(data: bytes, at: int, depth: int) -> int:
+    def walk(data: bytes, at: int, used: Used) -> int:
+        used.enter()
         while True:
             count, at = read_long(data, at)
             if count == 0:
+                used.leave()
                 return at
             size, at = read_long(data, at) if count < 0 else (None, at)
-            end = _block_end(data, at, abs(count), size, least_bytes)
+            end = _block_end(data, at, abs(count), size, item_size.least_bytes)
+            used.reserve(abs(count) * item_size.slots)
             for _ in range(abs(count)):
-                at = item(data, at, depth + 1)
+                at = item(data, at, used)
             if end is not None and at != end:
                 raise Broken(Reason.BAD_LENGTH, f"block of {size} bytes, its items take {at - end + (size or 0)}")
 
@@ -213,7 +244,7 @@ def _block_end(data: bytes, at: int, count: int, size: int | None, least_bytes: 
 def _decimal(logical: Logical, size: int | None = None) -> Walk:
     bound = 10**logical.precision
 
-    def walk(data: bytes, at: int, depth: int) -> int:
+    def walk(data: bytes, at: int, used: Used) -> int:
         start, end = read_bytes(data, at) if size is None else (at, skip_bytes(data, at, size))
         if start == end:
             raise Broken(Reason.OUT_OF_RANGE, "decimal of 0 bytes")
@@ -225,7 +256,7 @@ def _decimal(logical: Logical, size: int | None = None) -> Walk:
 
 
 def _within(read: Callable[[bytes, int], tuple[int, int]], least: int, most: int, what: str) -> Walk:
-    def walk(data: bytes, at: int, depth: int) -> int:
+    def walk(data: bytes, at: int, used: Used) -> int:
         value, end = read(data, at)
         if not least <= value <= most:
             raise Broken(Reason.OUT_OF_RANGE, f"{what} {value}")
@@ -240,14 +271,14 @@ def _milliseconds(_: Logical) -> Walk:
 
 
 _WALKS: dict[str, Walk] = {
-    "null": lambda data, at, depth: at,
-    "boolean": lambda data, at, depth: read_boolean(data, at),
-    "int": lambda data, at, depth: read_int(data, at)[1],
-    "long": lambda data, at, depth: read_long(data, at)[1],
-    "float": lambda data, at, depth: skip_bytes(data, at, 4),
-    "double": lambda data, at, depth: skip_bytes(data, at, 8),
-    "bytes": lambda data, at, depth: read_bytes(data, at)[1],
-    "string": lambda data, at, depth: read_string(data, at),
+    "null": lambda data, at, used: at,
+    "boolean": lambda data, at, used: read_boolean(data, at),
+    "int": lambda data, at, used: read_int(data, at)[1],
+    "long": lambda data, at, used: read_long(data, at)[1],
+    "float": lambda data, at, used: skip_bytes(data, at, 4),
+    "double": lambda data, at, used: skip_bytes(data, at, 8),
+    "bytes": lambda data, at, used: read_bytes(data, at)[1],
+    "string": lambda data, at, used: read_string(data, at),
 }
 _LOGICAL_WALKS: dict[str, Callable[[Logical], Walk]] = {
     "decimal": _decimal,

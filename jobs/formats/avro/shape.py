@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jobs.formats.avro.sizes import least_sizes
+from jobs.formats.avro.sizes import ItemSize, Sizes
 from jobs.formats.avro.types import (
     NULL,
     Array,
@@ -21,7 +21,6 @@ from jobs.formats.avro.types import (
     NamedType,
     Primitive,
     Record,
-    Ref,
     Union,
 )
 from jobs.model.schemas import Finding
@@ -46,15 +45,15 @@ class Items:
     """An array."""
 
     element: Shape
-    least_bytes: int
+    item: ItemSize
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A map. `least_bytes` is for one key with its value."""
+    """A map. Its items are keys with their values."""
 
     value: Shape
-    least_bytes: int
+    item: ItemSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class _Expansion:
     def __init__(self, schema: AvroSchema) -> None:
         self.findings: list[Finding] = []
         self._schema = schema
-        self._least = least_sizes(schema)
+        self._sizes = Sizes(schema)
         self._columns = 0
 
     def record(self, record: Record, path: str, inside: tuple[str, ...]) -> Members:
@@ -142,9 +141,9 @@ class _Expansion:
             return Cut("")
         match self._schema.resolve(avro_type):
             case Array(items):
-                return Items(self._expand(items, path + "[]", (*inside, "")), self._least(items) or 0)
+                return Items(self._expand(items, path + "[]", (*inside, "")), self._sizes.item(items))
             case Map(values):
-                return Entries(self._expand(values, path + "{}", (*inside, "")), 1 + (self._least(values) or 0))
+                return Entries(self._expand(values, path + "{}", (*inside, "")), self._sizes.entry(values))
             case Record(name) as record:
                 return Cut(name) if self._is_cut(name, path, inside) else self.record(record, path, inside)
             case Primitive() | Fixed() | Enum() as leaf:
@@ -154,7 +153,7 @@ class _Expansion:
                 raise AssertionError("a union has no name")
 
     def _is_cut(self, name: str, path: str, inside: tuple[str, ...]) -> bool:
-        if name in inside and self._least(Ref(name)) is None:
+        if name in inside and self._sizes.is_endless(name):
             self._note(path, f"{name} always contains itself, so no record of it ever ends")
             return True
         return inside.count(name) >= RECURSION_LEVELS

@@ -1,0 +1,246 @@
+"""Random writer schemas and random payloads of them, valid and broken."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from jobs.formats.avro.types import Array, AvroSchema, AvroType, Enum, Fixed, Map, Primitive, Record, Union
+
+Json = Any
+
+PRIMITIVES = ["boolean", "int", "long", "float", "double", "bytes", "string"]
+ANNOTATED: list[Json] = [
+    {"type": "int", "logicalType": "date"},
+    {"type": "int", "logicalType": "time-millis"},
+    {"type": "long", "logicalType": "time-micros"},
+    {"type": "long", "logicalType": "timestamp-millis"},
+    {"type": "long", "logicalType": "timestamp-micros"},
+    {"type": "long", "logicalType": "timestamp-nanos"},
+    {"type": "long", "logicalType": "local-timestamp-millis"},
+    {"type": "long", "logicalType": "local-timestamp-micros"},
+    {"type": "long", "logicalType": "local-timestamp-nanos"},
+    {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
+    {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 38},
+    {"type": "bytes", "logicalType": "decimal", "precision": 0},
+    {"type": "string", "logicalType": "uuid"},
+    {"type": "long", "logicalType": "no-such-type"},
+]
+NAMED: list[Json] = [
+    {"type": "fixed", "size": 3},
+    {"type": "fixed", "size": 16, "logicalType": "uuid"},
+    {"type": "fixed", "size": 12, "logicalType": "duration"},
+    {"type": "fixed", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 1},
+    {"type": "fixed", "size": 20, "logicalType": "decimal", "precision": 38, "scale": 0},
+    {"type": "enum", "symbols": ["A", "B", "C"]},
+]
+
+
+@st.composite
+def schemas(draw: st.DrawFn, *, recursive: bool = False) -> Json:
+    """A record schema. A recursive one refers to itself from within."""
+    names = iter(f"T{index}" for index in range(10_000))
+
+    def of_type(depth: int, *, in_union: bool = False) -> Json:
+        choices = ["primitive", "annotated", "named"]
+        choices += ["array", "map", "record"] if depth else []
+        choices += ["union", "optional"] if not in_union else []
+        choices += ["self"] if recursive and depth < 3 else []
+        match draw(st.sampled_from(choices)):
+            case "primitive":
+                return draw(st.sampled_from(PRIMITIVES))
+            case "annotated":
+                return draw(st.sampled_from(ANNOTATED))
+            case "named":
+                return {**draw(st.sampled_from(NAMED)), "name": next(names)}
+            case "array":
+                return {"type": "array", "items": of_type(depth - 1)}
+            case "map":
+                return {"type": "map", "values": of_type(depth - 1)}
+            case "optional":
+                return draw(st.permutations(["null", of_type(depth, in_union=True)]))
+            case "union":
+                return union(depth)
+            case "self":
+                return "Row" if in_union else ["null", "Row"]
+            case _:
+                return record(next(names), depth - 1)
+
+    def union(depth: int) -> Json:
+        branches = draw(st.lists(st.just(None), min_size=1, max_size=3))
+        given = ["null"] * draw(st.booleans()) + [of_type(depth, in_union=True) for _ in branches]
+        unique = {_kind(branch): branch for branch in given}
+        values = [branch for branch in unique.values() if branch != "null"]
+        return draw(st.permutations(list(unique.values()))) if values else ["null", "int"]
+
+    def record(name: str, depth: int) -> Json:
+        count = draw(st.integers(1, 4))
+        fields = [{"name": f"f{index}", "type": of_type(depth)} for index in range(count)]
+        return {"type": "record", "name": name, "fields": fields}
+
+    return record("Row", draw(st.integers(0, 3)))
+
+
+def _kind(branch: Json) -> str:
+    return branch if isinstance(branch, str) else branch.get("name", branch["type"])
+
+
+def zigzag(number: int) -> bytes:
+    rest = number << 1 if number >= 0 else (-number << 1) - 1
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*out, rest])
+
+
+class Sampler:
+    """Writes random values of a schema as bytes, with every form of block that the specification knows."""
+
+    def __init__(self, schema: AvroSchema, rng: random.Random) -> None:
+        self.schema = schema
+        self.rng = rng
+
+    def payload(self) -> bytes:
+        return self.value(self.schema.root, 6)
+
+    def value(self, avro_type: AvroType, depth: int) -> bytes:
+        kind = self.schema.resolve(avro_type)
+        match kind:
+            case Primitive():
+                return self.primitive(kind)
+            case Fixed():
+                return self.fixed(kind)
+            case Enum():
+                return zigzag(self.rng.randrange(len(kind.symbols)))
+            case Record():
+                return b"".join(self.value(field.type, depth - 1) for field in kind.fields)
+            case Array():
+                return self.blocks(lambda: self.value(kind.items, depth - 1), depth)
+            case Map():
+                return self.blocks(lambda: self.text() + self.value(kind.values, depth - 1), depth)
+            case Union():
+                return self.union(kind, depth)
+
+    def union(self, union: Union, depth: int) -> bytes:
+        index = self.rng.randrange(len(union.branches))
+        if depth <= 0:
+            index = next((i for i, b in enumerate(union.branches) if b == Primitive("null")), index)
+        return zigzag(index) + self.value(union.branches[index], depth)
+
+    def blocks(self, item: Any, depth: int) -> bytes:
+        out = b""
+        while depth > 0 and self.rng.random() < 0.6:
+            items = [item() for _ in range(self.rng.randint(1, 3))]
+            body = b"".join(items)
+            sized = self.rng.random() < 0.5
+            out += (zigzag(-len(items)) + zigzag(len(body)) if sized else zigzag(len(items))) + body
+        return out + b"\0"
+
+    def primitive(self, kind: Primitive) -> bytes:
+        logical = kind.logical.name if kind.logical else ""
+        match kind.name:
+            case "null":
+                return b""
+            case "boolean":
+                return bytes([self.rng.randrange(2)])
+            case "int":
+                return zigzag(self.rng.randrange(86_400_000) if logical == "time-millis" else self.number(31))
+            case "long":
+                return zigzag(self.long(logical))
+            case "float":
+                return struct.pack("<f", self.rng.choice([0.0, -1.5, 3.25, float("inf")]))
+            case "double":
+                return struct.pack("<d", self.rng.choice([0.0, -1.5, 1e300, float("-inf")]))
+            case "bytes" if kind.logical is not None:
+                return self.sized(self.decimal_bytes(kind.logical.precision))
+            case "bytes":
+                return self.sized(self.rng.randbytes(self.rng.randrange(5)))
+            case "string":
+                return self.text()
+
+    def fixed(self, kind: Fixed) -> bytes:
+        if kind.logical is not None and kind.logical.name == "decimal":
+            return self.decimal(kind.logical.precision).to_bytes(kind.size, "big", signed=True)
+        return self.rng.randbytes(kind.size)
+
+    def decimal(self, precision: int) -> int:
+        return self.rng.randrange(-(10**precision) + 1, 10**precision)
+
+    def decimal_bytes(self, precision: int) -> bytes:
+        number = self.decimal(precision)
+        size = self.rng.choice([(number.bit_length() + 8) // 8, 20])
+        return number.to_bytes(size, "big", signed=True)
+
+    def long(self, logical: str) -> int:
+        if logical == "time-micros":
+            return self.rng.randrange(86_400_000_000)
+        return self.number(53) if logical.endswith("-millis") else self.number(63)
+
+    def number(self, bits: int) -> int:
+        return self.rng.randrange(-(2 ** (width := self.rng.randint(1, bits))), 2**width)
+
+    def text(self) -> bytes:
+        return self.sized(self.rng.choice(["", "a", "b", "Straße", "🧊🧊", "x" * 70]).encode())
+
+    def sized(self, body: bytes) -> bytes:
+        return zigzag(len(body)) + body
+
+
+def broken(payload: bytes, rng: random.Random) -> bytes:
+    """The payload with one thing wrong, more often than not."""
+    data = bytearray(payload)
+    where = rng.randrange(len(data) + 1)
+    match rng.randrange(5):
+        case 0:
+            return bytes(data[:where])
+        case 1:
+            return bytes(data) + rng.randbytes(rng.randint(1, 3))
+        case 2:
+            data[where:where] = rng.choice([b"\xff" * 11, b"\xff\xff\xff\xff\x7f", b"\x80\x00", b"\x01", b"\x02"])
+            return bytes(data)
+        case 3:
+            return rng.randbytes(rng.randrange(20))
+        case _:
+            for index in rng.sample(range(len(data)), min(len(data), rng.randint(1, 3))):
+                data[index] = rng.choice([rng.randrange(256), 0, 1, 2, 0x7F, 0x80, 0xFF])
+            return bytes(data)
+
+
+def text_of(schema: Json) -> str:
+    return json.dumps(schema)
+
+
+def held(array: pa.Array) -> list[Any]:
+    """What an array holds: times as integers (which need not fit Python's), NaN equal to itself, maps as pairs."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        columns = [held(array.field(index)) for index in range(kind.num_fields)]
+        names = [field.name for field in kind]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
+    if pa.types.is_map(kind):
+        pairs = list(zip(held(array.keys), held(array.items), strict=True))
+        return _cut(array, pairs)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _cut(array, held(array.values))
+    if pa.types.is_temporal(kind):
+        return array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()
+    if pa.types.is_floating(kind):
+        return [None if value is None else repr(value) for value in array.to_pylist()]
+    return array.to_pylist()
+
+
+def _cut(array: pa.Array, values: list[Any]) -> list[Any]:
+    bounds = array.offsets.to_pylist()
+    spans = zip(bounds, bounds[1:], array.is_valid().to_pylist(), strict=False)
+    return [values[start:end] if valid else None for start, end, valid in spans]
+
+
+def rows_of(batch: pa.RecordBatch) -> dict[str, list[Any]]:
+    return {name: held(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
