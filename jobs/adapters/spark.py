@@ -34,7 +34,7 @@ class SparkRunner:
         self.parallelism = os.cpu_count() or 1
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
-        context = self._started()
+        context = self.start()
         context.setLocalProperty("spark.scheduler.pool", name.split(" ", 1)[0])
         context.setJobDescription(name)
         try:
@@ -54,7 +54,8 @@ class SparkRunner:
             self._context.stop()
             self._context = None
 
-    def _started(self) -> Any:
+    def start(self) -> Any:
+        """The running application; started now where it was not."""
         with self._lock:
             if self._context is None:
                 self._context = _start(self._application, self._log_file)

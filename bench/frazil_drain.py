@@ -1,0 +1,88 @@
+"""Subject: `frazil materialize --once` over the benchmark's topic, in one process.
+
+Usage: python -m bench.frazil_drain BOOTSTRAP REGISTRY FOLDER RESULT
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from bench.measure import measured
+from bench.orders import TOPIC
+from jobs.adapters.spark import SparkRunner
+from jobs.cli.doors import open_doors, table_runs
+from jobs.materialize.schedule import Stopping, run_once
+from jobs.model.spec import (
+    BadRecordLimit,
+    CatalogSettings,
+    Maintain,
+    MetadataColumns,
+    RegistrySettings,
+    Settings,
+    StartEarliest,
+    SubjectSettings,
+    TableSpec,
+    Trigger,
+)
+
+BATCH_ROWS = 1_000_000
+
+
+def spec_of(topic: str, *, rows: int = BATCH_ROWS) -> TableSpec:
+    return TableSpec(
+        source_file="bench",
+        database="bench",
+        table=topic,
+        topics=(topic,),
+        key="string",
+        value="avro",
+        write="append",
+        partition_by=(),
+        readers=("duckdb",),
+        on_bad_record="dead_letter",
+        bad_record_limit=BadRecordLimit(0.05, 100),
+        on_tombstone="row",
+        on_incompatible_schema="pause",
+        trigger=Trigger(timedelta(seconds=60), rows, 10**9),
+        maintain=Maintain(512_000_000),
+        start=StartEarliest(),
+        metadata=MetadataColumns(),
+        value_subject=SubjectSettings(),
+        key_subject=SubjectSettings(),
+    )
+
+
+def settings_of(bootstrap: str, registry: str, warehouse: Path, topic: str, *, rows: int = BATCH_ROWS) -> Settings:
+    return Settings(
+        source_file="bench",
+        kafka={"bootstrap.servers": bootstrap},
+        registry=RegistrySettings(registry),
+        catalog=CatalogSettings("jdbc", str(warehouse.absolute())),
+        database="bench",
+        tables=(spec_of(topic, rows=rows),),
+    )
+
+
+def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
+    warehouse = Path(folder)
+    shutil.rmtree(warehouse, ignore_errors=True)
+    settings = settings_of(bootstrap, registry, warehouse, TOPIC)
+    runner = SparkRunner(log_file=warehouse.parent / "spark.log")
+    runner.start()
+    doors = open_doors(settings, runner, announce=lambda _: None)
+
+    def drain() -> int:
+        report = run_once(table_runs(doors, settings.tables), Stopping())[0]
+        if report.failure is not None:
+            raise report.failure
+        return report.rows
+
+    measured("frazil", drain).write(Path(result))
+    runner.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

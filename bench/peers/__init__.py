@@ -1,0 +1,1 @@
+"""What Frazil is measured against, one file a peer."""

@@ -1,0 +1,125 @@
+"""Peer: plain Structured Streaming, `from_avro`, the Iceberg sink, available-now; tuned as well as we know how.
+
+Usage: python -m bench.peers.structured_streaming BOOTSTRAP REGISTRY FOLDER RESULT
+
+It writes the same columns, the default metadata columns included, in batches of the same size, with the same codec.
+It proves nothing, has no dead letters, and knows one writer schema.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.measure import measured
+from bench.orders import SCHEMA, TOPIC
+from jobs.local import jars
+from jobs.local.java import find_java
+
+BATCH_ROWS = 1_000_000
+TABLE = "peer.bench.orders"
+COLUMNS = (
+    "order_id bigint, customer_id bigint, sku string, status string, qty int, price double, discount double,"
+    " currency string, country string, city string, created_at timestamp, updated_at timestamp, is_gift boolean,"
+    " is_paid boolean, channel string, campaign string, email string, session_id string, score float, note string,"
+    " kafka_partition int, kafka_offset bigint, kafka_timestamp timestamp, kafka_key string, kafka_schema_id int"
+)
+PROPERTIES = (
+    "'format-version'='2', 'write.distribution-mode'='none', 'write.parquet.compression-codec'='zstd',"
+    " 'write.parquet.compression-level'='1', 'write.target-file-size-bytes'='512000000',"
+    " 'write.parquet.dict-size-bytes'='131072'"
+)
+
+
+def session(warehouse: Path) -> Any:
+    import os  # noqa: PLC0415
+
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    class_path = ":".join((jars.class_path("peers"), jars.class_path("iceberg")))
+    spark = (
+        SparkSession.builder.master("local[*]")
+        .appName("peer")
+        .config("spark.driver.extraClassPath", class_path)
+        .config("spark.driver.memory", "4g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.catalog.peer", "org.apache.iceberg.spark.SparkCatalog")
+        .config("spark.sql.catalog.peer.type", "jdbc")
+        .config("spark.sql.catalog.peer.uri", f"jdbc:sqlite:{warehouse.absolute()}/catalog.db")
+        .config("spark.sql.catalog.peer.jdbc.schema-version", "V1")
+        .config("spark.sql.catalog.peer.warehouse", str(warehouse.absolute()))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def rows_of(spark: Any, bootstrap: str) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415
+
+    source = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", TOPIC)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(BATCH_ROWS))
+        .option("kafka.max.poll.records", "20000")
+        .option("kafka.fetch.max.bytes", str(64 << 20))
+        .option("kafka.max.partition.fetch.bytes", str(16 << 20))
+        .option("kafka.receive.buffer.bytes", str(1 << 20))
+        .load()
+    )
+    decoded = source.select(
+        from_avro(F.expr("substring(value, 6)"), json.dumps(SCHEMA)).alias("record"),
+        F.col("partition").alias("kafka_partition"),
+        F.col("offset").alias("kafka_offset"),
+        F.col("timestamp").alias("kafka_timestamp"),
+        F.col("key").cast("string").alias("kafka_key"),
+        F.expr("cast(conv(hex(substring(value, 2, 4)), 16, 10) as int)").alias("kafka_schema_id"),
+    )
+    return decoded.select(
+        "record.*", "kafka_partition", "kafka_offset", "kafka_timestamp", "kafka_key", "kafka_schema_id"
+    )
+
+
+def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
+    del registry
+    warehouse = Path(folder)
+    shutil.rmtree(warehouse, ignore_errors=True)
+    warehouse.mkdir(parents=True)
+    spark = session(warehouse)
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS peer.bench")
+    spark.sql(f"CREATE TABLE {TABLE} ({COLUMNS}) USING iceberg TBLPROPERTIES ({PROPERTIES})")
+
+    def drain() -> int:
+        query = (
+            rows_of(spark, bootstrap)
+            .writeStream.format("iceberg")
+            .outputMode("append")
+            .option("checkpointLocation", str(warehouse / "checkpoint"))
+            .option("fanout-enabled", "true")
+            .trigger(availableNow=True)
+            .toTable(TABLE)
+        )
+        query.awaitTermination()
+        return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+
+    cost = measured("structured streaming", drain)
+    found = spark.table(TABLE).count()
+    if found != cost.rows:
+        raise SystemExit(f"the peer wrote {found} rows of {cost.rows}")
+    cost.write(Path(result))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

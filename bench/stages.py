@@ -1,0 +1,108 @@
+"""The physical limit: fetch, decode and Parquet encode of the same records, each alone, in one process.
+
+Usage: python -m bench.stages BOOTSTRAP REGISTRY FOLDER RESULT
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from bench.orders import SCHEMA, TOPIC, encoded
+from jobs.adapters.iceberg import IcebergLake
+from jobs.adapters.kafka import KafkaTopics
+from jobs.adapters.kafka_reader import KafkaReader
+from jobs.formats.arrow import project
+from jobs.formats.avro.mapping import map_schema
+from jobs.formats.avro.open import open_decoder
+from jobs.formats.avro.schema import AvroSchema, parse_schema
+from jobs.materialize.ingest.distribute import write_target
+from jobs.materialize.ingest.write import TableFiles
+from jobs.model.ingested import WriteTarget
+from jobs.model.plan import OffsetRange
+from jobs.model.records import Wanted
+from jobs.model.spec import CatalogSettings
+
+FETCHED = 600_000
+SAMPLE = 300_000
+FALLBACK_SAMPLE = 20_000
+CHUNK = 20_000
+REPEATS = 3
+ONLY_VALUES = Wanted(headers=False, timestamp_type=False, leader_epoch=False)
+
+
+def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
+    del registry
+    schema = parse_schema(json.dumps(SCHEMA))
+    payloads = list(encoded(0, SAMPLE, 1))
+    found = {
+        "fetch": _fetch(bootstrap),
+        "decode, native": _decode(schema, payloads, "native"),
+        "decode, fallback": _decode(schema, payloads[:FALLBACK_SAMPLE], "fallback"),
+        "encode": _encode(schema, payloads, Path(folder)),
+    }
+    Path(result).write_text(json.dumps(found))
+
+
+def micros(work: Callable[[], object], rows: int) -> float:
+    """CPU microseconds a row, the least of a few runs."""
+    best = float("inf")
+    for _ in range(REPEATS):
+        began = time.process_time()
+        work()
+        best = min(best, time.process_time() - began)
+    return best / rows * 1e6
+
+
+def _fetch(bootstrap: str) -> float:
+    settings = {"bootstrap.servers": bootstrap}
+    facts = KafkaTopics(settings).describe(TOPIC)
+    assert facts is not None
+    end = min(FETCHED, facts.partitions[0].end)
+
+    def fetch() -> None:
+        for _ in KafkaReader(settings).read(OffsetRange(TOPIC, 0, 0, end, end, 10**12), ONLY_VALUES):
+            pass
+
+    return micros(fetch, end)
+
+
+def _decode(schema: AvroSchema, payloads: list[bytes], engine: Literal["native", "fallback"]) -> float:
+    decoder = open_decoder(schema, engine)
+    chunks = [payloads[i : i + CHUNK] for i in range(0, len(payloads), CHUNK)]
+    return micros(lambda: [decoder.decode(chunk, skip=5) for chunk in chunks], len(payloads))
+
+
+def _encode(schema: AvroSchema, payloads: list[bytes], folder: Path) -> float:
+    shutil.rmtree(folder, ignore_errors=True)
+    lake = IcebergLake(CatalogSettings("jdbc", str(folder.absolute())))
+    columns = map_schema(schema).columns
+    view = lake.create("bench.encode", columns, partition_by=(), properties={}, summary={})
+    target = write_target(view)
+    decoder = open_decoder(schema)
+    arrow_schema = _files(target).arrow_schema
+    chunks = [payloads[i : i + CHUNK] for i in range(0, len(payloads), CHUNK)]
+    batches = [project(decoder.decode(chunk, skip=5).rows, arrow_schema, {}) for chunk in chunks]
+    return micros(lambda: _write(target, batches), len(payloads))
+
+
+def _write(target: WriteTarget, batches: list[pa.RecordBatch]) -> None:
+    files = _files(target)
+    for batch in batches:
+        files.add(batch)
+    files.close()
+
+
+def _files(target: WriteTarget) -> TableFiles:
+    return TableFiles(target, storage={}, prefix="bench", target_bytes=512_000_000)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
