@@ -1,0 +1,116 @@
+"""The proof from the table alone: no record is missing, none is double. It holds after any expiry of snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobs.materialize.state import Standing, standing
+from jobs.model.errors import TableError
+from jobs.model.progress import Counts, PartitionProgress
+from jobs.model.snapshot import TableView
+from jobs.model.spec import TableSpec
+from jobs.ports import Lake
+from jobs.verify.dead import DeadLetters, check_dead_letters, tally_dead_letters
+from jobs.verify.files import check_files
+from jobs.verify.rows import Expected, check_rows
+from jobs.verify.scan import Watch, progress_by_source, source_columns, tally_rows
+from jobs.verify.verification import Check, Finding, FindingKind, Verification
+
+
+def unwatched(what: str, done: int, total: int) -> None:
+    """For callers who show no progress."""
+
+
+def verify_table(lake: Lake, spec: TableSpec, *, watch: Watch = unwatched) -> Verification:
+    """Prove the table, or say what stands against it. Raises CatalogError where it cannot be read."""
+    view, dead_view = lake.load(spec.identifier), lake.load(spec.dead_letters_identifier)
+    if view is None:
+        return _without_state(spec, None, FindingKind.NO_TABLE, "there is no such table; run `frazil materialize`")
+    try:
+        at = standing(view, pipeline=spec.pipeline)
+    except TableError as error:
+        return _without_state(spec, view.head, FindingKind.NO_STATE, error.what)
+    return Verification(
+        table=spec.identifier,
+        snapshot_id=view.head,
+        epoch=at.state.epoch,
+        complete_through=at.state.complete_through,
+        counts=at.state.total(),
+        checks=tuple(_checks(spec, at, dead_view, watch)),
+        foreign=at.state_with_foreign.foreign,
+    )
+
+
+def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: str) -> Verification:
+    check = Check("state", "the state can be reached", (Finding(kind, spec.identifier, what),))
+    return Verification(spec.identifier, head, None, None, Counts(), (check,))
+
+
+def _checks(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Watch) -> Iterator[Check]:
+    head = at.view.snapshots[at.view.head] if at.view.head is not None else at.carrier
+    yield _check_state(at)
+    files = check_files(at.view, head, name="files", watch=watch)
+    yield files.check
+    unprovable = list(_unprovable(spec, at.view, files.check))
+    if unprovable:
+        yield Check("rows", "", tuple(unprovable))
+        return
+    rows = tally_rows(at.view, spec, at.state, without=files.unreadable, watch=watch)
+    dead = _dead_letters(spec, dead_view, at, watch)
+    expected = Expected(progress_by_source(at.state), at.state_with_foreign.foreign)
+    yield check_rows(expected, rows, {} if isinstance(dead, Check) else dead.offsets)
+    if isinstance(dead, Check):
+        yield dead
+    else:
+        yield from dead.checks
+        yield check_dead_letters(at, dead, rows)
+
+
+def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Finding]:
+    present = {column.name for column in view.columns}
+    lacking = [name for name in source_columns(spec).names if name not in present]
+    if lacking:
+        what = f"the table has no column {' and no column '.join(lacking)}: rows cannot be traced to their records"
+        yield Finding(FindingKind.UNPROVABLE, view.identifier, what)
+    if any(finding.kind is FindingKind.UNPROVABLE for finding in files.findings):
+        yield Finding(FindingKind.UNPROVABLE, view.identifier, "the rows were not counted, because of equality deletes")
+
+
+def _dead_letters(spec: TableSpec, view: TableView | None, at: Standing, watch: Watch) -> DeadLetters | Check:
+    if view is not None:
+        return tally_dead_letters(view, at, watch=watch)
+    counted = at.state.total().dead_letters
+    if not counted and not at.state.epoch:
+        return Check("dead letters", "0 dead letters: nothing has been read yet")
+    what = f"the table of dead letters is gone, and {counted:,} dead letters with it"
+    return Check("dead letters", "", (Finding(FindingKind.NO_TABLE, spec.dead_letters_identifier, what),))
+
+
+def _check_state(at: Standing) -> Check:
+    findings = [
+        finding
+        for (topic, number), progress in progress_by_source(at.state).items()
+        for finding in _of_progress(f"{topic}-{number}", progress)
+    ]
+    says = (
+        f"epoch {at.state.epoch} in snapshot {at.carrier.id}; {at.state.total().formula()},"
+        f" in each of {len(progress_by_source(at.state))} partitions"
+    )
+    return Check("state", says, tuple(findings), tuple(_rolled_back(at)))
+
+
+def _rolled_back(at: Standing) -> Iterator[str]:
+    if at.rolled_back:
+        yield "somebody rolled the table back, and its offsets with it: the next run reads on from there"
+
+
+def _of_progress(name: str, progress: PartitionProgress) -> Iterator[Finding]:
+    counts = progress.counts
+    if not counts.balanced:
+        yield Finding(FindingKind.UNBALANCED, name, f"the formula does not hold: {counts.formula()}")
+    if not progress.origin <= progress.start <= progress.next:
+        what = f"began at {progress.origin}, last batch at {progress.start}, read to {progress.next}: not in order"
+        yield Finding(FindingKind.UNBALANCED, name, what)
+    if counts.read > progress.next - progress.origin:
+        what = f"{counts.read:,} records read of {progress.next - progress.origin:,} offsets"
+        yield Finding(FindingKind.UNBALANCED, name, what)

@@ -1,0 +1,288 @@
+"""A small table with dead letters in a real SQLite catalog, written as a batch writes it, and ways to damage it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.table import Table
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.adapters.iceberg_scan import live_files
+from jobs.materialize.dead_letters import ensure_dead_letters, prepare, reveal
+from jobs.materialize.ingest.distribute import write_target
+from jobs.materialize.ingest.write import TableFiles
+from jobs.materialize.layout import metadata_columns
+from jobs.materialize.state import CHECKPOINT_TAG
+from jobs.model.columns import Column, Scalar
+from jobs.model.ingested import WrittenFile
+from jobs.model.progress import Counts, PartitionProgress, SourceProgress, TableState
+from jobs.model.receipt import Receipt
+from jobs.model.snapshot import TableView
+from jobs.model.spec import (
+    BadRecordLimit,
+    CatalogSettings,
+    Maintain,
+    MetadataColumns,
+    StartEarliest,
+    SubjectSettings,
+    TableSpec,
+    Trigger,
+)
+from jobs.model.summary import receipt_to_summary, state_to_summary
+from jobs.verify.tally import sums_of
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def spec_of(*topics: str, table: str = "orders", **changes: Any) -> TableSpec:
+    keep = ("partition", "offset", "timestamp", "key", "schema_id")
+    made = TableSpec(
+        source_file="tables/orders.yaml",
+        database="lake",
+        table=table,
+        topics=topics or ("orders",),
+        key="string",
+        value="avro",
+        write="append",
+        partition_by=(),
+        readers=("duckdb",),
+        on_bad_record="dead_letter",
+        bad_record_limit=BadRecordLimit.off(),
+        on_tombstone="row",
+        on_incompatible_schema="pause",
+        trigger=Trigger(timedelta(seconds=60), 50_000, 10**9),
+        maintain=Maintain(512 << 20),
+        start=StartEarliest(),
+        metadata=MetadataColumns(keep=keep if len(topics) < 2 else ("topic", *keep)),
+        value_subject=SubjectSettings(),
+        key_subject=SubjectSettings(),
+    )
+    return replace(made, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a batch read of one partition: offsets `[start, end)`, some of which hold nothing for us."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    dead: tuple[int, ...] = ()
+    gaps: tuple[int, ...] = ()
+
+    @property
+    def rows(self) -> list[int]:
+        return [n for n in range(self.start, self.end) if n not in self.dead and n not in self.gaps]
+
+    def after(self, before: PartitionProgress) -> PartitionProgress:
+        counts = Counts(read=len(self.rows) + len(self.dead), rows=len(self.rows), dead_letters=len(self.dead))
+        sums = sums_of(np.array(self.rows, np.int64))
+        return replace(
+            before, start=self.start, next=self.end, counts=before.counts + counts, sums=before.sums + sums, latest_ms=1
+        )
+
+
+@dataclass(slots=True)
+class SmallLake:
+    """`batch` publishes; the rest looks and damages."""
+
+    folder: Path
+    spec: TableSpec
+    lake: IcebergLake = field(init=False)
+    state: TableState = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
+        self.state = TableState(self.spec.pipeline, 0, "w", "", ())
+        columns = (Column("symbol", Scalar("string")), *metadata_columns(self.spec, None))
+        self.lake.create(
+            self.spec.identifier,
+            columns,
+            partition_by=self.spec.partition_by,
+            properties={},
+            summary=state_to_summary(self.state),
+        )
+        ensure_dead_letters(self.lake, self.spec)
+
+    @property
+    def view(self) -> TableView:
+        return self.load(self.spec.identifier)
+
+    @property
+    def dead_view(self) -> TableView:
+        return self.load(self.spec.dead_letters_identifier)
+
+    @property
+    def table(self) -> Table:
+        return self.lake.catalog.load_table(self.spec.identifier)
+
+    def load(self, identifier: str) -> TableView:
+        view = self.lake.load(identifier)
+        assert view is not None
+        return view
+
+    def batch(
+        self, *reads: Read, damage_state: Callable[[TableState], TableState] = lambda state: state, show: bool = True
+    ) -> None:
+        """Publish what was read, as `materialize` does; `show=False` dies before the dead letters are revealed."""
+        epoch = self.state.epoch + 1
+        batch_id = f"batch{epoch}"
+        self.state = damage_state(self._after(reads, epoch, batch_id))
+        dead_files = self._files(self.dead_view, [b for read in reads for b in self._dead_batches(read, batch_id)])
+        prepare(
+            self.lake,
+            self.dead_view,
+            pipeline=self.spec.pipeline,
+            epoch=epoch,
+            batch_id=batch_id,
+            writer="w",
+            files=dead_files,
+        )
+        self._publish([batch for read in reads for batch in self._row_batches(read)], epoch)
+        if show:
+            reveal(self.lake, self.spec.dead_letters_identifier, batch_id=batch_id)
+
+    def _publish(self, batches: Sequence[pa.RecordBatch], epoch: int) -> None:
+        view = self.view
+        assert view.head is not None
+        summary = {**state_to_summary(self.state), **receipt_to_summary(_receipt(self.spec, self.state))}
+        files = self._files(view, batches)
+        self.lake.stage(view, base=view.head, branch=f"stage{epoch}", files=files, summary=summary)
+        self.lake.publish(self.view, branch=f"stage{epoch}", tag=CHECKPOINT_TAG, drop=[f"stage{epoch}"])
+
+    def _after(self, reads: Sequence[Read], epoch: int, batch_id: str) -> TableState:
+        before = {(s.topic, n): p for s in self.state.sources for n, p in s.partitions.items()}
+        for read in reads:
+            begun = before.get((read.topic, read.partition), PartitionProgress.beginning_at(read.start))
+            before[read.topic, read.partition] = read.after(begun)
+        sources = tuple(
+            SourceProgress(topic, f"id-{topic}", 0, {n: p for (t, n), p in sorted(before.items()) if t == topic})
+            for topic in self.spec.topics
+        )
+        return replace(self.state, epoch=epoch, batch_id=batch_id, sources=sources, complete_through=NOON)
+
+    def _files(self, view: TableView, batches: Sequence[pa.RecordBatch]) -> tuple[WrittenFile, ...]:
+        files = TableFiles(write_target(view), storage=self.lake.storage, prefix="w", target_bytes=512 << 20)
+        for batch in batches:
+            files.add(batch.select(files.arrow_schema.names).cast(files.arrow_schema))
+        return files.close()
+
+    def _row_batches(self, read: Read) -> list[pa.RecordBatch]:
+        return [rows(self.spec, read.topic, read.partition, read.rows)] if read.rows else []
+
+    def _dead_batches(self, read: Read, batch_id: str) -> list[pa.RecordBatch]:
+        return [dead_letters(read.topic, read.partition, read.dead, batch_id)] if read.dead else []
+
+    def files(self) -> list[Path]:
+        view = self.view
+        assert view.head is not None
+        return [Path(file.path.removeprefix("file://")) for file in live_files(view, view.head).data]
+
+    def rewrite_in_place(self, change: Callable[[pa.Table], pa.Table], *, path: Path | None = None) -> Path:
+        """Put another file where a data file is, with the same columns and field ids."""
+        chosen = self.files()[0] if path is None else path
+        table = pq.read_table(chosen)
+        pq.write_table(change(table).cast(table.schema), chosen, compression="zstd")
+        return chosen
+
+    def compact(self, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> None:
+        """A `replace` snapshot, as maintenance commits it; `change` makes it a disguise."""
+        table = self.table
+        with table.transaction() as transaction:
+            changed = change(table.scan().to_arrow())
+            files = _dataframe_to_data_files(table.metadata, changed, table.io)
+            with transaction.update_snapshot().overwrite() as replacing:
+                for task in table.scan().plan_files():
+                    replacing.delete_data_file(task.file)
+                for file in files:
+                    replacing.append_data_file(file)
+        head = self.view.head
+        metadata = Path(self.table.metadata_location.removeprefix("file://"))
+        content = json.loads(metadata.read_text())
+        for snapshot in content["snapshots"]:
+            if snapshot["snapshot-id"] == head:
+                snapshot["summary"]["operation"] = "replace"
+        metadata.write_text(json.dumps(content))
+
+
+def rows(spec: TableSpec, topic: str, partition: int, offsets: Sequence[int]) -> pa.RecordBatch:
+    count = len(offsets)
+    columns: Mapping[str, Any] = {
+        "symbol": [f"S{n % 7}" for n in offsets],
+        "kafka_topic": [topic] * count,
+        "kafka_partition": pa.array([partition] * count, pa.int32()),
+        "kafka_offset": pa.array(list(offsets), pa.int64()),
+        "kafka_timestamp": pa.array([NOON] * count, pa.timestamp("us", "UTC")),
+        "kafka_key": [str(n) for n in offsets],
+        "kafka_schema_id": pa.array([1] * count, pa.int32()),
+    }
+    kept = {"symbol", *(spec.metadata.prefix + name for name in spec.metadata.keep)}
+    return pa.RecordBatch.from_pydict({name: column for name, column in columns.items() if name in kept})
+
+
+def dead_letters(topic: str, partition: int, offsets: Sequence[int], batch_id: str) -> pa.RecordBatch:
+    count = len(offsets)
+    epoch = int(batch_id.removeprefix("batch") or 0)
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": [topic] * count,
+            "topic_id": [f"id-{topic}"] * count,
+            "generation": pa.array([0] * count, pa.int32()),
+            "partition": pa.array([partition] * count, pa.int32()),
+            "offset": pa.array(list(offsets), pa.int64()),
+            "timestamp": pa.array([NOON] * count, pa.timestamp("us", "UTC")),
+            "key": [str(n).encode() for n in offsets],
+            "value": [b"\x00\x00\x00\x00\x07bad" if n % 2 else b"not framed" for n in offsets],
+            "headers": pa.array([None] * count, headers),
+            "reason": ["bad_utf8" if n % 2 else "not_framed" for n in offsets],
+            "detail": ["invalid start byte" if n % 2 else "the first byte is 110" for n in offsets],
+            "path": ["order.note" if n % 2 else "" for n in offsets],
+            "schema_id": pa.array([7 if n % 2 else None for n in offsets], pa.int32()),
+            "batch_id": [batch_id] * count,
+            "read_at": pa.array([NOON + timedelta(minutes=epoch)] * count, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def without(column: str, value: int) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.filter(pa.compute.not_equal(table[column], value))
+
+
+def altered(column: str, change: Mapping[int, int]) -> Callable[[pa.Table], pa.Table]:
+    """Values of a column replaced by others."""
+
+    def apply(table: pa.Table) -> pa.Table:
+        values = [change.get(value, value) for value in table[column].to_pylist()]
+        index = table.schema.get_field_index(column)
+        return table.set_column(index, table.schema.field(index), pa.array(values, table.schema.field(index).type))
+
+    return apply
+
+
+def _receipt(spec: TableSpec, state: TableState) -> Receipt:
+    return Receipt(
+        table=spec.identifier,
+        epoch=state.epoch,
+        batch_id=state.batch_id,
+        ranges=(),
+        counts=state.total(),
+        skipped_by_reason={},
+        dead_letters_by_reason={},
+        payload_bytes=0,
+        file_bytes=0,
+        files=1,
+        truncated_nanos=0,
+        complete_through=state.complete_through,
+        seconds={"ingest": 0.25, "stage": 0.05},
+    )
