@@ -1,0 +1,184 @@
+"""What the next batch reads: a truth table over where the table and its topic stand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from values_of_tables import SPEC, progress, snapshot, spec, stands, state, topic, view
+
+from jobs.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from jobs.materialize.plan import plan_batch
+from jobs.materialize.state import Standing, standing
+from jobs.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
+from jobs.model.plan import BatchPlan, Halt, NothingToDo, PartitionFacts, Plan, TopicFacts, WriterSchemas
+from jobs.model.spec import TableSpec, Trigger
+
+NO_SCHEMAS = WriterSchemas({}, {})
+
+
+def plan(at: Standing, facts: TopicFacts, wanted: TableSpec = SPEC) -> Plan:
+    return plan_batch(wanted, at, (facts,), schemas=NO_SCHEMAS, batch_id="b")
+
+
+def ranges(planned: Plan) -> dict[int, tuple[int, int]]:
+    assert isinstance(planned, BatchPlan), planned
+    return {each.partition: (each.start, each.end) for each in planned.ranges}
+
+
+def halted(planned: Plan) -> FrazilError:
+    assert isinstance(planned, Halt), planned
+    return planned.error
+
+
+def with_rows(rows: int, size: int = 10**9) -> TableSpec:
+    return spec(trigger=Trigger(SPEC.trigger.every, rows=rows, bytes=size))
+
+
+def test_a_table_at_the_end_of_every_partition_has_nothing_to_do() -> None:
+    at = stands(state({0: progress(0, 7), 1: progress(5, 5)}))
+
+    assert plan(at, topic({0: (0, 7), 1: (5, 5)})) == NothingToDo("lake.orders", at.state)
+
+
+def test_a_topic_without_partitions_has_nothing_to_do() -> None:
+    assert isinstance(plan(stands(state()), topic({})), NothingToDo)
+
+
+def test_a_batch_reads_from_where_the_table_stands_to_the_end() -> None:
+    planned = plan(stands(state({0: progress(0, 7), 1: progress(5, 9)})), topic({0: (0, 10), 1: (2, 9)}))
+
+    assert ranges(planned) == {0: (7, 10)}
+    assert isinstance(planned, BatchPlan)
+    assert (planned.base_snapshot_id, planned.epoch, planned.offsets) == (1, 4, 3)
+    assert planned.ranges[0].partition_end == 10
+
+
+def test_a_partition_that_the_table_has_not_met_is_read_from_its_earliest_record() -> None:
+    assert ranges(plan(stands(state({0: progress(0, 7)})), topic({0: (0, 7), 1: (40, 44)}))) == {1: (40, 44)}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "rows", "shares"),
+    [
+        ({0: 10, 1: 10}, 100, {0: 10, 1: 10}),
+        ({0: 10, 1: 10}, 10, {0: 5, 1: 5}),
+        ({0: 1, 1: 100, 2: 100}, 21, {0: 1, 1: 10, 2: 10}),
+        ({0: 100, 1: 2, 2: 1}, 30, {0: 27, 1: 2, 2: 1}),
+        ({0: 100}, 1, {0: 1}),
+        ({0: 9, 1: 9, 2: 9}, 2, {0: 1, 1: 1}),
+        ({0: 3, 1: 3, 2: 3}, 8, {0: 2, 1: 3, 2: 3}),
+    ],
+)
+def test_ranges_are_cut_evenly_and_what_a_short_partition_leaves_goes_to_others(
+    lengths: Mapping[int, int], rows: int, shares: Mapping[int, int]
+) -> None:
+    planned = plan(stands(state()), topic({n: (0, length) for n, length in lengths.items()}), with_rows(rows))
+
+    assert {n: end - start for n, (start, end) in ranges(planned).items()} == shares
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=12), st.integers(1, 300))
+def test_a_batch_is_as_large_as_it_may_be_and_no_partition_gets_less_than_a_fair_share(
+    lengths: list[int], rows: int
+) -> None:
+    planned = plan(stands(state()), topic({n: (0, length) for n, length in enumerate(lengths)}), with_rows(rows))
+
+    pending = [length for length in lengths if length]
+    if not pending:
+        assert isinstance(planned, NothingToDo)
+        return
+    got = {n: end - start for n, (start, end) in ranges(planned).items()}
+    assert sum(got.values()) == min(sum(pending), rows)
+    fair = rows // len(pending)
+    assert all(got.get(n, 0) >= min(length, fair) for n, length in enumerate(lengths))
+
+
+def test_payload_bytes_are_shared_by_the_partitions_that_have_something_to_read() -> None:
+    facts = topic({0: (0, 5), 1: (0, 5), 2: (0, 0)})
+
+    planned = plan(stands(state()), facts, with_rows(100, size=1_000))
+
+    assert isinstance(planned, BatchPlan)
+    assert [each.max_bytes for each in planned.ranges] == [500, 500]
+
+
+READ_TO_7 = {0: progress(0, 7, leader_epoch=5)}
+
+
+@pytest.mark.parametrize(
+    ("facts", "error", "said"),
+    [
+        (
+            topic({0: (0, 9)}, topic_id="id-2"),
+            SourceChangedError,
+            "was read from topic id id-1, the broker now has id-2",
+        ),
+        (topic({1: (0, 9)}), SourceChangedError, "partition 0 of orders was read up to offset 7 and is gone"),
+        (topic({0: (0, 6)}), SourceChangedError, "orders-0 was read up to offset 7, but ends at 6"),
+        (topic({0: (8, 9)}), RecordsLostError, "the oldest record left is 8; 1 offsets are gone"),
+        (
+            topic({0: PartitionFacts(0, 9, leader_epoch=4)}),
+            SourceChangedError,
+            "leader epoch 5, but the broker is at 4",
+        ),
+    ],
+    ids=["topic id changed", "partition gone", "end before next", "retention overtook", "older leader epoch"],
+)
+def test_a_topic_that_is_not_what_was_read_halts_the_table(
+    facts: TopicFacts, error: type[FrazilError], said: str
+) -> None:
+    failure = halted(plan(stands(state(READ_TO_7)), facts))
+
+    assert type(failure) is error
+    assert said in failure.what
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        topic({0: (0, 9)}, topic_id=None),
+        topic({0: (7, 9)}),
+        topic({0: PartitionFacts(0, 9, leader_epoch=5)}),
+        topic({0: PartitionFacts(0, 9, leader_epoch=None)}),
+    ],
+    ids=["no topic ids", "retention came exactly as far", "same leader epoch", "no leader epochs"],
+)
+def test_a_topic_that_may_be_what_was_read_is_read_on(facts: TopicFacts) -> None:
+    assert ranges(plan(stands(state(READ_TO_7)), facts)) == {0: (7, 9)}
+
+
+def test_a_table_from_before_topic_ids_is_read_on() -> None:
+    assert ranges(plan(stands(state(READ_TO_7, topic_id=None)), topic({0: (0, 9)}))) == {0: (7, 9)}
+
+
+def test_a_paused_table_halts_whatever_else_is_wrong() -> None:
+    at = stands(state(READ_TO_7), properties={PAUSED_PROPERTY: "by somebody"})
+
+    failure = halted(plan(at, topic({0: (0, 1)}, topic_id="id-2")))
+
+    assert type(failure) is PausedError
+    assert "lake.orders is paused: by somebody" in failure.what
+    assert failure.hint.endswith("`frazil resume lake.orders`")
+
+
+@pytest.mark.parametrize(("accepted", "end"), [(6, 20), (7, 20), (8, 8), (19, 19), (20, 20), (99, 20)])
+def test_a_range_ends_where_resume_accepted_bad_records(accepted: int, end: int) -> None:
+    at = stands(state({0: progress(0, 7)}), properties={ACCEPTED_PROPERTY: json.dumps({"orders": {"0": accepted}})})
+
+    assert ranges(plan(at, topic({0: (0, 20)}))) == {0: (7, end)}
+
+
+def test_the_plan_carries_what_others_did_on_top() -> None:
+    ours = snapshot(1, None, carries=state({0: progress(0, 7)}), total_records=7)
+    theirs = snapshot(2, 1, operation="delete", total_records=5)
+    at = standing(view(ours, theirs), pipeline=SPEC.pipeline)
+
+    planned = plan(at, topic({0: (0, 9)}))
+
+    assert isinstance(planned, BatchPlan)
+    assert planned.base_snapshot_id == 2
+    assert (planned.state.foreign.snapshots, planned.state.foreign.rows_removed) == (1, 2)
