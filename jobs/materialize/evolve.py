@@ -8,6 +8,7 @@ Everything else is a finding, and all of them are collected.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -33,11 +34,8 @@ class Evolution:
     former_names: FormerNames = field(default_factory=dict)
 
     def __add__(self, other: Evolution) -> Evolution:
-        return Evolution(
-            self.changes + other.changes,
-            self.findings + other.findings,
-            {**self.former_names, **other.former_names},
-        )
+        """One after the other: whoever comes later was given the former names and returns all of them."""
+        return Evolution(self.changes + other.changes, self.findings + other.findings, other.former_names)
 
 
 def former_names_of(properties: Mapping[str, str]) -> FormerNames:
@@ -50,12 +48,13 @@ def former_names_property(names: FormerNames) -> dict[str, str]:
 
 
 def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
-    """The former names that a new table begins with: every alias that is not a column beside it."""
+    """The former names that a new table begins with: every alias that is not a column beside it, given once."""
     found: dict[str, tuple[str, ...]] = {}
     taken = {column.name for column in columns}
     for column in columns:
         here = _join(path, column.name)
         former = tuple(alias for alias in column.aliases if alias not in taken)
+        taken.update(former)
         if former:
             found[here] = former
         for inner_path, inner in _structs_in(column.type, here):
@@ -68,8 +67,9 @@ def compare(
 ) -> Evolution:
     """What the table's columns `have` need in order to hold the columns `wanted`, both at `path`."""
     total = Evolution(former_names=dict(former_names))
+    matches = _matches(wanted, have, former_names, path)
     for column in wanted:
-        total = total + _compare_column(column, wanted, have, total.former_names, path)
+        total = total + _compare_column(column, matches.get(column.name), wanted, have, total.former_names, path)
     return total
 
 
@@ -81,45 +81,95 @@ def refusal(table: str, schema_id: int, findings: tuple[Finding, ...]) -> Incomp
     )
 
 
+def applied(columns: tuple[Column, ...], changes: tuple[Change, ...]) -> tuple[Column, ...]:
+    """The columns after the changes of one comparison, whose paths are all in the names before it."""
+    renames = [change for change in changes if isinstance(change, RenameColumn)]
+    for change in (*(each for each in changes if not isinstance(each, RenameColumn)), *reversed(renames)):
+        columns = _applied(columns, change, change.path)
+    return columns
+
+
+def _applied(columns: tuple[Column, ...], change: Change, path: str) -> tuple[Column, ...]:
+    step = re.split(r"[.\[{]", path, maxsplit=1)[0]
+    rest = path[len(step) :]
+    if isinstance(change, AddColumn) and not rest:
+        return (*columns, Column(step, change.type, doc=change.doc))
+    if isinstance(change, RenameColumn) and not rest:
+        return tuple(replace(each, name=change.new_name) if each.name == step else each for each in columns)
+    return tuple(
+        replace(each, type=_applied_inside(each.type, change, rest)) if each.name == step else each for each in columns
+    )
+
+
+def _applied_inside(column_type: ColumnType, change: Change, rest: str) -> ColumnType:
+    match column_type:
+        case ListOf(element) if rest:
+            return ListOf(_applied_inside(element, change, rest.removeprefix("[]")))
+        case MapOf(key, value) if rest:
+            return MapOf(key, _applied_inside(value, change, rest.removeprefix("{}")))
+        case Struct(columns) if rest:
+            return Struct(_applied(columns, change, rest.removeprefix(".")))
+        case _:
+            return change.to_type if isinstance(change, WidenType) else column_type
+
+
+def _matches(
+    wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, path: str
+) -> dict[str, Column]:
+    """The table's column for each of the writer's: by its name, by a former name, or by an alias. None serves two."""
+    free = {each.name: each for each in have}
+    found = {column.name: free.pop(column.name) for column in wanted if column.name in free}
+    written = {column.name for column in wanted} - set(found)
+    for each in tuple(free.values()):
+        former = next((name for name in former_names.get(_join(path, each.name), ()) if name in written), None)
+        if former is not None:
+            written.remove(former)
+            found[former] = free.pop(each.name)
+    for column in wanted:
+        alias = next((alias for alias in column.aliases if alias in free), None)
+        if column.name in written and alias is not None:
+            found[column.name] = free.pop(alias)
+    return found
+
+
 def _compare_column(
-    column: Column, wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, path: str
+    column: Column,
+    match: Column | None,
+    wanted: tuple[Column, ...],
+    have: tuple[Column, ...],
+    former_names: FormerNames,
+    path: str,
 ) -> Evolution:
-    by_name = {each.name: each for each in have}
-    match = by_name.get(column.name) or _known_formerly(column.name, have, former_names, path)
-    if match is not None:
-        kept = _learn_aliases(column, match, by_name, former_names, path)
+    beside = {each.name for each in (*wanted, *have)}
+    known = match is not None and column.name in (match.name, *former_names.get(_join(path, match.name), ()))
+    if match is not None and known:
+        kept = Evolution(former_names=_learnt(column, match.name, beside, former_names, path))
         return kept + _compare_types(column.type, match.type, kept.former_names, _join(path, match.name))
-    renamed = _renamed(column, wanted, by_name)
-    if renamed is not None:
-        return _rename(column, renamed, former_names, path)
-    return _add(column, have, former_names, path)
+    twin = next((e.name for e in have if e is not match and e.name.lower() == column.name.lower()), None)
+    if twin is not None:
+        problem = f"differs only in letter case from the table's column {twin}"
+        return _refuse(_join(path, column.name), problem, former_names)
+    if match is not None:
+        return _rename(column, match, beside, former_names, path)
+    return _add(column, beside, former_names, path)
 
 
-def _known_formerly(name: str, have: tuple[Column, ...], former_names: FormerNames, path: str) -> Column | None:
-    return next((each for each in have if name in former_names.get(_join(path, each.name), ())), None)
+def _learnt(column: Column, name: str, beside: set[str], former_names: FormerNames, path: str) -> FormerNames:
+    """A writer may name an alias later than the column: it is remembered, unless it means another column."""
+    here = _join(path, name)
+    others = {former for known, names in former_names.items() if _parent(known) == path for former in names}
+    new = tuple(dict.fromkeys(a for a in column.aliases if a not in beside | others))
+    return {**former_names, here: (*former_names.get(here, ()), *new)} if new else dict(former_names)
 
 
-def _learn_aliases(
-    column: Column, match: Column, by_name: Mapping[str, Column], former_names: FormerNames, path: str
-) -> Evolution:
-    """A writer may name an alias later than the column: remember it, unless a column of its own has that name."""
-    here = _join(path, match.name)
-    known = former_names.get(here, ())
-    new = tuple(a for a in column.aliases if a not in known and a not in by_name and a != match.name)
-    return Evolution(former_names={**former_names, here: known + new} if new else dict(former_names))
-
-
-def _renamed(column: Column, wanted: tuple[Column, ...], by_name: Mapping[str, Column]) -> Column | None:
-    still_written = {each.name for each in wanted}
-    return next((by_name[a] for a in column.aliases if a in by_name and a not in still_written), None)
-
-
-def _rename(column: Column, old: Column, former_names: FormerNames, path: str) -> Evolution:
+def _rename(column: Column, old: Column, beside: set[str], former_names: FormerNames, path: str) -> Evolution:
     was, now = _join(path, old.name), _join(path, column.name)
     moved = {_moved(known, was, now): names for known, names in former_names.items()}
     moved[now] = (*moved.get(now, ()), old.name)
-    renaming = Evolution((RenameColumn(was, column.name),), former_names=moved)
-    inner = _compare_types(column.type, old.type, moved, now)
+    renaming = Evolution(
+        (RenameColumn(was, column.name),), former_names=_learnt(column, column.name, beside, moved, path)
+    )
+    inner = _compare_types(column.type, old.type, renaming.former_names, now)
     # The library resolves every path of one update against the names before it.
     return renaming + replace(inner, changes=tuple(_under_old_name(c, now, was) for c in inner.changes))
 
@@ -133,20 +183,11 @@ def _under_old_name(change: Change, now: str, was: str) -> Change:
     return replace(change, path=_moved(change.path, now, was))
 
 
-def _add(column: Column, have: tuple[Column, ...], former_names: FormerNames, path: str) -> Evolution:
+def _add(column: Column, beside: set[str], former_names: FormerNames, path: str) -> Evolution:
     here = _join(path, column.name)
-    twin = next((each.name for each in have if each.name.lower() == column.name.lower()), None)
-    if twin is not None:
-        return Evolution(
-            findings=(Finding(here, f"differs only in letter case from the table's column {twin}"),),
-            former_names=former_names,
-        )
-    present = {each.name for each in have}
-    added = replace(column, aliases=tuple(a for a in column.aliases if a not in present))
-    return Evolution(
-        (AddColumn(here, column.type, column.doc),),
-        former_names={**former_names, **aliases_of((added,), path)},
-    )
+    inner = {k: v for k, v in aliases_of((column,), path).items() if k != here}
+    known = _learnt(column, column.name, beside, former_names, path)
+    return Evolution((AddColumn(here, column.type, column.doc),), former_names={**known, **inner})
 
 
 def _compare_types(wanted: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Evolution:
@@ -199,3 +240,7 @@ def _structs_in(column_type: ColumnType, path: str) -> Iterator[tuple[str, Struc
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]

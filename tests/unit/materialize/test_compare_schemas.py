@@ -1,0 +1,290 @@
+"""Which changes a writer's schema asks of a table: a truth table, and what must hold for any two schemas."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.formats.avro.mapping import map_schema
+from jobs.formats.avro.schema import parse_schema
+from jobs.materialize.evolve import (
+    Evolution,
+    FormerNames,
+    aliases_of,
+    applied,
+    compare,
+    former_names_of,
+    former_names_property,
+    refusal,
+)
+from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
+from jobs.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
+from jobs.model.schemas import Finding
+
+INT, LONG, FLOAT, DOUBLE, TEXT = (Scalar(n) for n in ("int", "long", "float", "double", "string"))  # type: ignore[arg-type]
+
+
+def col(name: str, column_type: ColumnType = LONG, *aliases: str) -> Column:
+    return Column(name, column_type, aliases)
+
+
+def struct(*columns: Column) -> Struct:
+    return Struct(columns)
+
+
+def changes(wanted: tuple[Column, ...], have: tuple[Column, ...], former: FormerNames | None = None) -> list[Change]:
+    evolution = compare(wanted, have, former or {})
+    assert evolution.findings == ()
+    return list(evolution.changes)
+
+
+def findings(wanted: tuple[Column, ...], have: tuple[Column, ...]) -> dict[str, str]:
+    return {finding.path: finding.problem for finding in compare(wanted, have, {}).findings}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "have", "expected"),
+    [
+        (col("a"), col("a"), []),
+        (col("a", LONG), col("a", INT), [WidenType("a", INT, LONG)]),
+        (col("a", DOUBLE), col("a", FLOAT), [WidenType("a", FLOAT, DOUBLE)]),
+        (col("a", INT), col("a", LONG), []),
+        (col("a", FLOAT), col("a", DOUBLE), []),
+        (col("a", Decimal(12, 2)), col("a", Decimal(10, 2)), [WidenType("a", Decimal(10, 2), Decimal(12, 2))]),
+        (col("a", Decimal(8, 2)), col("a", Decimal(10, 2)), []),
+        (col("a", ListOf(LONG)), col("a", ListOf(INT)), [WidenType("a[]", INT, LONG)]),
+        (col("a", MapOf(TEXT, LONG)), col("a", MapOf(TEXT, INT)), [WidenType("a{}", INT, LONG)]),
+        (col("a", struct(col("b", LONG))), col("a", struct(col("b", INT))), [WidenType("a.b", INT, LONG)]),
+        (col("a", struct(col("b"), col("c"))), col("a", struct(col("b"))), [AddColumn("a.c", LONG)]),
+        (
+            col("a", ListOf(struct(col("b"), col("c")))),
+            col("a", ListOf(struct(col("b")))),
+            [AddColumn("a[].c", LONG)],
+        ),
+        (
+            col("a", MapOf(TEXT, ListOf(struct(col("b"), col("c"))))),
+            col("a", MapOf(TEXT, ListOf(struct(col("b"))))),
+            [AddColumn("a{}[].c", LONG)],
+        ),
+        (col("a", struct(col("b"))), col("a", struct(col("b"), col("c"))), []),
+        (col("b"), col("a"), [AddColumn("b", LONG)]),
+        (col("b", LONG, "a"), col("a"), [RenameColumn("a", "b")]),
+        (col("A", LONG, "a"), col("a"), [RenameColumn("a", "A")]),
+        (col("b", LONG, "a"), col("a", INT), [RenameColumn("a", "b"), WidenType("a", INT, LONG)]),
+        (col("b", LONG, "x", "a"), col("a"), [RenameColumn("a", "b")]),
+        (
+            col("a", struct(col("c", LONG, "b"))),
+            col("a", struct(col("b"))),
+            [RenameColumn("a.b", "c")],
+        ),
+        (
+            col("b", struct(col("y", LONG, "x"), col("z")), "a"),
+            col("a", struct(col("x", INT))),
+            [RenameColumn("a", "b"), RenameColumn("a.x", "y"), WidenType("a.x", INT, LONG), AddColumn("a.z", LONG)],
+        ),
+        (
+            col("b", ListOf(struct(col("y", LONG, "x"))), "a"),
+            col("a", ListOf(struct(col("x")))),
+            [RenameColumn("a", "b"), RenameColumn("a[].x", "y")],
+        ),
+    ],
+)
+def test_a_safe_difference_is_a_change(wanted: Column, have: Column, expected: list[Change]) -> None:
+    assert changes((wanted,), (have,)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "have", "path", "problem"),
+    [
+        (TEXT, LONG, "a", "is string in the writer's schema, the table has long"),
+        (INT, FLOAT, "a", "is int in the writer's schema, the table has float"),
+        (LONG, DOUBLE, "a", "is long in the writer's schema, the table has double"),
+        (Scalar("date"), Scalar("timestamptz"), "a", "is date in the writer's schema, the table has timestamptz"),
+        (
+            Scalar("timestamp"),
+            Scalar("timestamptz"),
+            "a",
+            "is timestamp in the writer's schema, the table has timestamptz",
+        ),
+        (Decimal(10, 3), Decimal(10, 2), "a", "is decimal(10, 3) in the writer's schema, the table has decimal(10, 2)"),
+        (Decimal(12, 3), Decimal(10, 2), "a", "is decimal(12, 3) in the writer's schema, the table has decimal(10, 2)"),
+        (Fixed(8), Fixed(4), "a", "is fixed(8) in the writer's schema, the table has fixed(4)"),
+        (Fixed(8), Scalar("binary"), "a", "is fixed(8) in the writer's schema, the table has binary"),
+        (struct(col("b")), LONG, "a", "is struct<b: long> in the writer's schema, the table has long"),
+        (LONG, struct(col("b")), "a", "is long in the writer's schema, the table has struct<b: long>"),
+        (ListOf(LONG), LONG, "a", "is list<long> in the writer's schema, the table has long"),
+        (
+            ListOf(LONG),
+            MapOf(TEXT, LONG),
+            "a",
+            "is list<long> in the writer's schema, the table has map<string, long>",
+        ),
+        (MapOf(LONG, LONG), MapOf(INT, LONG), "a", "the map's keys are long, the table has int"),
+        (
+            ListOf(struct(col("b", TEXT))),
+            ListOf(struct(col("b"))),
+            "a[].b",
+            "is string in the writer's schema, the table has long",
+        ),
+        (MapOf(TEXT, TEXT), MapOf(TEXT, LONG), "a{}", "is string in the writer's schema, the table has long"),
+        (struct(col("B")), struct(col("b")), "a.B", "differs only in letter case from the table's column b"),
+    ],
+)
+def test_an_unsafe_difference_is_a_finding_with_its_path(
+    wanted: ColumnType, have: ColumnType, path: str, problem: str
+) -> None:
+    assert findings((col("a", wanted),), (col("a", have),)) == {path: problem}
+
+
+def test_all_findings_come_at_once_and_safe_changes_beside_them() -> None:
+    have = (col("a"), col("b", struct(col("c"))), col("d", ListOf(LONG)), col("e", INT))
+    wanted = (col("a", TEXT), col("b", struct(col("c", TEXT), col("C"))), col("d", ListOf(TEXT)), col("e"))
+
+    evolution = compare(wanted, have, {})
+
+    assert [finding.path for finding in evolution.findings] == ["a", "b.c", "b.C", "d[]"]
+    assert list(evolution.changes) == [WidenType("e", INT, LONG)]
+    assert refusal("lake.t", 7, evolution.findings).what.count("\n") >= 4
+
+
+@pytest.mark.parametrize("twin", ["Total", "TOTAL"])
+def test_a_name_that_differs_only_in_case_is_refused_whether_it_is_new_or_a_rename(twin: str) -> None:
+    have = (col("total"), col("sum"))
+    twins = {twin: "differs only in letter case from the table's column total"}
+
+    assert findings((col(twin),), have) == twins
+    assert findings((col(twin, LONG, "sum"),), have) == twins
+
+
+# --- renames and writers of before ----------------------------------------------------------------------------------
+
+
+def evolve(have: tuple[Column, ...], *writers: tuple[Column, ...]) -> tuple[tuple[Column, ...], FormerNames]:
+    """The table after these writers, one after the other."""
+    former: FormerNames = aliases_of(have)
+    for wanted in writers:
+        evolution = compare(wanted, have, former)
+        assert evolution.findings == ()
+        have, former = applied(have, evolution.changes), evolution.former_names
+    return have, former
+
+
+def test_a_writer_of_before_a_rename_still_fits() -> None:
+    old = (col("a"),)
+    have, former = evolve(old, (col("b", LONG, "a"),))
+
+    assert (have, former) == ((col("b"),), {"b": ("a",)})
+    assert changes(old, have, former) == []
+
+
+def test_former_names_follow_their_column_through_renames_at_every_level() -> None:
+    first = (col("a", struct(col("x"))),)
+    have, former = evolve(
+        first,
+        (col("a", struct(col("y", LONG, "x"))),),
+        (col("b", struct(col("y", LONG, "x")), "a"),),
+        (col("c", struct(col("z", LONG, "y")), "b"),),
+    )
+
+    assert have == (col("c", struct(col("z"))),)
+    assert former == {"c": ("a", "b"), "c.z": ("x", "y")}
+    assert changes(first, have, former) == []
+
+
+def test_a_field_that_takes_a_former_name_beside_the_renamed_one_is_a_new_column() -> None:
+    have, former = evolve((col("a"),), (col("b", LONG, "a"),))
+
+    assert changes((col("a"), col("b", LONG, "a")), have, former) == [AddColumn("a", LONG)]
+
+
+def test_a_new_column_does_not_inherit_the_former_names_of_the_one_that_had_its_name() -> None:
+    _, former = evolve((col("x"),), (col("a", LONG, "x"),), (col("b", LONG, "a"),), (col("a"), col("b")))
+
+    assert "a" not in former
+    assert former["b"] == ("x", "a")
+
+
+def test_two_fields_that_claim_one_column_by_alias_do_not_both_get_it() -> None:
+    assert changes((col("p", LONG, "a"), col("q", LONG, "a")), (col("a"),)) == [
+        RenameColumn("a", "p"),
+        AddColumn("q", LONG),
+    ]
+
+
+def test_no_former_name_leads_to_two_columns() -> None:
+    wanted = (col("p", LONG, "a"), col("q", LONG, "a"))
+
+    assert aliases_of(wanted) == {"p": ("a",)}
+    assert compare(wanted, (col("p"), col("q")), {}).former_names == {"p": ("a",)}
+    assert compare(wanted, (), {}).former_names == {"p": ("a",)}
+
+
+def test_two_fields_with_former_names_of_one_column_do_not_both_become_it() -> None:
+    former = {"c": ("a", "b")}
+
+    assert changes((col("a"), col("b")), (col("c"),), former) == [AddColumn("b", LONG)]
+
+
+def test_an_alias_that_is_learnt_late_serves_writers_of_before() -> None:
+    evolution = compare((col("b", LONG, "a"),), (col("b"),), {})
+
+    assert evolution == Evolution(former_names={"b": ("a",)})
+    assert changes((col("a"),), (col("b"),), evolution.former_names) == []
+
+
+def test_an_alias_of_a_column_that_is_still_written_renames_nothing() -> None:
+    assert changes((col("a"), col("b", LONG, "a")), (col("a"),)) == [AddColumn("b", LONG)]
+
+
+def test_former_names_survive_as_a_table_property() -> None:
+    names = {"b": ("a",), "c[].d": ("x", "y")}
+
+    assert former_names_of(former_names_property(names)) == names
+    assert former_names_property({}) == {} == former_names_of({})
+    assert former_names_property({"b": ()}) == {}
+
+
+# --- any two schemas ------------------------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["a", "b", "c"])
+SCALARS = st.sampled_from([INT, LONG, FLOAT, DOUBLE, TEXT, Decimal(5, 2), Decimal(9, 2)])
+
+
+def columns_of(types: st.SearchStrategy[ColumnType]) -> st.SearchStrategy[tuple[Column, ...]]:
+    aliases = st.lists(NAMES, max_size=2, unique=True).map(tuple)
+    column = st.tuples(NAMES, types, aliases).map(lambda t: Column(t[0], t[1], tuple(a for a in t[2] if a != t[0])))
+    return st.lists(column, min_size=1, max_size=3, unique_by=lambda c: c.name).map(tuple)
+
+
+TYPES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        inner.map(ListOf), inner.map(lambda t: MapOf(TEXT, t)), columns_of(inner).map(Struct)
+    ),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@given(st.lists(columns_of(TYPES), min_size=2, max_size=4))
+def test_whatever_was_absorbed_needs_no_further_change(writers: list[tuple[Column, ...]]) -> None:
+    have: tuple[Column, ...] = ()
+    former: FormerNames = {}
+    for wanted in writers:
+        evolution = compare(wanted, have, former)
+        if evolution.findings:
+            continue
+        have, former = applied(have, evolution.changes), evolution.former_names
+        again = compare(wanted, have, former)
+        assert (again.changes, again.findings, again.former_names) == ((), (), former)
+
+
+def test_the_aliases_of_an_avro_schema_reach_the_comparison() -> None:
+    def mapped(text: str) -> tuple[Column, ...]:
+        return map_schema(parse_schema(text)).columns
+
+    old = mapped('{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}')
+    new = mapped('{"type":"record","name":"R","fields":[{"name":"b","type":"long","aliases":["a"]}]}')
+
+    assert changes(new, old) == [RenameColumn("a", "b"), WidenType("a", INT, LONG)]
+    assert str(Finding("", "x")) == "(record): x"
