@@ -79,7 +79,7 @@ ifneq ($(NATIVE_SOURCES),)
 	fi
 endif
 
-$(NATIVE): $(NATIVE_SOURCES) $(PACKAGES)
+$(NATIVE): $(NATIVE_SOURCES) | $(PACKAGES)
 	@echo 'building the native decoder' >&2
 	@rm -rf native/target/install
 	@$(BIN)/maturin build --quiet --release --locked --manifest-path native/Cargo.toml \
