@@ -85,10 +85,14 @@ def reveal(lake: Lake, identifier: str, *, batch_id: str) -> None:
         raise contended(identifier, "reveal its dead letters", reason) from reason
 
 
-def drop_others(lake: Lake, identifier: str, *, batch_id: str) -> None:
-    """Drop prepared branches of batches that can never be published, right after `batch_id` was."""
+def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str) -> None:
+    """Drop prepared branches of batches that can never be published, right after `batch_id` was.
+
+    Those of later epochs are a successor's: whoever published this one may have slept since.
+    """
     view = _load(lake, identifier)
-    others = [name for name, head in _prepared(view) if view.snapshots[head].summary.get(BATCH_ID) != batch_id]
+    prepared = ((name, view.snapshots[head]) for name, head in _prepared(view))
+    others = [n for n, s in prepared if _epoch(s) <= epoch and s.summary.get(BATCH_ID) != batch_id]
     try:
         lake.drop_branches(view, others)
     except (CommitRejectedError, CommitUnknownError):

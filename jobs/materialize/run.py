@@ -200,7 +200,7 @@ class TableRun:
                 raise
         with self._step("reveal"):
             reveal(self.doors.lake, self.spec.dead_letters_identifier, batch_id=plan.batch_id)
-            drop_others(self.doors.lake, self.spec.dead_letters_identifier, batch_id=plan.batch_id)
+            drop_others(self.doors.lake, self.spec.dead_letters_identifier, epoch=plan.epoch, batch_id=plan.batch_id)
         now = standing(view, pipeline=self.spec.pipeline)
         receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
         with self._step("announce"):

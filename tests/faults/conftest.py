@@ -1,0 +1,28 @@
+"""The catalogs that the faults are tried on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.local.supervisor import LocalServices
+from jobs.model.spec import CatalogSettings
+from tests.faults.world import World, glue_catalog, jdbc_catalog, new_world, with_trigger
+
+
+@pytest.fixture(params=["jdbc", "glue"])
+def catalog(request: pytest.FixtureRequest, services: LocalServices, tmp_path: Path) -> CatalogSettings:
+    return jdbc_catalog(tmp_path / "warehouse") if request.param == "jdbc" else glue_catalog(services)
+
+
+@pytest.fixture
+def world(services: LocalServices, catalog: CatalogSettings) -> World:
+    """Two partitions, nothing produced yet, no table; batches of at most six records."""
+    return with_trigger(new_world(services, catalog), rows=6)
+
+
+@pytest.fixture
+def local_world(services: LocalServices, tmp_path: Path) -> World:
+    """As `world`, on the embedded catalog only."""
+    return with_trigger(new_world(services, jdbc_catalog(tmp_path / "warehouse")), rows=6)

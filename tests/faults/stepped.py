@@ -1,0 +1,52 @@
+"""A driver that stops where a test says and goes on when it is told: interleavings without chance."""
+
+from __future__ import annotations
+
+import threading
+
+from jobs.materialize.run import Outcome, Step, TableRun
+from tests.faults.world import WAIT_SECONDS, Moment, World
+
+
+class Stepped:
+    """One batch of one run, in a thread of its own."""
+
+    def __init__(self, world: World, **doors: object) -> None:
+        self.run: TableRun = world.run(self._observe, **doors)
+        self.outcome: Outcome | BaseException | None = None
+        self._target: Moment | None = None
+        self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._carry_out, daemon=True)
+
+    def until(self, moment: Moment) -> None:
+        """Go on to the moment. It fails where the batch ends before."""
+        self._advance(moment)
+        assert self.outcome is None, f"ended with {self.outcome!r} before {moment}"
+
+    def finish(self) -> Outcome | BaseException:
+        """Go on to the end; what came of the batch."""
+        if self.outcome is None:
+            self._advance(None)
+        self._thread.join(WAIT_SECONDS)
+        assert self.outcome is not None
+        return self.outcome
+
+    def _advance(self, target: Moment | None) -> None:
+        self._target = target
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._go.release()
+        assert self._stopped.acquire(timeout=WAIT_SECONDS), f"did not come to {target or 'its end'}"
+
+    def _observe(self, when: str, step: Step) -> None:
+        if (when, step) == self._target:
+            self._stopped.release()
+            assert self._go.acquire(timeout=WAIT_SECONDS), f"was left standing {when} {step}"
+
+    def _carry_out(self) -> None:
+        try:
+            self.outcome = self.run.batch()
+        except BaseException as failure:
+            self.outcome = failure
+        self._stopped.release()

@@ -1,0 +1,96 @@
+"""Two drivers of one table: whatever the order of their steps, each record is published once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from jobs.materialize.run import STEPS, Again, Published
+from jobs.materialize.schedule import Stopping, run_once
+from jobs.model.errors import FencedError
+from jobs.model.plan import NothingToDo
+from tests.faults.stepped import Stepped
+from tests.faults.world import MOMENTS, Moment, World, assert_exactly_once
+
+BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
+PLANNED = [m for m in BEFORE_PUBLISH if m not in (("before", "evolve"), ("after", "evolve"), ("before", "plan"))]
+
+
+@pytest.mark.parametrize("successor_at", [m for m in MOMENTS if m[0] == "after"], ids=" ".join)
+def test_a_zombie_that_goes_on_while_its_successor_stands_at_a_step_changes_nothing(
+    local_world: World, successor_at: Moment
+) -> None:
+    for zombie_at in MOMENTS:
+        local_world.produce(4)
+        zombie, successor = Stepped(local_world), Stepped(local_world)
+        zombie.until(zombie_at)
+        if zombie_at in BEFORE_PUBLISH:
+            successor.until(successor_at)
+        ends = [zombie.finish(), successor.finish()]
+
+        assert all(isinstance(end, Published | FencedError | NothingToDo | Again) for end in ends), (zombie_at, ends)
+        assert len([end for end in ends if isinstance(end, Published)]) == 1, (zombie_at, ends)
+        local_world.catch_up()
+        assert_exactly_once(local_world)
+
+
+@pytest.mark.parametrize("zombie_at", PLANNED, ids=" ".join)
+def test_a_zombie_whose_successor_published_is_fenced(world: World, zombie_at: Moment) -> None:
+    world.produce(12)
+    zombie = Stepped(world)
+    zombie.until(zombie_at)
+    world.catch_up()
+    head = world.standing().view.head
+
+    end = zombie.finish()
+
+    assert isinstance(end, FencedError)
+    assert world.standing().view.head == head
+    assert_exactly_once(world)
+
+
+@pytest.mark.parametrize("zombie_at", [("after", "publish"), ("before", "reveal"), ("after", "reveal")], ids=" ".join)
+def test_a_zombie_that_published_leaves_alone_what_its_successor_has_prepared(world: World, zombie_at: Moment) -> None:
+    world.produce(12)
+    zombie, successor = Stepped(world), Stepped(world)
+    zombie.until(zombie_at)
+    successor.until(("after", "prepare"))
+
+    zombie.finish()
+
+    assert isinstance(successor.finish(), Published)
+    world.catch_up()
+    assert_exactly_once(world)
+
+
+@pytest.mark.parametrize("at", [("before", "publish"), ("after", "publish")], ids=" ".join)
+def test_two_drivers_that_staged_the_same_batch_publish_it_once(world: World, at: Moment) -> None:
+    world.produce(6)
+    first, second = Stepped(world), Stepped(world)
+    first.until(("after", "stage"))
+    second.until(("after", "stage"))
+    first.until(at)
+
+    ends = [second.finish(), first.finish()]
+
+    assert sorted(type(end).__name__ for end in ends) == ["FencedError", "Published"]
+    world.catch_up()
+    assert_exactly_once(world)
+
+
+def test_two_live_drivers_that_run_freely_publish_each_record_once(world: World) -> None:
+    world.produce(36)
+    runs = [world.run() for _ in range(2)]
+
+    with ThreadPoolExecutor(2) as pool:
+        reports = [report for each in pool.map(lambda run: run_once([run], Stopping()), runs) for report in each]
+
+    assert {type(report.failure) for report in reports} <= {type(None), FencedError}
+    world.catch_up()
+    assert_exactly_once(world)
+    assert world.standing().state.epoch == 6
+
+
+def test_every_step_is_a_moment() -> None:
+    assert MOMENTS == [(when, step) for step in STEPS for when in ("before", "after")]

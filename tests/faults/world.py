@@ -1,0 +1,355 @@
+"""A small world to break: a topic whose every record is known, a catalog, runs over them, and the final reckoning."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pickle
+import struct
+import urllib.request
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import boto3
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.adapters.kafka import KafkaTopics
+from jobs.adapters.registry import ConfluentRegistry
+from jobs.local.supervisor import LocalServices
+from jobs.materialize.run import STEPS, Doors, Observer, Outcome, Published, Step, TableRun
+from jobs.materialize.state import Standing, standing
+from jobs.model.plan import NothingToDo
+from jobs.model.progress import MODULUS, OffsetSums
+from jobs.model.spec import (
+    BadRecordLimit,
+    CatalogSettings,
+    Maintain,
+    MetadataColumns,
+    RegistrySettings,
+    StartEarliest,
+    SubjectSettings,
+    TableSpec,
+    Trigger,
+)
+from jobs.ports import Lake, SchemaRegistry, TaskRunner, Topics
+from tests.fakes.in_process import InProcessRunner
+
+WAIT_SECONDS = 30.0
+_QUIET = {"log_level": "0"}
+SCHEMA = {"type": "record", "name": "Numbered", "fields": [{"name": "n", "type": "long"}]}
+AWS_REGION = "us-east-1"
+BATCHES = 60
+"""More than any world needs: a run that does not come to an end is a failure, not a wait."""
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All that a process needs to run the world's pipeline. It travels between processes."""
+
+    services: LocalServices
+    catalog: CatalogSettings
+    spec: TableSpec
+
+    @property
+    def kafka(self) -> dict[str, str]:
+        return dict(_QUIET) | {"bootstrap.servers": self.services.bootstrap_servers}
+
+    @property
+    def registry(self) -> RegistrySettings:
+        return RegistrySettings(self.services.schema_registry_url)
+
+    def doors(
+        self,
+        *,
+        lake: Lake | None = None,
+        topics: Topics | None = None,
+        registry: SchemaRegistry | None = None,
+        runner: TaskRunner | None = None,
+        observe: Observer | None = None,
+    ) -> Doors:
+        return Doors(
+            lake=lake or IcebergLake(self.catalog),
+            topics=topics or topics_of(self.services),
+            registry=registry or registry_of(self.services),
+            runner=runner or InProcessRunner(),
+            kafka=self.kafka,
+            registry_settings=self.registry,
+            now=lambda: datetime.now(UTC),
+            new_id=_new_id,
+            announce=_nobody,
+            observe=observe or _nobody,
+        )
+
+    def run(self, doors: Doors | None = None) -> TableRun:
+        """A new process, as far as the table can tell: each run has a writer's id of its own."""
+        return TableRun(self.spec, doors or self.doors(), writer=_new_id())
+
+    def save(self, path: Path) -> Path:
+        path.write_bytes(pickle.dumps(self))
+        return path
+
+
+@dataclass(slots=True)
+class World:
+    """A topic and a table. `rows` and `bad` say where each record that was produced stands, and its number."""
+
+    setting: Setting
+    schema_id: int
+    rows: dict[Place, int] = field(default_factory=dict)
+    bad: dict[Place, int] = field(default_factory=dict)
+    inserted: list[int] = field(default_factory=list)
+    deleted: set[int] = field(default_factory=set)
+    next_number: int = 0
+
+    @property
+    def spec(self) -> TableSpec:
+        return self.setting.spec
+
+    @property
+    def topic(self) -> str:
+        return self.spec.topics[0]
+
+    @property
+    def lake(self) -> IcebergLake:
+        return IcebergLake(self.setting.catalog)
+
+    def run(self, observe: Observer | None = None, **doors: object) -> TableRun:
+        return self.setting.run(self.setting.doors(observe=observe, **doors))  # type: ignore[arg-type]
+
+    def produce(self, count: int = 6, *, partitions: Sequence[int] = (0, 1), bad_every: int = 3) -> None:
+        """Records over the partitions in turn; every `bad_every`th cannot become a row."""
+        producer = plain_producer(self.setting.services)
+        for index in range(count):
+            self.send(producer, partitions[index % len(partitions)], bad=bad_every > 0 and index % bad_every == 1)
+        assert producer.flush(WAIT_SECONDS) == 0
+
+    def send(self, producer: Producer, partition: int, *, bad: bool = False, counts: bool = True) -> None:
+        """One record. `counts` is false for one that nobody may ever see (its transaction is aborted)."""
+        number, self.next_number = self.next_number, self.next_number + 1
+        value = b"not framed" if bad else framed(self.schema_id, number)
+        known = (self.bad if bad else self.rows) if counts else {}
+
+        def delivered(error: object, message: Message) -> None:
+            assert error is None, error
+            known[partition, int(message.offset() or 0)] = number
+
+        producer.produce(self.topic, value, f"key-{number}".encode(), partition=partition, on_delivery=delivered)
+
+    def catch_up(self, run: TableRun | None = None) -> TableRun:
+        """Run batch after batch until nothing is left."""
+        run = run or self.run()
+        until_caught_up(run)
+        return run
+
+    def standing(self) -> Standing:
+        view = self.lake.load(self.spec.identifier)
+        assert view is not None
+        return standing(view, pipeline=self.spec.pipeline)
+
+    def scanned(self, identifier: str, *columns: str) -> list[tuple[object, ...]]:
+        table = self.lake.catalog.load_table(identifier)
+        found = table.scan(selected_fields=columns).to_arrow().to_pylist()
+        return sorted((tuple(row[c] for c in columns) for row in found), key=repr)
+
+
+def until_caught_up(run: TableRun) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for _ in range(BATCHES):
+        outcomes.append(run.batch())
+        if isinstance(outcomes[-1], NothingToDo):
+            return outcomes
+    raise AssertionError(f"not caught up after {BATCHES} batches: {outcomes[-1]}")
+
+
+def published(outcomes: Sequence[Outcome]) -> list[Published]:
+    return [each for each in outcomes if isinstance(each, Published)]
+
+
+def assert_exactly_once(world: World) -> None:
+    """Each record that was produced stands exactly once, as a row or as a dead letter, and the state says so too."""
+    spec = world.spec
+    rows = world.scanned(spec.identifier, "n", "kafka_partition", "kafka_offset")
+    dead = world.scanned(spec.dead_letters_identifier, "partition", "offset")
+
+    assert _surplus(rows, _expected_rows(world)) == ([], []), "rows (missing, unexpected)"
+    assert _surplus(dead, list(world.bad)) == ([], []), "dead letters (missing, unexpected)"
+    _assert_counts_agree(world)
+
+
+def _expected_rows(world: World) -> list[tuple[object, ...]]:
+    ours = [(n, partition, offset) for (partition, offset), n in world.rows.items() if n not in world.deleted]
+    return [*ours, *((n, None, None) for n in world.inserted if n not in world.deleted)]
+
+
+def _surplus(found: Sequence[object], expected: Sequence[object]) -> tuple[list[object], list[object]]:
+    missing, extra = Counter(expected), Counter(found)
+    missing.subtract(found)
+    extra.subtract(expected)
+    return sorted((+missing).elements(), key=repr), sorted((+extra).elements(), key=repr)
+
+
+def _assert_counts_agree(world: World) -> None:
+    state = world.standing().state
+    total = state.total()
+    assert total.balanced
+    assert (total.rows, total.dead_letters) == (len(world.rows), len(world.bad))
+    partitions = state.sources[0].partitions
+    for number, progress in partitions.items():
+        offsets = [offset for partition, offset in world.rows if partition == number]
+        assert progress.sums == OffsetSums(sum(offsets) % MODULUS, sum(o * o for o in offsets) % MODULUS)
+    assert state.foreign.rows_added - state.foreign.rows_removed <= len(world.inserted)
+
+
+# --- making a world -------------------------------------------------------------------------------------------------
+
+
+def new_world(services: LocalServices, catalog: CatalogSettings, *, partitions: int = 2, **topic: str) -> World:
+    """A topic with a schema and nothing in it, and no table yet. `topic` is its configuration."""
+    name = f"faults_{_new_id()}"
+    make_topic(services, name, partitions, topic)
+    schema_id = register(services, f"{name}-value", SCHEMA)
+    return World(Setting(services, catalog, _spec(name)), schema_id)
+
+
+def with_trigger(world: World, *, rows: int) -> World:
+    trigger = replace(world.spec.trigger, rows=rows)
+    return replace(world, setting=replace(world.setting, spec=replace(world.spec, trigger=trigger)))
+
+
+def jdbc_catalog(folder: Path) -> CatalogSettings:
+    return CatalogSettings(type="jdbc", warehouse=str(folder))
+
+
+def glue_catalog(services: LocalServices) -> CatalogSettings:
+    """A bucket of its own on the local AWS."""
+    bucket = f"faults-{_new_id()}"
+    identity = {"access-key-id": "local", "secret-access-key": "local", "region": AWS_REGION}
+    properties = {f"{part}.{key}": value for part in ("glue", "s3") for key, value in identity.items()}
+    properties |= {f"{part}.endpoint": services.aws_endpoint_url for part in ("glue", "s3")}
+    boto3.client(
+        "s3",
+        endpoint_url=services.aws_endpoint_url,
+        region_name=AWS_REGION,
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+    ).create_bucket(Bucket=bucket)
+    return CatalogSettings(type="glue", warehouse=f"s3://{bucket}/lake", properties=properties)
+
+
+def make_topic(services: LocalServices, name: str, partitions: int, config: dict[str, str] | None = None) -> None:
+    made = admin_of(services).create_topics([NewTopic(name, partitions, 1, config=config or {})])
+    made[name].result(WAIT_SECONDS)
+
+
+def register(services: LocalServices, subject: str, schema: object) -> int:
+    body = json.dumps({"schemaType": "AVRO", "schema": json.dumps(schema)}).encode()
+    request = urllib.request.Request(
+        f"{services.schema_registry_url}/subjects/{subject}/versions",
+        data=body,
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+        return int(json.load(answer)["id"])
+
+
+# One client of each kind for all worlds of a process: each costs threads, sockets and a tenth of a second.
+
+
+@functools.cache
+def admin_of(services: LocalServices) -> AdminClient:
+    return AdminClient({**_QUIET, "bootstrap.servers": services.bootstrap_servers})
+
+
+@functools.cache
+def plain_producer(services: LocalServices) -> Producer:
+    return producer_of(services)
+
+
+@functools.cache
+def topics_of(services: LocalServices) -> KafkaTopics:
+    return KafkaTopics({**_QUIET, "bootstrap.servers": services.bootstrap_servers})
+
+
+@functools.cache
+def registry_of(services: LocalServices) -> ConfluentRegistry:
+    return ConfluentRegistry(RegistrySettings(services.schema_registry_url))
+
+
+def producer_of(services: LocalServices, **settings: object) -> Producer:
+    return Producer({**_QUIET, "bootstrap.servers": services.bootstrap_servers, "linger.ms": 0, **settings})
+
+
+def framed(schema_id: int, number: int, more: bytes = b"") -> bytes:
+    return struct.pack(">bI", 0, schema_id) + _zigzag(number) + more
+
+
+def _zigzag(number: int) -> bytes:
+    left, encoded = number << 1, bytearray()
+    while left > 0x7F:
+        encoded.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*encoded, left])
+
+
+def _spec(topic: str) -> TableSpec:
+    return TableSpec(
+        source_file="tables/faults.yaml",
+        database=topic,
+        table="numbered",
+        topics=(topic,),
+        key="string",
+        value="avro",
+        write="append",
+        partition_by=(),
+        readers=("duckdb",),
+        on_bad_record="dead_letter",
+        bad_record_limit=BadRecordLimit.off(),
+        on_tombstone="row",
+        on_incompatible_schema="pause",
+        trigger=Trigger(every=timedelta(seconds=60), rows=1000, bytes=10**9),
+        maintain=Maintain(target_file_bytes=512 << 20),
+        start=StartEarliest(),
+        metadata=MetadataColumns(),
+        value_subject=SubjectSettings(),
+        key_subject=SubjectSettings(),
+    )
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+def _nobody(*_: object) -> None:
+    return
+
+
+# --- moments --------------------------------------------------------------------------------------------------------
+
+Moment = tuple[str, Step]
+"""Before or after a step."""
+
+MOMENTS: list[Moment] = [(when, step) for step in STEPS for when in ("before", "after")]
+Act = Callable[[], object]
+
+
+def at(moment: Moment, act: Act) -> Observer:
+    """Do something once, the first time that a run comes to a moment."""
+    left: Iterator[Act] = iter([act])
+
+    def observe(when: str, step: Step) -> None:
+        if (when, step) == moment:
+            for once in left:
+                once()
+                break
+
+    return observe
