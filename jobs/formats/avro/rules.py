@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from jobs.formats.avro.shape import MAX_NESTING, branch_names
+from jobs.formats.avro.shape import branch_names
 from jobs.formats.avro.sizes import ItemSize, Sizes
 from jobs.formats.avro.types import (
     Array,
@@ -53,6 +53,8 @@ from jobs.formats.avro.wire import (
 )
 from jobs.model.dead_letter import Reason
 
+MOST_LEVELS = 128
+"""Of records, arrays and maps in one another: what the interpreter's stack is good for."""
 MOST_SLOTS = 2**25
 """Nulls take one byte each, but room in every column below them."""
 
@@ -66,8 +68,8 @@ class Used:
 
     def enter(self) -> None:
         self.depth += 1
-        if self.depth > MAX_NESTING + 1:
-            raise Broken(Reason.TOO_LARGE, f"nested deeper than {MAX_NESTING} levels")
+        if self.depth > MOST_LEVELS:
+            raise Broken(Reason.TOO_LARGE, f"nested deeper than {MOST_LEVELS} levels")
 
     def leave(self) -> None:
         self.depth -= 1

@@ -27,8 +27,8 @@ from jobs.model.schemas import Finding
 
 RECURSION_LEVELS = 3
 """How many times a record may stand inside itself as columns; the next one is JSON text."""
-MAX_NESTING = 128
-"""Of records, arrays, maps and unions in one another: what fits the interpreter's stack."""
+MAX_NESTING = 64
+"""Of records, arrays, maps and unions in one another: Arrow hands no deeper types from one library to another."""
 MAX_COLUMNS = 10_000
 MAX_DIGITS = 38
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import random
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from jobs.formats.avro.schema import parse_schema
 from jobs.formats.avro.types import Array, AvroSchema, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 
 Json = Any
@@ -44,46 +47,53 @@ NAMED: list[Json] = [
 @st.composite
 def schemas(draw: st.DrawFn, *, recursive: bool = False) -> Json:
     """A record schema. A recursive one refers to itself from within."""
-    names = iter(f"T{index}" for index in range(10_000))
+    drawn = _Drawn(draw, recursive=recursive)
+    return drawn.record("Row", draw(st.integers(0, 3)))
 
-    def of_type(depth: int, *, in_union: bool = False) -> Json:
-        choices = ["primitive", "annotated", "named"]
-        choices += ["array", "map", "record"] if depth else []
-        choices += ["union", "optional"] if not in_union else []
-        choices += ["self"] if recursive and depth < 3 else []
-        match draw(st.sampled_from(choices)):
-            case "primitive":
-                return draw(st.sampled_from(PRIMITIVES))
-            case "annotated":
-                return draw(st.sampled_from(ANNOTATED))
-            case "named":
-                return {**draw(st.sampled_from(NAMED)), "name": next(names)}
-            case "array":
-                return {"type": "array", "items": of_type(depth - 1)}
-            case "map":
-                return {"type": "map", "values": of_type(depth - 1)}
-            case "optional":
-                return draw(st.permutations(["null", of_type(depth, in_union=True)]))
-            case "union":
-                return union(depth)
-            case "self":
-                return "Row" if in_union else ["null", "Row"]
-            case _:
-                return record(next(names), depth - 1)
 
-    def union(depth: int) -> Json:
-        branches = draw(st.lists(st.just(None), min_size=1, max_size=3))
-        given = ["null"] * draw(st.booleans()) + [of_type(depth, in_union=True) for _ in branches]
-        unique = {_kind(branch): branch for branch in given}
-        values = [branch for branch in unique.values() if branch != "null"]
-        return draw(st.permutations(list(unique.values()))) if values else ["null", "int"]
+class _Drawn:
+    def __init__(self, draw: st.DrawFn, *, recursive: bool) -> None:
+        self.draw = draw
+        self.recursive = recursive
+        self.names = iter(f"T{index}" for index in range(10_000))
 
-    def record(name: str, depth: int) -> Json:
-        count = draw(st.integers(1, 4))
-        fields = [{"name": f"f{index}", "type": of_type(depth)} for index in range(count)]
+    def type(self, depth: int, *, in_union: bool = False) -> Json:
+        simple = [self.primitive, self.annotated, self.named]
+        nested = [self.array, self.map, self.nested_record] if depth else []
+        unions = [] if in_union else [self.union, self.optional]
+        itself = [lambda _: "Row" if in_union else ["null", "Row"]] if self.recursive and depth < 3 else []
+        return self.draw(st.sampled_from([*simple, *nested, *unions, *itself]))(depth)
+
+    def primitive(self, _: int) -> Json:
+        return self.draw(st.sampled_from(PRIMITIVES))
+
+    def annotated(self, _: int) -> Json:
+        return self.draw(st.sampled_from(ANNOTATED))
+
+    def named(self, _: int) -> Json:
+        return {**self.draw(st.sampled_from(NAMED)), "name": next(self.names)}
+
+    def array(self, depth: int) -> Json:
+        return {"type": "array", "items": self.type(depth - 1)}
+
+    def map(self, depth: int) -> Json:
+        return {"type": "map", "values": self.type(depth - 1)}
+
+    def nested_record(self, depth: int) -> Json:
+        return self.record(next(self.names), depth - 1)
+
+    def optional(self, depth: int) -> Json:
+        return self.draw(st.permutations(["null", self.type(depth, in_union=True)]))
+
+    def union(self, depth: int) -> Json:
+        count = self.draw(st.integers(1, 3))
+        given = ["null"] * self.draw(st.booleans()) + [self.type(depth, in_union=True) for _ in range(count)]
+        return self.draw(st.permutations(list({_kind(branch): branch for branch in given}.values())))
+
+    def record(self, name: str, depth: int) -> Json:
+        count = self.draw(st.integers(1, 4))
+        fields = [{"name": f"f{index}", "type": self.type(depth)} for index in range(count)]
         return {"type": "record", "name": name, "fields": fields}
-
-    return record("Row", draw(st.integers(0, 3)))
 
 
 def _kind(branch: Json) -> str:
@@ -112,12 +122,8 @@ class Sampler:
     def value(self, avro_type: AvroType, depth: int) -> bytes:
         kind = self.schema.resolve(avro_type)
         match kind:
-            case Primitive():
-                return self.primitive(kind)
-            case Fixed():
-                return self.fixed(kind)
-            case Enum():
-                return zigzag(self.rng.randrange(len(kind.symbols)))
+            case Primitive() | Fixed() | Enum():
+                return self.leaf(kind)
             case Record():
                 return b"".join(self.value(field.type, depth - 1) for field in kind.fields)
             case Array():
@@ -126,6 +132,11 @@ class Sampler:
                 return self.blocks(lambda: self.text() + self.value(kind.values, depth - 1), depth)
             case Union():
                 return self.union(kind, depth)
+
+    def leaf(self, kind: Primitive | Fixed | Enum) -> bytes:
+        if isinstance(kind, Enum):
+            return zigzag(self.rng.randrange(len(kind.symbols)))
+        return self.fixed(kind) if isinstance(kind, Fixed) else self.primitive(kind)
 
     def union(self, union: Union, depth: int) -> bytes:
         index = self.rng.randrange(len(union.branches))
@@ -144,25 +155,19 @@ class Sampler:
 
     def primitive(self, kind: Primitive) -> bytes:
         logical = kind.logical.name if kind.logical else ""
-        match kind.name:
-            case "null":
-                return b""
-            case "boolean":
-                return bytes([self.rng.randrange(2)])
-            case "int":
-                return zigzag(self.rng.randrange(86_400_000) if logical == "time-millis" else self.number(31))
-            case "long":
-                return zigzag(self.long(logical))
-            case "float":
-                return struct.pack("<f", self.rng.choice([0.0, -1.5, 3.25, float("inf")]))
-            case "double":
-                return struct.pack("<d", self.rng.choice([0.0, -1.5, 1e300, float("-inf")]))
-            case "bytes" if kind.logical is not None:
-                return self.sized(self.decimal_bytes(kind.logical.precision))
-            case "bytes":
-                return self.sized(self.rng.randbytes(self.rng.randrange(5)))
-            case "string":
-                return self.text()
+        makers: dict[str, Callable[[], bytes]] = {
+            "null": bytes,
+            "boolean": lambda: bytes([self.rng.randrange(2)]),
+            "int": lambda: zigzag(self.rng.randrange(86_400_000) if logical == "time-millis" else self.number(31)),
+            "long": lambda: zigzag(self.long(logical)),
+            "float": lambda: struct.pack("<f", self.rng.choice([0.0, -1.5, 3.25, float("inf")])),
+            "double": lambda: struct.pack("<d", self.rng.choice([0.0, -1.5, 1e300, float("-inf")])),
+            "bytes": lambda: self.sized(self.rng.randbytes(self.rng.randrange(5))),
+            "string": self.text,
+        }
+        if kind.name == "bytes" and kind.logical is not None:
+            return self.sized(self.decimal_bytes(kind.logical.precision))
+        return makers[kind.name]()
 
     def fixed(self, kind: Fixed) -> bytes:
         if kind.logical is not None and kind.logical.name == "decimal":
@@ -244,3 +249,16 @@ def _cut(array: pa.Array, values: list[Any]) -> list[Any]:
 
 def rows_of(batch: pa.RecordBatch) -> dict[str, list[Any]]:
     return {name: held(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+
+
+def record_of(*types: Json) -> Json:
+    """A record with fields f0, f1, … of these types."""
+    return {"type": "record", "name": "Row", "fields": [{"name": f"f{i}", "type": t} for i, t in enumerate(types)]}
+
+
+def parsed(schema: Json) -> AvroSchema:
+    return parse_schema(text_of(schema))
+
+
+REPEATABLE = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+"""The same examples on every run, so that a red test stays red until it is mended."""

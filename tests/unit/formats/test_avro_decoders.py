@@ -1,0 +1,236 @@
+"""Two decoders, one answer: rows, types and rejects are the same, and no payload gets either off balance."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import io
+import json
+import random
+import time
+import uuid
+
+import fastavro
+import pyarrow as pa
+import pytest
+from avro_samples import (
+    REPEATABLE,
+    Json,
+    Sampler,
+    broken,
+    held,
+    parsed,
+    record_of,
+    rows_of,
+    schemas,
+    text_of,
+    zigzag,
+)
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from jobs.formats.arrow import arrow_schema
+from jobs.formats.avro.mapping import map_schema
+from jobs.formats.avro.native import native_decoder
+from jobs.formats.avro.open import Engine, open_decoder
+from jobs.formats.avro.shape import shape_of
+from jobs.model.errors import IncompatibleSchemaError
+
+SEEDS = st.integers(0, 2**32)
+
+
+def payloads(schema: Json, seed: int) -> tuple[list[bytes], list[bytes]]:
+    """Some that are whole, and some made from these that mostly are not."""
+    rng = random.Random(seed)
+    sampler = Sampler(parsed(schema), rng)
+    whole = [sampler.payload() for _ in range(6)]
+    return whole, [broken(payload, rng) for payload in whole for _ in range(4)]
+
+
+@pytest.mark.usefixtures("native")
+@settings(REPEATABLE, max_examples=250)
+@given(schemas(), SEEDS)
+def test_both_decoders_agree_on_whatever_they_are_given(schema: Json, seed: int) -> None:
+    avro = parsed(schema)
+    native, fallback = open_decoder(avro, "native"), open_decoder(avro, "fallback")
+    whole, mixed = payloads(schema, seed)
+
+    for given_payloads in (whole, mixed, whole + mixed):
+        ours, theirs = native.decode(given_payloads), fallback.decode(given_payloads)
+
+        assert ours.rejects == theirs.rejects
+        assert ours.truncated_nanos == theirs.truncated_nanos
+        assert rows_of(ours.rows) == rows_of(theirs.rows)
+        assert ours.rows.schema.equals(theirs.rows.schema, check_metadata=True)
+        ours.rows.validate(full=True)
+
+
+@settings(REPEATABLE, max_examples=100)
+@given(schemas(recursive=True), SEEDS)
+def test_every_whole_payload_is_a_row(schema: Json, seed: int) -> None:
+    avro = parsed(schema)
+    mapped = map_schema(avro)
+    assume(not mapped.findings)  # a record that never ends
+    whole, mixed = payloads(schema, seed)
+
+    for engine in ("fallback", None):
+        decoder = open_decoder(avro, engine)
+        assert decoder.decode(whole).rejects == ()
+        decoded = decoder.decode(mixed)
+        assert decoded.rows.num_rows == len(mixed) - len(decoded.rejects)
+        assert decoded.rows.schema.equals(arrow_schema(mapped.columns), check_metadata=True)
+
+
+def logical(base: str, name: str, **more: Json) -> Json:
+    return {"type": base, "logicalType": name, **more}
+
+
+def fixed(size: int, **more: Json) -> Json:
+    return {"type": "fixed", "name": "F", "size": size, **more}
+
+
+def record(name: str, *types: Json) -> Json:
+    return {**record_of(*types), "name": name}
+
+
+ROUND_TRIPS: list[tuple[Json, object, object]] = [
+    ("boolean", True, True),
+    ("int", -5, -5),
+    ("long", 2**63 - 1, 2**63 - 1),
+    ("float", 1.5, "1.5"),
+    ("double", 1e300, "1e+300"),
+    ("string", "Straße 🧊", "Straße 🧊"),
+    ("bytes", b"\xff\0", b"\xff\0"),
+    (fixed(3), b"abc", b"abc"),
+    (logical("bytes", "decimal", precision=10, scale=2), decimal.Decimal("-123.45"), decimal.Decimal("-123.45")),
+    (logical("bytes", "decimal", precision=38), decimal.Decimal("9" * 38), decimal.Decimal("9" * 38)),
+    (
+        fixed(16, logicalType="decimal", precision=30, scale=4),
+        decimal.Decimal("-1.5000"),
+        decimal.Decimal("-1.5000"),
+    ),
+    (logical("string", "uuid"), uuid.UUID(int=5), str(uuid.UUID(int=5))),
+    (fixed(16, logicalType="uuid"), uuid.UUID(int=5).bytes, uuid.UUID(int=5)),
+    (logical("int", "date"), dt.date(1970, 1, 11), 10),
+    (logical("int", "time-millis"), dt.time(0, 0, 3), 3_000_000),
+    (logical("long", "time-micros"), dt.time(0, 0, 3, 4), 3_000_004),
+    (logical("long", "timestamp-millis"), 1_790_000_000_123, 1_790_000_000_123_000),
+    (logical("long", "timestamp-micros"), 1_790_000_000_123_456, 1_790_000_000_123_456),
+    (logical("long", "local-timestamp-millis"), -1, -1000),
+    (logical("long", "local-timestamp-micros"), -1, -1),
+    (fixed(12, logicalType="duration"), b"\1\0\0\0\2\0\0\0\3\0\0\0", b"\1\0\0\0\2\0\0\0\3\0\0\0"),
+    ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+    (["string", "null"], None, None),
+    (["string"], "x", "x"),
+    (["null", "string", "long"], 7, {"string": None, "long": 7}),
+    (["null", "string", "long"], None, None),
+    (["null", record("A", "int"), record("B", "long")], ("B", {"f0": 3}), {"A": None, "B": {"f0": 3}}),
+    ({"type": "array", "items": ["null", "string"]}, ["a", None], ["a", None]),
+    ({"type": "map", "values": "long"}, {"a": 1, "b": 2}, [("a", 1), ("b", 2)]),
+    ({"type": "map", "values": fixed(16, logicalType="uuid")}, {"a": b"\0" * 16}, [("a", uuid.UUID(int=0))]),
+    (record("N", "int", ["null", fixed(2)]), {"f0": 1, "f1": b"ab"}, {"f0": 1, "f1": b"ab"}),
+    (["null", record("N", {"type": "array", "items": "int"})], None, None),
+]
+
+
+@pytest.mark.parametrize(("avro", "written", "expected"), ROUND_TRIPS)
+def test_what_fastavro_writes_is_read(avro: Json, written: object, expected: object, engine: Engine) -> None:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text_of(record_of(avro)))), {"f0": written})
+
+    decoded = open_decoder(parsed(record_of(avro)), engine).decode([out.getvalue()] * 2)
+
+    assert decoded.rejects == ()
+    assert held(decoded.rows.column("f0")) == [expected, expected]
+
+
+def test_nanoseconds_are_cut_downwards_and_counted(engine: Engine) -> None:
+    nanos = ["null", logical("long", "timestamp-nanos")]
+    decoder = open_decoder(parsed(record_of(nanos, logical("long", "local-timestamp-nanos"))), engine)
+
+    decoded = decoder.decode([b"\x02" + zigzag(-1) + zigzag(2001), b"\x00" + zigzag(-3000)])
+
+    assert held(decoded.rows.column(0)) == [-1, None]
+    assert held(decoded.rows.column(1)) == [2, -3]
+    assert decoded.truncated_nanos == 2
+
+
+def test_times_beyond_the_year_9999_survive(engine: Engine) -> None:
+    types = [logical("int", "date"), logical("long", "timestamp-micros"), logical("long", "local-timestamp-micros")]
+    far = [2**31 - 1, -(2**63), 2**63 - 1]
+
+    decoded = open_decoder(parsed(record_of(*types)), engine).decode([b"".join(map(zigzag, far))])
+
+    assert [held(column)[0] for column in decoded.rows.columns] == far
+
+
+def test_below_the_cut_a_record_is_json_text() -> None:
+    money = logical("bytes", "decimal", precision=4, scale=2)
+    decoder = open_decoder(parsed(record_of(money, ["null", "Row", "bytes"])))
+    leaf = b"\x04\x01\x00" + b"\x04\x04\xff\x00"
+
+    row = decoder.decode([b"\x02\x01\x02" * 3 + leaf]).rows.to_pylist()[0]
+
+    text = row["f1"]["Row"]["f1"]["Row"]["f1"]["Row"]
+    assert json.loads(text) == {"f0": "2.56", "f1": {"bytes": "/wA="}}
+
+
+@pytest.mark.parametrize(("column", "value"), [("long", b"\x02"), (["null", "long"], b"\x02\x02")])
+def test_what_is_no_record_is_in_the_column_value(column: Json, value: bytes, engine: Engine) -> None:
+    decoded = open_decoder(parsed(column), engine).decode([value, b""])
+
+    assert decoded.rows.to_pylist() == [{"value": 1}]
+    assert [reject.path for reject in decoded.rejects] == ["value"]
+
+
+def test_a_decoder_is_as_good_as_new_after_rejects(engine: Engine) -> None:
+    decoder = open_decoder(parsed(record_of("string", ["null", "int"])), engine)
+    good, bad = b"\x02a\x00", b"\x02a\x09"
+
+    decoder.decode([good, bad, good[:1]])
+    decoded = decoder.decode([good] * 3000)
+
+    assert (decoded.rows.num_rows, decoded.rejects) == (3000, ())
+    assert decoder.decode([]).rows.schema.equals(decoder.schema, check_metadata=True)
+
+
+def test_random_bytes_are_refused_in_seconds(engine: Engine) -> None:
+    types = ["string", {"type": "array", "items": {"type": "map", "values": "bytes"}}, ["null", "double"], "long"]
+    decoder = open_decoder(parsed(record_of(*types)), engine)
+    rng = random.Random(7)
+    noise = [rng.randbytes(rng.randrange(60)) for _ in range(100_000)]
+
+    started = time.process_time()
+    decoded = decoder.decode(noise)
+
+    assert decoded.rows.num_rows + len(decoded.rejects) == len(noise)
+    assert time.process_time() - started < 15
+
+
+@pytest.mark.usefixtures("native")
+def test_the_native_decoder_leaves_recursion_and_great_depth_alone() -> None:
+    deep: Json = "int"
+    for level in range(40):
+        deep = record(f"R{level}", deep)
+
+    for schema in (record_of(["null", "Row"], "int"), deep):
+        shape, findings = shape_of(parsed(schema))
+        assert (findings, native_decoder(shape)) == ((), None)
+
+
+def test_a_schema_that_no_table_can_hold_opens_no_decoder() -> None:
+    with pytest.raises(IncompatibleSchemaError, match="f0: null alone holds no data; f1: a fixed of 0 bytes"):
+        open_decoder(parsed(record_of("null", fixed(0))))
+
+
+@pytest.mark.usefixtures("native")
+def test_values_under_a_null_do_not_count() -> None:
+    """Null slots hold anything: they must not overflow, be counted, or be looked up."""
+    inner = record("N", logical("long", "timestamp-nanos"), {"type": "enum", "name": "E", "symbols": ["A"]})
+    decoder = open_decoder(parsed(record_of(["null", inner])), "native")
+
+    decoded = decoder.decode([b"\x00"] * 10)
+
+    assert decoded.rows.column(0).null_count == 10
+    assert decoded.truncated_nanos == 0
+    assert isinstance(decoded.rows.column(0), pa.StructArray)

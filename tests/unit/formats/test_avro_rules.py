@@ -1,0 +1,146 @@
+"""What the specification forbids is refused by both decoders, with the same words, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+from avro_samples import Json, held, parsed, record_of, zigzag
+
+from jobs.formats.avro.open import Engine, open_decoder
+from jobs.formats.avro.rules import MOST_LEVELS, MOST_SLOTS, Fault, examine
+from jobs.model.dead_letter import Reason, Reject
+
+DECIMAL: Json = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
+FIXED_DECIMAL: Json = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 3}
+ENUM: Json = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+ARRAY: Json = {"type": "array", "items": "int"}
+MAP: Json = {"type": "map", "values": "int"}
+CHOICE: Json = ["null", "int", "string"]
+
+
+def logical(base: str, name: str) -> Json:
+    return {"type": base, "logicalType": name}
+
+
+BROKEN = [
+    ("boolean", b"\x02", Reason.BAD_BOOLEAN, "boolean of byte 2", "f0"),
+    ("boolean", b"", Reason.TRUNCATED, "1 bytes needed, 0 left", "f0"),
+    ("int", b"\xff\xff\xff\xff\x10", Reason.BAD_VARINT, "int of more than 32 bits", "f0"),
+    ("int", zigzag(2**39), Reason.BAD_VARINT, "int longer than 5 bytes", "f0"),
+    ("int", b"\x80", Reason.TRUNCATED, "the bytes end inside an int", "f0"),
+    ("long", b"\xff" * 10 + b"\x01", Reason.BAD_VARINT, "long longer than 10 bytes", "f0"),
+    ("long", b"\xff" * 9 + b"\x02", Reason.BAD_VARINT, "long of more than 64 bits", "f0"),
+    ("long", b"\xff" * 4, Reason.TRUNCATED, "the bytes end inside a long", "f0"),
+    ("float", b"\0\0\0", Reason.TRUNCATED, "4 bytes needed, 3 left", "f0"),
+    ("double", b"", Reason.TRUNCATED, "8 bytes needed, 0 left", "f0"),
+    ("bytes", zigzag(-1), Reason.BAD_LENGTH, "length -1, 0 bytes left", "f0"),
+    ("string", zigzag(2**40) + b"a", Reason.BAD_LENGTH, "length 1099511627776, 1 bytes left", "f0"),
+    ("string", zigzag(3) + b"a\xff\xfe", Reason.BAD_UTF8, "not UTF-8 from byte 1 on", "f0"),
+    ("string", zigzag(3) + b"\xed\xa0\x80", Reason.BAD_UTF8, "not UTF-8 from byte 0 on", "f0"),
+    ("long", b"\x02\x00\x00", Reason.TRAILING_BYTES, "2 bytes left over", ""),
+    (["null", "int"], zigzag(2), Reason.BAD_INDEX, "branch 2 of 2", "f0"),
+    (["null", "int"], zigzag(-1), Reason.BAD_INDEX, "branch -1 of 2", "f0"),
+    (["null", "int"], b"\x02", Reason.TRUNCATED, "the bytes end inside an int", "f0"),
+    (CHOICE, zigzag(-2), Reason.BAD_INDEX, "branch -2 of 3", "f0"),
+    (CHOICE, b"\x04\x02\xff", Reason.BAD_UTF8, "not UTF-8 from byte 0 on", "f0.string"),
+    (ENUM, zigzag(2), Reason.BAD_INDEX, "symbol 2 of 2", "f0"),
+    (ENUM, zigzag(-1), Reason.BAD_INDEX, "symbol -1 of 2", "f0"),
+    (ARRAY, zigzag(2**40), Reason.BAD_LENGTH, "block of 1099511627776 items, 0 bytes left", "f0"),
+    (ARRAY, zigzag(-(2**63)) + b"\0", Reason.BAD_LENGTH, "block of 9223372036854775808 items, 0 bytes left", "f0"),
+    (ARRAY, zigzag(-1) + zigzag(-1), Reason.BAD_LENGTH, "block of -1 bytes, 0 bytes left", "f0"),
+    (ARRAY, zigzag(-1) + zigzag(9) + b"\0\0", Reason.BAD_LENGTH, "block of 9 bytes, 2 bytes left", "f0"),
+    (ARRAY, zigzag(-1) + zigzag(2) + b"\0\0", Reason.BAD_LENGTH, "block of 2 bytes, its items take 1", "f0"),
+    (ARRAY, b"\x02\xff\xff\xff\xff\xff", Reason.BAD_VARINT, "int longer than 5 bytes", "f0[]"),
+    (MAP, b"\x02\x02\xff\x02\x00", Reason.BAD_UTF8, "not UTF-8 from byte 0 on", "f0{key}"),
+    (MAP, b"\x02\x02a\xff", Reason.TRUNCATED, "the bytes end inside an int", "f0{}"),
+    (DECIMAL, b"\x00", Reason.OUT_OF_RANGE, "decimal of 0 bytes", "f0"),
+    (DECIMAL, b"\x04\x03\xe8", Reason.OUT_OF_RANGE, "decimal of more than 3 digits", "f0"),
+    (DECIMAL, b"\x28\x01" + b"\0" * 19, Reason.OUT_OF_RANGE, "decimal of more than 3 digits", "f0"),
+    (FIXED_DECIMAL, b"\xfc\x18", Reason.OUT_OF_RANGE, "decimal of more than 3 digits", "f0"),
+    (logical("int", "time-millis"), zigzag(86_400_000), Reason.OUT_OF_RANGE, "time-millis 86400000", "f0"),
+    (logical("int", "time-millis"), zigzag(-1), Reason.OUT_OF_RANGE, "time-millis -1", "f0"),
+    (logical("long", "time-micros"), zigzag(86_400_000_000), Reason.OUT_OF_RANGE, "time-micros 86400000000", "f0"),
+    (logical("long", "timestamp-millis"), zigzag(2**62), Reason.OUT_OF_RANGE, f"timestamp-millis {2**62}", "f0"),
+    (
+        logical("long", "local-timestamp-millis"),
+        zigzag(-9223372036854776),
+        Reason.OUT_OF_RANGE,
+        "timestamp-millis -9223372036854776",
+        "f0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("avro", "payload", "reason", "detail", "path"), BROKEN)
+def test_a_broken_rule_is_a_reject(
+    avro: Json, payload: bytes, reason: Reason, detail: str, path: str, engine: Engine
+) -> None:
+    decoded = open_decoder(parsed(record_of(avro)), engine).decode([payload])
+
+    assert decoded.rejects == (Reject(0, reason, detail, path),)
+    assert decoded.rows.num_rows == 0
+
+
+ALLOWED = [
+    ("int", b"\xff\xff\xff\xff\x0f", -(2**31)),
+    ("int", b"\x82\x00", 1),
+    ("long", b"\xff" * 9 + b"\x01", -(2**63)),
+    (["null", "int"], b"\x80\x00", None),
+    (ARRAY, b"\x02\x02\x01\x02\x04\x00", [1, 2]),
+    (MAP, b"\x04\x02a\x02\x02a\x04\x00", [("a", 2)]),
+    (FIXED_DECIMAL, b"\x03\xe7", 999),
+    (logical("int", "time-millis"), zigzag(86_399_999), 86_399_999_000),
+    (logical("long", "timestamp-millis"), zigzag(9223372036854775), 9223372036854775000),
+    (logical("int", "date"), zigzag(2**31 - 1), 2**31 - 1),
+]
+
+
+@pytest.mark.parametrize(("avro", "payload", "expected"), ALLOWED)
+def test_what_the_specification_allows_is_a_row(avro: Json, payload: bytes, expected: object, engine: Engine) -> None:
+    decoded = open_decoder(parsed(record_of(avro)), engine).decode([payload])
+
+    assert decoded.rejects == ()
+    assert held(decoded.rows.column(0)) == [expected]
+
+
+def test_the_path_leads_through_records_arrays_and_unions() -> None:
+    line = {"type": "record", "name": "Line", "fields": [{"name": "price", "type": ["null", "int", "boolean"]}]}
+    order = {"type": "record", "name": "Order", "fields": [{"name": "items", "type": {"type": "array", "items": line}}]}
+    schema = parsed({"type": "record", "name": "Row", "fields": [{"name": "order", "type": order}]})
+
+    fault = examine(schema, b"\x02\x04\x07\x00")
+
+    assert fault == Fault(Reason.BAD_BOOLEAN, "boolean of byte 7", "order.items[].price.boolean")
+
+
+def test_a_header_is_skipped_and_may_be_all_there_is(engine: Engine) -> None:
+    decoder = open_decoder(parsed(record_of("int")), engine)
+
+    decoded = decoder.decode([b"\0\0\0\0\x01\x02", b"\0\0\0\0\x01", b"\0"], skip=5)
+
+    assert decoded.rows.to_pylist() == [{"f0": 1}]
+    assert [(reject.index, reject.reason) for reject in decoded.rejects] == [
+        (1, Reason.TRUNCATED),
+        (2, Reason.TRUNCATED),
+    ]
+
+
+def test_recursion_in_a_payload_has_an_end() -> None:
+    decoder = open_decoder(parsed(record_of("int", ["null", "Row"])))
+
+    def chain(length: int) -> bytes:
+        return b"\x02\x02" * (length - 1) + b"\x02\x00"
+
+    decoded = decoder.decode([chain(MOST_LEVELS), chain(MOST_LEVELS + 1), b"\x02\x02" * 500_000])
+
+    assert decoded.rows.num_rows == 1
+    assert {reject.reason for reject in decoded.rejects} == {Reason.TOO_LARGE}
+
+
+def test_nulls_cannot_ask_for_gigabytes(engine: Engine) -> None:
+    wide = {**record_of(*["string"] * 1000), "name": "Wide"}
+    decoder = open_decoder(parsed(record_of({"type": "array", "items": ["null", wide]})), engine)
+    count = MOST_SLOTS // 1000 + 1
+
+    decoded = decoder.decode([zigzag(count) + b"\0" * count + b"\0"])
+
+    assert decoded.rejects == (Reject(0, Reason.TOO_LARGE, f"more than {MOST_SLOTS} values in columns", "f0"),)
