@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import TableError
@@ -10,6 +10,7 @@ from jobs.model.progress import Counts, PartitionProgress
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.ports import Lake
+from jobs.verify.against_kafka import KafkaSide, check_against_kafka
 from jobs.verify.dead import DeadLetters, check_dead_letters, tally_dead_letters
 from jobs.verify.files import check_files
 from jobs.verify.rows import Expected, check_rows
@@ -21,8 +22,13 @@ def unwatched(what: str, done: int, total: int) -> None:
     """For callers who show no progress."""
 
 
-def verify_table(lake: Lake, spec: TableSpec, *, watch: Watch = unwatched) -> Verification:
-    """Prove the table, or say what stands against it. Raises CatalogError where it cannot be read."""
+def verify_table(
+    lake: Lake, spec: TableSpec, *, kafka: KafkaSide | None = None, watch: Watch = unwatched
+) -> Verification:
+    """Prove the table, or say what stands against it; with `kafka` also record by record against that.
+
+    Raises ServiceError where catalog, storage, broker or registry do not answer.
+    """
     view, dead_view = lake.load(spec.identifier), lake.load(spec.dead_letters_identifier)
     if view is None:
         return _without_state(spec, None, FindingKind.NO_TABLE, "there is no such table; run `frazil materialize`")
@@ -30,15 +36,29 @@ def verify_table(lake: Lake, spec: TableSpec, *, watch: Watch = unwatched) -> Ve
         at = standing(view, pipeline=spec.pipeline)
     except TableError as error:
         return _without_state(spec, view.head, FindingKind.NO_STATE, error.what)
+    checks = list(_checks(spec, at, dead_view, watch))
+    if kafka is not None and dead_view is not None:
+        checks.append(_check_kafka(spec, at, dead_view, kafka, checks, watch))
     return Verification(
         table=spec.identifier,
         snapshot_id=view.head,
         epoch=at.state.epoch,
         complete_through=at.state.complete_through,
         counts=at.state.total(),
-        checks=tuple(_checks(spec, at, dead_view, watch)),
+        checks=tuple(checks),
         foreign=at.state_with_foreign.foreign,
     )
+
+
+def _check_kafka(
+    spec: TableSpec, at: Standing, dead: TableView, kafka: KafkaSide, proven: Sequence[Check], watch: Watch
+) -> Check:
+    broken = (FindingKind.MISSING_FILE, FindingKind.UNREADABLE_FILE, FindingKind.UNPROVABLE)
+    if any(finding.kind in broken for check in proven for finding in check.findings):
+        what = "not compared with Kafka: some of the table's rows cannot be read"
+        return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
+    rows_proven = all(check.passed for check in proven)
+    return check_against_kafka(spec, at, dead, kafka, rows_proven=rows_proven, watch=watch)
 
 
 def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: str) -> Verification:
