@@ -1,0 +1,297 @@
+"""What the tasks returned, checked and added up: the batch's receipt and the table's next state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from values_of_tables import NOW, SPEC, progress, state, topic
+
+from jobs.materialize.account import Ingested, gather, next_state, receipt_of
+from jobs.materialize.limits import check_limits, through
+from jobs.materialize.pausing import accepted_through, pause_property
+from jobs.model.errors import BadRecordLimitError, CountMismatchError
+from jobs.model.ingested import RangeResult, TaskResult, WrittenFile
+from jobs.model.plan import BatchPlan, OffsetRange, TopicFacts, WriterSchemas
+from jobs.model.progress import MODULUS, Counts, OffsetSums, PartitionProgress
+from jobs.model.schemas import RegisteredSchema
+from jobs.model.spec import BadRecordLimit, TableSpec
+
+OFF = BadRecordLimit.off()
+
+
+def planned(*ranges: tuple[int, int, int], facts: TopicFacts | None = None, **more: Any) -> BatchPlan:
+    """Of partitions, each with start and end, which is where the partition ends as well."""
+    offsets = tuple(OffsetRange("orders", n, start, end, max(end, 100), 1_000) for n, start, end in ranges)
+    facts = facts or topic({n: (0, 100) for n, _, _ in ranges})
+    return BatchPlan("lake.orders", "b4", 1, more.pop("state", state()), offsets, WriterSchemas({}, {}), (facts,))
+
+
+def result(partition: int, start: int, end: int, *, rows: int | None = None, **more: Any) -> RangeResult:
+    """All offsets are rows unless said otherwise."""
+    made = end - start if rows is None else rows
+    counts = more.pop("counts", Counts(read=made, rows=made))
+    values: dict[str, Any] = {
+        "topic": "orders",
+        "partition": partition,
+        "start": start,
+        "end": end,
+        "stopped_by": "end",
+        "counts": counts,
+        "sums": OffsetSums(),
+        "gaps": end - start - counts.read,
+        "payload_bytes": 10,
+        "latest_ms": None,
+        "leader_epoch": None,
+        "skipped_by_reason": {},
+        "dead_letters_by_reason": {},
+    }
+    return RangeResult(**{**values, **more})
+
+
+def task(*ranges: RangeResult, rows: int | None = None, dead: int | None = None, **more: Any) -> TaskResult:
+    """A task whose files hold what its ranges say, unless said otherwise."""
+    counted = sum((each.counts for each in ranges), Counts())
+    row_files = WrittenFile("rows", counted.rows if rows is None else rows, 500, ())
+    dead_files = WrittenFile("dead", counted.dead_letters if dead is None else dead, 50, ())
+    return TaskResult(ranges, (row_files,), (dead_files,), **more)
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        ([], "the ranges read: expected [('orders', 0, 5)], found []"),
+        ([task(result(0, 5, 9)), task(result(0, 5, 9))], "the ranges read"),
+        ([task(result(0, 4, 9))], "the ranges read"),
+        ([task(result(1, 5, 9))], "the ranges read"),
+        ([task(result(0, 5, 9), rows=3)], "rows in files: expected 4, found 3"),
+        ([task(result(0, 5, 9), dead=1)], "dead letters in files: expected 0, found 1"),
+        (
+            [task(result(0, 5, 9, counts=Counts(read=4, rows=3)))],
+            "orders-0: 4 read = 3 rows + 0 deletes + 0 duplicates + 0 dead letters + 0 skipped",
+        ),
+        ([task(result(0, 5, 10, counts=Counts(4, 4)))], "orders-0: end 10 within the plan"),
+        ([task(result(0, 5, 4, counts=Counts()))], "orders-0: end 4 within the plan"),
+        ([task(result(0, 5, 8))], "orders-0: read to its end unless stopped"),
+        ([task(result(0, 5, 9, rows=5))], "orders-0: no more records than offsets"),
+    ],
+)
+def test_a_sum_that_does_not_agree_is_named_and_nothing_is_published(results: Sequence[TaskResult], said: str) -> None:
+    with pytest.raises(CountMismatchError) as mismatch:
+        gather(planned((0, 5, 9)), results)
+
+    assert said in mismatch.value.what
+    assert "nothing was published" in mismatch.value.what
+
+
+@pytest.mark.parametrize("stopped_by", ["bytes", "schema", "lookups"])
+def test_a_range_that_was_stopped_may_end_early(stopped_by: str) -> None:
+    got = gather(planned((0, 5, 9)), [task(result(0, 5, 7, stopped_by=stopped_by))])
+
+    assert (got.counts, got.advanced) == (Counts(2, 2), True)
+
+
+def test_a_batch_that_only_met_new_schemas_did_not_advance() -> None:
+    stopped = result(0, 5, 5, stopped_by="schema", met_schema_ids=(8,))
+    keys = result(1, 5, 5, stopped_by="schema", met_key_schema_ids=(9,))
+
+    got = gather(planned((0, 5, 9), (1, 5, 9)), [task(stopped, keys)])
+
+    assert (got.advanced, got.met_value_ids, got.met_key_ids) == (False, (8,), (9,))
+
+
+def test_what_the_tasks_return_is_put_together() -> None:
+    one = task(result(0, 5, 9), unknown_schema_ids=(3, 1), truncated_nanos=2)
+    other = task(result(1, 0, 2), unknown_schema_ids=(1,), truncated_nanos=5)
+
+    got = gather(planned((0, 5, 9), (1, 0, 2)), [one, other])
+
+    assert (got.counts, got.unknown_schema_ids, got.truncated_nanos) == (Counts(6, 6), (1, 3), 7)
+    assert (len(got.row_files), len(got.dead_letter_files)) == (2, 2)
+
+
+# --- the next state -------------------------------------------------------------------------------------------------
+
+
+def after(plan: BatchPlan, *ranges: RangeResult) -> dict[int, PartitionProgress]:
+    return dict(next_state(plan, gather(plan, [task(*ranges)]), writer="w2", planned_at=NOW).sources[0].partitions)
+
+
+def test_counts_and_sums_grow_and_the_start_moves_on() -> None:
+    before = progress(2, 5, counts=Counts(3, 3), sums=OffsetSums(9, 29), leader_epoch=1, latest_ms=50)
+    plan = planned((0, 5, 9), state=state({0: before}))
+    read = result(0, 5, 9, sums=OffsetSums(26, 174), leader_epoch=2, latest_ms=70)
+
+    assert after(plan, read)[0] == PartitionProgress(2, 5, 9, Counts(7, 7), OffsetSums(35, 203), 2, 70)
+
+
+def test_sums_wrap_around_at_one_machine_word() -> None:
+    plan = planned((0, 5, 9), state=state({0: progress(0, 5, sums=OffsetSums(MODULUS - 1, MODULUS - 2))}))
+
+    assert after(plan, result(0, 5, 9, sums=OffsetSums(3, 3)))[0].sums == OffsetSums(2, 1)
+
+
+def test_a_batch_without_records_forgets_neither_epoch_nor_timestamp() -> None:
+    plan = planned((0, 5, 9), state=state({0: progress(0, 5, leader_epoch=3, latest_ms=60)}))
+
+    moved = after(plan, result(0, 5, 9, rows=0))[0]
+
+    assert (moved.next, moved.leader_epoch, moved.latest_ms) == (9, 3, 60)
+
+
+def test_an_older_timestamp_does_not_turn_back_the_latest() -> None:
+    plan = planned((0, 5, 9), state=state({0: progress(0, 5, latest_ms=60)}))
+
+    assert after(plan, result(0, 5, 9, latest_ms=40))[0].latest_ms == 60
+
+
+def test_partitions_that_were_not_read_stay_and_new_ones_begin_at_their_earliest_record() -> None:
+    facts = topic({0: (0, 9), 1: (3, 3), 2: (4, 6)})
+    plan = planned((0, 5, 9), facts=facts, state=state({0: progress(0, 5), 1: progress(1, 3, counts=Counts(2, 2))}))
+
+    partitions = after(plan, result(0, 5, 9))
+
+    assert partitions[1] == PartitionProgress(1, 3, 3, Counts(2, 2))
+    assert partitions[2] == PartitionProgress.beginning_at(4)
+
+
+def test_the_state_names_its_writer_its_batch_and_every_schema_so_far() -> None:
+    schemas = WriterSchemas({5: RegisteredSchema(5, "AVRO", "")}, {6: RegisteredSchema(6, "AVRO", "")})
+    plan = replace(planned((0, 5, 9), state=state(schema_ids=(2,), skipped_by_reason={"a": 1})), schemas=schemas)
+    skipped = result(0, 5, 9, counts=Counts(read=4, rows=2, skipped=2), skipped_by_reason={"tombstone": 2})
+
+    now = next_state(plan, gather(plan, [task(skipped)]), writer="w2", planned_at=NOW)
+
+    assert (now.epoch, now.writer, now.batch_id) == (4, "w2", "b4")
+    assert (now.schema_ids, now.key_schema_ids) == ((2, 5), (6,))
+    assert now.skipped_by_reason == {"a": 1, "tombstone": 2}
+
+
+@pytest.mark.parametrize(
+    ("ends", "latest", "expected"),
+    [
+        ((9, 9), (1_000, 2_000), NOW),
+        ((9, 50), (1_000, 2_000), datetime.fromtimestamp(2, UTC)),
+        ((50, 50), (1_000, 2_000), datetime.fromtimestamp(1, UTC)),
+        ((9, 50), (1_000, None), None),
+        ((9, 9), (None, None), NOW),
+        ((50, 50), (-5_000, 2_000), datetime.fromtimestamp(-5, UTC)),
+    ],
+    ids=["both ends met", "one behind", "both behind", "no timestamp known", "empty", "before 1970"],
+)
+def test_a_table_is_complete_through_the_slowest_partition(
+    ends: tuple[int, int], latest: tuple[int | None, int | None], expected: datetime | None
+) -> None:
+    plan = planned((0, 5, 9), (1, 5, 9), facts=topic({0: (0, ends[0]), 1: (0, ends[1])}))
+    ranges = [result(n, 5, 9, latest_ms=ms) for n, ms in enumerate(latest)]
+
+    now = next_state(plan, gather(plan, [task(*ranges)]), writer="w", planned_at=NOW)
+
+    assert now.complete_through == expected
+
+
+def test_the_receipt_repeats_what_was_read_and_what_became_of_it() -> None:
+    plan = planned((0, 5, 9), (1, 0, 4))
+    dead = result(1, 0, 4, counts=Counts(read=3, rows=1, dead_letters=2), dead_letters_by_reason={"truncated": 2})
+    got = gather(plan, [task(result(0, 5, 9)), task(dead)])
+
+    receipt = receipt_of(plan, got, next_state(plan, got, writer="w", planned_at=NOW), seconds={"plan": 1.0})
+
+    assert receipt.counts == Counts(read=7, rows=5, dead_letters=2)
+    assert [(r.partition, r.start, r.end, r.gaps) for r in receipt.ranges] == [(0, 5, 9, 0), (1, 0, 4, 1)]
+    assert (receipt.files, receipt.file_bytes, receipt.payload_bytes) == (2, 1_000, 20)
+    assert receipt.dead_letters_by_reason == {"truncated": 2}
+    assert receipt.seconds == {"plan": 1.0}
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+
+def got(*ranges: RangeResult, unknown: int = 0) -> Ingested:
+    return Ingested(ranges, (), (), tuple(range(unknown)), 0)
+
+
+def bad(count: int, *, read: int = 1_000, reason: str = "truncated") -> RangeResult:
+    counts = Counts(read=read, rows=read - count, dead_letters=count)
+    return result(0, 0, read, counts=counts, dead_letters_by_reason={reason: count})
+
+
+@pytest.mark.parametrize(
+    ("share", "at_least", "count", "pauses"),
+    [
+        (0.05, 100, 50, False),
+        (0.05, 50, 50, False),
+        (0.05, 50, 51, True),
+        (0.05, 51, 51, True),
+        (0.05, 52, 51, False),
+        (0.0, 1, 1, True),
+        (0.0, 0, 0, False),
+        (1.0, 0, 1_000, False),
+    ],
+)
+def test_a_batch_pauses_the_table_when_both_limits_are_exceeded(
+    share: float, at_least: int, count: int, pauses: bool
+) -> None:
+    limited = replace(SPEC, bad_record_limit=BadRecordLimit(share, at_least))
+
+    assert exceeds(limited, got(bad(count))) is pauses
+
+
+def exceeds(limited: TableSpec, ingested: Ingested, accepted: dict[str, dict[int, int]] | None = None) -> bool:
+    try:
+        check_limits(limited, ingested, accepted=accepted or {})
+    except BadRecordLimitError:
+        return True
+    return False
+
+
+STRICT = replace(SPEC, bad_record_limit=BadRecordLimit(0.05, 1))
+
+
+def test_skipped_records_count_as_bad_and_tombstones_do_not() -> None:
+    skipped = result(0, 0, 10, counts=Counts(10, 5, skipped=5), skipped_by_reason={"truncated": 5})
+    tombstones = result(0, 0, 10, counts=Counts(10, 5, skipped=5), skipped_by_reason={"tombstone": 5})
+
+    assert exceeds(STRICT, got(skipped))
+    assert not exceeds(STRICT, got(tombstones))
+    assert not exceeds(STRICT, got(bad(500, reason="null_value")))
+
+
+def test_the_limit_says_which_reasons_came_how_often() -> None:
+    with pytest.raises(BadRecordLimitError) as exceeded:
+        check_limits(STRICT, got(bad(60), bad(600, reason="not_framed")), accepted={})
+
+    assert (
+        "660 of the batch's 2,000 records could not become rows (not_framed 600, truncated 60)" in exceeded.value.what
+    )
+    assert "(5.0% and at least 1)" in exceeded.value.what
+
+
+def test_a_hundred_ids_that_the_registry_does_not_have_ask_whether_it_is_the_right_one() -> None:
+    with pytest.raises(BadRecordLimitError, match="names 100 schema ids that the registry does not have") as asked:
+        check_limits(SPEC, got(bad(0), unknown=100), accepted={})
+
+    assert asked.value.hint.startswith("is this the right registry?")
+    assert not exceeds(SPEC, got(bad(0), unknown=99))
+    assert not exceeds(replace(SPEC, bad_record_limit=OFF), got(bad(1_000), unknown=500))
+
+
+@pytest.mark.parametrize(
+    ("accepted", "pauses"), [({}, True), ({0: 999}, True), ({0: 1_000}, False), ({1: 9_999}, True)]
+)
+def test_what_resume_accepted_is_let_through_and_nothing_behind_it(accepted: dict[int, int], pauses: bool) -> None:
+    assert exceeds(STRICT, got(bad(900)), {"orders": accepted}) is pauses
+
+
+def test_resume_accepts_exactly_what_the_pause_says_was_read() -> None:
+    ends = through((result(0, 5, 9), result(1, 0, 3)))
+
+    said = pause_property(by="frazil", why="because", at=NOW, accept=ends)
+
+    assert '"accept": {"orders": {"0": 9, "1": 3}}' in said
+    assert accepted_through({"frazil.accepted-through": '{"orders": {"0": 9}}'}) == {"orders": {0: 9}}
+    assert accepted_through({}) == {}
+    assert "accept" not in pause_property(by="ops", why="w", at=NOW)

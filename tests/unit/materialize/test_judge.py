@@ -1,0 +1,121 @@
+"""What may be done with a staged batch, by one read of the table: every verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from values_of_tables import SPEC, progress, snapshot, state, view
+
+from jobs.materialize.publish import Done, PlanAgain, Ready, StageAgain, judge, last_look, stage_branches
+from jobs.materialize.stage import Staged
+from jobs.materialize.state import CHECKPOINT_TAG
+from jobs.model.errors import CountMismatchError, FencedError, ForeignOwnerError, StateLostError
+from jobs.model.plan import BatchPlan, WriterSchemas
+from jobs.model.progress import TableState
+from jobs.model.snapshot import Snapshot
+
+BEFORE = state({0: progress(0, 7)}, epoch=3, batch_id="batch3")
+AFTER = state({0: progress(0, 9)}, epoch=4, batch_id="batch4")
+PLAN = BatchPlan(SPEC.identifier, "batch4", 1, BEFORE, (), WriterSchemas({}, {}), ())
+BASE = snapshot(1, None, carries=BEFORE, total_records=7)
+STAGED = snapshot(2, 1, carries=AFTER, added_records=2, total_records=9)
+ATTEMPT = Staged("frazil_stage_w1_1", 2, base=1)
+BRANCH = {"frazil_stage_w1_1": 2}
+
+
+def test_a_branch_on_the_head_of_main_may_be_published() -> None:
+    assert judge(view(BASE, STAGED, head=1, branches=BRANCH), PLAN, ATTEMPT) == Ready()
+
+
+def test_a_batch_that_main_carries_is_done() -> None:
+    assert judge(view(BASE, STAGED), PLAN, ATTEMPT) == Done()
+
+
+def test_a_batch_that_main_carries_under_what_others_did_is_done() -> None:
+    assert judge(view(BASE, STAGED, snapshot(3, 2, operation="delete")), PLAN, ATTEMPT) == Done()
+
+
+@pytest.mark.parametrize("operation", ["append", "delete", "overwrite", "replace"])
+def test_a_commit_of_others_makes_the_batch_be_staged_again_on_top(operation: str) -> None:
+    theirs = snapshot(3, 1, operation=operation)
+
+    verdict = judge(view(BASE, STAGED, theirs, branches=BRANCH), PLAN, ATTEMPT)
+
+    assert isinstance(verdict, StageAgain)
+    assert (verdict.now.view.head, verdict.now.foreign) == (3, (theirs,))
+
+
+def test_a_branch_that_is_gone_is_staged_again() -> None:
+    assert isinstance(judge(view(BASE, STAGED, head=1), PLAN, ATTEMPT), StageAgain)
+
+
+def test_a_branch_that_somebody_moved_is_staged_again() -> None:
+    moved = view(BASE, STAGED, snapshot(5, 2), head=1, branches={"frazil_stage_w1_1": 5})
+
+    assert isinstance(judge(moved, PLAN, ATTEMPT), StageAgain)
+
+
+@pytest.mark.parametrize(
+    "not_ours",
+    [snapshot(2, 1, carries=replace(AFTER, batch_id="batch9")), snapshot(2, None, carries=AFTER)],
+    ids=["another batch", "another base"],
+)
+def test_a_staged_snapshot_that_is_not_this_batch_is_staged_again(not_ours: Snapshot) -> None:
+    assert isinstance(judge(view(BASE, not_ours, head=1, branches=BRANCH), PLAN, ATTEMPT), StageAgain)
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        state({0: progress(0, 9)}, epoch=4, batch_id="other4", writer="w2"),
+        state({0: progress(0, 9)}, epoch=5, batch_id="other5", writer="w2"),
+        state({0: progress(0, 8)}, epoch=3, batch_id="other3", writer="w2"),
+    ],
+    ids=["the same epoch", "a later epoch", "rolled back and read again"],
+)
+def test_another_process_of_this_pipeline_fences_this_one(theirs: TableState) -> None:
+    with pytest.raises(FencedError, match=rf"published epoch {theirs.epoch} \(writer w2\)"):
+        judge(view(BASE, STAGED, snapshot(3, 1, carries=theirs), branches=BRANCH), PLAN, ATTEMPT)
+
+
+def test_a_rollback_below_the_base_makes_the_batch_be_planned_again() -> None:
+    earlier = snapshot(9, None, carries=state({0: progress(0, 5)}, epoch=2, batch_id="batch2"))
+    base = replace(BASE, parent_id=9)
+
+    assert judge(view(earlier, base, STAGED, head=9, branches=BRANCH), PLAN, ATTEMPT) == PlanAgain()
+
+
+def test_another_pipeline_that_took_the_table_halts_this_one() -> None:
+    theirs = snapshot(3, 1, carries=replace(AFTER, pipeline="lake.orders<-returns", batch_id="x"))
+
+    with pytest.raises(ForeignOwnerError):
+        judge(view(BASE, STAGED, theirs, branches=BRANCH), PLAN, ATTEMPT)
+
+
+def test_a_chain_that_broke_meanwhile_halts() -> None:
+    with pytest.raises(StateLostError):
+        judge(view(STAGED, snapshot(8, 6), branches=BRANCH, tags={CHECKPOINT_TAG: 1}), PLAN, ATTEMPT)
+
+
+@pytest.mark.parametrize(("added", "deleted", "rows"), [(3, 0, 2), (1, 0, 2), (2, 1, 2), (0, 0, 2)])
+def test_a_staged_summary_that_is_not_what_the_tasks_returned_stops_the_pipeline(
+    added: int, deleted: int, rows: int
+) -> None:
+    staged = snapshot(2, 1, carries=AFTER, added_records=added, deleted_records=deleted)
+
+    with pytest.raises(CountMismatchError, match=rf"{added} rows added and {deleted} removed, expected {rows} and 0"):
+        last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, ATTEMPT, rows=rows)
+
+
+def test_a_staged_summary_that_agrees_says_nothing() -> None:
+    last_look(view(BASE, STAGED, head=1, branches=BRANCH), PLAN, ATTEMPT, rows=2)
+
+
+def test_a_publish_drops_the_branches_of_every_attempt_and_no_other() -> None:
+    branches = {"frazil_stage_w1_1": 2, "frazil_stage_w2_5": 2, "audit": 1}
+
+    assert set(stage_branches(view(BASE, STAGED, head=1, branches=branches))) == {
+        "frazil_stage_w1_1",
+        "frazil_stage_w2_5",
+    }
