@@ -35,7 +35,7 @@ SAMPLE = 300_000
 FALLBACK_SAMPLE = 20_000
 CHUNK = 20_000
 REPEATS = 3
-ONLY_VALUES = Wanted(headers=False, timestamp_type=False, leader_epoch=False)
+ONLY_VALUES = Wanted(timestamp_type=False, leader_epoch=False)
 
 
 def main(bootstrap: str, registry: str, folder: str, result: str) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast, overload
 
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
-    TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
     Message,
@@ -85,7 +84,7 @@ class KafkaReader:
 
     def _sorted_out(self, polled: list[Message], wanted_range: OffsetRange) -> tuple[list[Message], int | None]:
         """Records, and the offset of the partition's end where the broker said that it was met."""
-        if all(message.error() is None for message in polled):
+        if not any(map(Message.error, polled)):
             return polled, None
         end_of_partition = None
         for message in polled:
@@ -126,6 +125,25 @@ class KafkaReader:
         )
 
 
+class _HeadersOf(Sequence[Headers | None]):
+    """Headers, read from their message only when they are asked for: most tables never do."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> Headers | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Headers | None]: ...
+    def __getitem__(self, index: int | slice) -> Headers | Sequence[Headers | None] | None:
+        if isinstance(index, slice):
+            return _HeadersOf(self._messages[index])
+        return cast("Headers | None", self._messages[index].headers())
+
+
 def _offset(message: Message) -> int:
     return cast("int", message.offset())
 
@@ -135,15 +153,25 @@ def _before(messages: list[Message], end: int) -> list[Message]:
 
 
 def _records(messages: list[Message], next_offset: int, wanted: Wanted) -> Records:
-    stamps = [message.timestamp() for message in messages]
+    """Columns of the messages, most of them one pass in C: this is what a record costs in Python."""
     return Records(
-        offsets=cast("list[int]", [message.offset() for message in messages]),
-        timestamps_ms=[None if kind == TIMESTAMP_NOT_AVAILABLE else ms for kind, ms in stamps],
-        keys=[message.key() for message in messages],
-        values=[message.value() for message in messages],
+        offsets=cast("list[int]", list(map(Message.offset, messages))),
+        timestamps_ms=_milliseconds(messages),
+        keys=cast("list[bytes | None]", list(map(Message.key, messages))),
+        values=cast("list[bytes | None]", list(map(Message.value, messages))),
         next_offset=next_offset,
         last_leader_epoch=messages[-1].leader_epoch() if messages else None,
-        headers=cast("list[Headers | None]", [m.headers() for m in messages]) if wanted.headers else (),
-        timestamp_types=[_TIMESTAMP_TYPES.get(kind) for kind, _ in stamps] if wanted.timestamp_type else (),
-        leader_epochs=[message.leader_epoch() for message in messages] if wanted.leader_epoch else (),
+        headers=_HeadersOf(messages),
+        timestamp_types=list(map(_kind, messages)) if wanted.timestamp_type else (),
+        leader_epochs=list(map(Message.leader_epoch, messages)) if wanted.leader_epoch else (),
     )
+
+
+def _milliseconds(messages: list[Message]) -> list[int | None]:
+    """Timestamps; None for a record that has none, which Kafka writes as -1."""
+    stamps: list[int | None] = [message.timestamp()[1] for message in messages]
+    return [None if stamp == -1 else stamp for stamp in stamps] if -1 in stamps else stamps
+
+
+def _kind(message: Message) -> str | None:
+    return _TIMESTAMP_TYPES.get(message.timestamp()[0])

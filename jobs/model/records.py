@@ -13,16 +13,16 @@ class Records:
     """Some consecutive records of one partition. `next_offset` is where reading goes on: all before it is read.
 
     `timestamps_ms` are milliseconds since the epoch, None where the record has none. `last_leader_epoch`
-    is the last record's (KIP-320). `headers`, `timestamp_types` and `leader_epochs` are empty unless asked for.
+    is the last record's (KIP-320). `timestamp_types` and `leader_epochs` are empty unless asked for.
     """
 
     offsets: Sequence[int]
     timestamps_ms: Sequence[int | None]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
+    headers: Sequence[Headers | None]
     next_offset: int
     last_leader_epoch: int | None = None
-    headers: Sequence[Headers | None] = ()
     timestamp_types: Sequence[str | None] = ()
     leader_epochs: Sequence[int | None] = ()
 
@@ -50,6 +50,5 @@ class Records:
 class Wanted:
     """Which of the costlier parts of a record a table needs."""
 
-    headers: bool
     timestamp_type: bool
     leader_epoch: bool

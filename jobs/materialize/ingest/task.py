@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
-from jobs.materialize.ingest.decode import DecodedRecords, Indexes, RecordDecoder, Stop, now_utc
+from jobs.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
+from jobs.materialize.ingest.payloads import Indexes, Stop
 from jobs.materialize.ingest.write import TableFiles
 from jobs.materialize.ingest.writers import UnknownIds, Writers
 from jobs.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
@@ -108,9 +111,7 @@ class _Tally:
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
         self.payload_bytes += _payload_bytes(read)
-        latest = max((stamp for stamp in read.timestamps_ms if stamp is not None), default=None)
-        if latest is not None:
-            self.latest_ms = max(latest, self.latest_ms or 0)
+        self.latest_ms = _latest(read.timestamps_ms, self.latest_ms)
         if len(read):
             self.leader_epoch = records.last_leader_epoch
 
@@ -148,5 +149,13 @@ def _sums(offsets: Indexes) -> OffsetSums:
 
 
 def _payload_bytes(records: Records) -> int:
-    values = sum(len(value) for value in records.values if value is not None)
-    return values + sum(len(key) for key in records.keys if key is not None)
+    return sum(map(len, filter(None, records.values))) + sum(map(len, filter(None, records.keys)))
+
+
+def _latest(stamps_ms: Sequence[int | None], before: int | None) -> int | None:
+    """The greatest timestamp so far; None while no record had one."""
+    known = stamps_ms if None not in stamps_ms else [stamp for stamp in stamps_ms if stamp is not None]
+    latest = max(cast("Sequence[int]", known), default=None)
+    if latest is None or before is None:
+        return before if latest is None else latest
+    return max(latest, before)

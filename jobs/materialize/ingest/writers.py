@@ -15,6 +15,10 @@ LOOKUPS_PER_TASK = 100
 """Ids that do not exist, looked up by one task; a range ends before the next one."""
 
 
+LARGEST_ID = 2**31 - 1
+"""Registries count their schemas with signed 32-bit numbers: larger ids are not worth asking for."""
+
+
 class NewSchemaError(Exception):
     """A valid id that the plan does not know: the range ends before its record, the driver evolves the table."""
 
@@ -35,7 +39,7 @@ class UnknownIds:
     found: set[int] = field(default_factory=set)
 
     def look_up(self, schema_id: int) -> RegisteredSchema | None:
-        if schema_id in self.found:
+        if schema_id in self.found or schema_id > LARGEST_ID:
             return None
         if len(self.found) >= LOOKUPS_PER_TASK:
             raise LookupsSpentError
