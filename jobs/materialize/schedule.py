@@ -14,6 +14,7 @@ from jobs.materialize.create import describe_topics
 from jobs.materialize.run import Again, Outcome, Published, TableRun
 from jobs.model.errors import (
     BadRecordLimitError,
+    ContendedError,
     FrazilError,
     IncompatibleSchemaError,
     MissingToolError,
@@ -30,6 +31,9 @@ IN_FLIGHT = 4
 
 RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts after something outside did not answer. Nothing else is tried again."""
+
+FRUITLESS = 20
+"""Batches in a row that publish nothing because a schema was met or the table was rolled back."""
 
 Result = TypeVar("Result")
 
@@ -82,15 +86,26 @@ def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
     batches, rows = 0, 0
     try:
         targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping)
+        fruitless = 0
         while not stopping.asked:
             outcome = retrying(run.batch, stopping)
             if isinstance(outcome, Published):
                 batches, rows = batches + 1, rows + outcome.receipt.counts.rows
+            fruitless = fruitless + 1 if isinstance(outcome, Again) else 0
+            if fruitless > FRUITLESS:
+                raise _no_progress(run.spec.identifier)
             if _caught_up(outcome, targets):
                 break
     except FrazilError as failure:
         return TableReport(run.spec.identifier, batches, rows, failure)
     return TableReport(run.spec.identifier, batches, rows, None)
+
+
+def _no_progress(table: str) -> ContendedError:
+    return ContendedError(
+        f"{table}: {FRUITLESS} batches in a row met a new schema or found the table rolled back, and published nothing",
+        hint="look whether the registry answers differently from call to call, or somebody keeps rolling back",
+    )
 
 
 def _caught_up(outcome: Outcome, targets: Sequence[TopicFacts]) -> bool:
