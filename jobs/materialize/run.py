@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,12 +22,14 @@ from jobs.materialize.publish import OvertakenError, publish
 from jobs.materialize.stage import STAGE_PREFIX, Staged, branch_names, stage
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
-from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
+from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from jobs.model.receipt import Receipt
 from jobs.model.snapshot import TableView
 from jobs.model.spec import RegistrySettings, SettingValue, TableSpec
 from jobs.model.summary import receipt_to_summary, state_to_summary
 from jobs.ports import Lake, SchemaRegistry, TaskRunner, Topics
+
+LOG = logging.getLogger(__name__)
 
 Step = Literal["evolve", "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce"]
 STEPS: tuple[Step, ...] = ("evolve", "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce")
@@ -77,6 +80,7 @@ class TableRun:
     absorbed: Absorbed = field(default_factory=lambda: Absorbed({}, {}))
     met: WriterSchemas = field(default_factory=lambda: WriterSchemas({}, {}))
     seconds: dict[str, float] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
     stage_names: Iterator[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,8 +144,19 @@ class TableRun:
 
     def _plan(self, here: Standing) -> Plan:
         topics = describe_topics(self.doors.topics, self.spec)
+        self._say_once(here, topics)
         schemas = self.absorbed.as_writer_schemas()
         return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.doors.new_id())
+
+    def _say_once(self, here: Standing, topics: Sequence[TopicFacts]) -> None:
+        """What is no failure, but the operator should know."""
+        notes = {f"no_topic_id {facts.topic}" for facts in topics if facts.topic_id is None}
+        notes |= {f"rolled_back_to_epoch {here.state.epoch}"} if here.rolled_back else set()
+        notes |= {f"changed_by_others {snapshot.name}" for snapshot in here.foreign}
+        for note in sorted(notes - self.said):
+            event, _, about = note.partition(" ")
+            LOG.warning(event, extra={"table": self.spec.identifier, "about": about})
+        self.said |= notes
 
     def _ingest(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested:
         doors = self.doors
