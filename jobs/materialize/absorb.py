@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs.materialize.create import LatestSchemas, key_column_type, latest_schemas, record_columns
-from jobs.materialize.evolve import compare, former_names_of, former_names_property, refusal
+from jobs.materialize.evolve import (
+    Evolution,
+    FormerNames,
+    applied,
+    compare,
+    former_names_of,
+    former_names_property,
+    refusal,
+)
 from jobs.materialize.layout import metadata_columns, name_clashes
 from jobs.materialize.stage import ATTEMPTS, contended
 from jobs.model.columns import Column
@@ -29,6 +37,18 @@ class Absorbed:
         return WriterSchemas(dict(self.values), dict(self.keys))
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Columns that the table has to hold. `schema_id` is None for those about the record, which the spec asks for.
+
+    The record's own columns and those about it are compared apart, so that no alias leads from one to the other.
+    """
+
+    columns: tuple[Column, ...]
+    schema_id: int | None
+    of_record: bool
+
+
 def absorb(
     lake: Lake,
     registry: SchemaRegistry,
@@ -45,15 +65,46 @@ def absorb(
     carried over, RegistryError, ContendedError.
     """
     latest = latest_schemas(registry, spec)
+    view = _evolve(lake, spec, view, _about_the_record(spec))
     for schema in _new(_values(registry, latest, state, met), absorbed.values):
-        wanted = record_columns(spec, schema)
-        view = _evolve(lake, spec, view, schema, wanted)
+        view = _evolve(lake, spec, view, _of_values(spec, schema))
         absorbed.values[schema.id] = schema
     for schema in _new(_keys(registry, latest, state, met), absorbed.keys):
-        wanted = (Column(spec.metadata.prefix + "key", key_column_type(spec, schema)),)
-        view = _evolve(lake, spec, view, schema, wanted, of_key=True)
+        view = _evolve(lake, spec, view, _of_keys(spec, schema))
         absorbed.keys[schema.id] = schema
     return view
+
+
+def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
+    """What the latest schemas would do to the table. Raises IncompatibleSchemaError where one is no table at all."""
+    columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
+    wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]
+    for each in (*wanted, *(_of_keys(spec, schema) for schema in latest.keys)):
+        evolution = needed(spec, each, columns, total.former_names)
+        columns, total = applied(columns, evolution.changes), total + evolution
+    return total
+
+
+def needed(spec: TableSpec, wanted: Wanted, columns: tuple[Column, ...], former_names: FormerNames) -> Evolution:
+    """What a table with these columns needs in order to hold the wanted ones."""
+    about = {finding.path for finding in name_clashes(columns, spec)}
+    have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
+    evolution = compare(wanted.columns, have, former_names)
+    clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
+    return replace(evolution, findings=evolution.findings + clashes)
+
+
+def _about_the_record(spec: TableSpec) -> Wanted:
+    return Wanted(metadata_columns(spec, None), None, of_record=False)
+
+
+def _of_values(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
+    return Wanted(record_columns(spec, schema), schema.id, of_record=True)
+
+
+def _of_keys(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
+    column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
+    return Wanted((column,), schema.id, of_record=False)
 
 
 def _values(
@@ -79,23 +130,14 @@ def _new(
     return (schema for schema in schemas if schema is not None and schema.id not in absorbed)
 
 
-def _evolve(
-    lake: Lake,
-    spec: TableSpec,
-    view: TableView,
-    schema: RegisteredSchema,
-    wanted: tuple[Column, ...],
-    *,
-    of_key: bool = False,
-) -> TableView:
+def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> TableView:
     """Apply what one schema needs; on a conflict load again, compare again, and keep what is already true."""
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
         known = former_names_of(view.properties)
-        evolution = compare(wanted, view.columns, known)
-        clashes = () if of_key else name_clashes(wanted, metadata_columns(spec, None))
-        if evolution.findings or clashes:
-            raise refusal(spec.identifier, schema.id, evolution.findings + clashes)
+        evolution = needed(spec, wanted, view.columns, known)
+        if evolution.findings:
+            raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
         if not evolution.changes and not learnt:
             return view

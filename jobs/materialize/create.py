@@ -8,16 +8,25 @@ from dataclasses import dataclass
 from jobs.formats.avro.mapping import map_schema
 from jobs.formats.avro.schema import parse_schema
 from jobs.formats.avro.types import Record
-from jobs.materialize.evolve import aliases_of, compare, former_names_of, former_names_property, refusal
-from jobs.materialize.layout import metadata_columns, name_clashes
+from jobs.materialize.dead_letters import check_owner
+from jobs.materialize.evolve import (
+    FormerNames,
+    aliases_of,
+    applied,
+    compare,
+    former_names_of,
+    former_names_property,
+    refusal,
+)
+from jobs.materialize.layout import metadata_columns, name_clashes, partition_problems, reads_avro_keys
 from jobs.materialize.state import standing
 from jobs.model.columns import Column, ColumnType, Struct
-from jobs.model.errors import BrokerError, ForeignTableError, RegistryError, StateLostError
+from jobs.model.errors import BrokerError, ForeignTableError, RegistryError, SpecError, StateLostError
 from jobs.model.plan import TopicFacts
 from jobs.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
 from jobs.model.schemas import Finding, RegisteredSchema
 from jobs.model.snapshot import TableView
-from jobs.model.spec import TableSpec
+from jobs.model.spec import StartOffsets, TableSpec
 from jobs.model.summary import state_to_summary
 from jobs.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
 
@@ -40,7 +49,7 @@ class LatestSchemas:
 def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
     """Raises RegistryError where a subject is missing."""
     values = [_latest(registry, spec, spec.value_subject.of(topic, "value"), topic) for topic in spec.topics]
-    if spec.key != "avro":
+    if not reads_avro_keys(spec):
         return LatestSchemas(_known(values), ())
     keys = [_latest(registry, spec, spec.key_subject.of(topic, "key"), topic) for topic in spec.topics]
     return LatestSchemas(_known(values), _known(keys))
@@ -99,21 +108,45 @@ def ensure_table(
     return view
 
 
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that is to be made, once nothing stands against it."""
+
+    columns: tuple[Column, ...]
+    former_names: FormerNames
+    state: TableState
+
+
+def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> NewTable:
+    """Decide what to make. Raises the first problem that there is: nothing is made where anything is wrong."""
+    columns, former_names = initial_columns(spec, latest_schemas(registry, spec))
+    facts = describe_topics(topics, spec)
+    for problem in (*partition_problems(spec, columns), *start_problems(spec, facts)):
+        raise problem
+    _check_dead_letters(lake, spec)
+    return NewTable(columns, former_names, initial_state(topics, spec, writer=writer))
+
+
+def _check_dead_letters(lake: Lake, spec: TableSpec) -> None:
+    dead_letters = lake.load(spec.dead_letters_identifier)
+    if dead_letters is not None:
+        check_owner(dead_letters, spec)
+
+
 def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> TableView:
-    columns = initial_columns(spec, latest_schemas(registry, spec))
-    state = initial_state(topics, spec, writer=writer)
+    new = new_table(lake, topics, registry, spec, writer=writer)
     properties = {
         **TABLE_PROPERTIES,
         "write.target-file-size-bytes": str(spec.maintain.target_file_bytes),
-        **former_names_property(aliases_of(columns)),
+        **former_names_property(new.former_names),
     }
     try:
         return lake.create(
             spec.identifier,
-            columns,
+            new.columns,
             partition_by=spec.partition_by,
             properties=properties,
-            summary=state_to_summary(state),
+            summary=state_to_summary(new.state),
         )
     except CommitRejectedError:
         made = lake.load(spec.identifier)
@@ -129,30 +162,56 @@ def _adopt(
     lake: Lake, topics: Topics, spec: TableSpec, view: TableView, latest: LatestSchemas, *, writer: str
 ) -> TableView:
     """Give a table of somebody else's a state to begin from; its rows count as foreign and stay untouched."""
-    evolution = compare(initial_columns(spec, latest), view.columns, former_names_of(view.properties))
-    problems = list(evolution.findings)
-    if view.format_version != 2:
-        problems.append(Finding("", f"the table has Iceberg format version {view.format_version}, expected 2"))
-    if problems:
-        raise refusal(spec.identifier, latest.values[0].id if latest.values else 0, tuple(problems))
+    findings = adoption_findings(spec, view, latest)
+    if findings:
+        raise refusal(spec.identifier, latest.values[0].id if latest.values else None, findings)
+    _check_dead_letters(lake, spec)
+    state = initial_state(topics, spec, writer=writer)
     head = view.head_snapshot()
     there = ForeignChanges(snapshots=1, rows_added=head.live_rows, names=(head.name,)) if head else ForeignChanges()
-    summary = state_to_summary(initial_state(topics, spec, writer=writer).with_foreign(there))
-    lake.begin(view, summary)
+    lake.begin(view, state_to_summary(state.with_foreign(there)))
     adopted = lake.load(spec.identifier)
     assert adopted is not None  # noqa: S101 - it was committed to a moment ago
     return adopted
 
 
-def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[Column, ...]:
-    """The record's columns, then those about the record. Raises IncompatibleSchemaError with every finding."""
-    key_type = key_column_type(spec, latest.keys[0]) if latest.keys else None
-    metadata = metadata_columns(spec, key_type)
-    record = () if not latest.values else record_columns(spec, latest.values[0])
-    clashes = name_clashes(record, metadata)
+def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -> tuple[Finding, ...]:
+    """Why Frazil cannot go on with a table that somebody else made."""
+    columns, _ = initial_columns(spec, latest)
+    evolution = compare(columns, view.columns, former_names_of(view.properties))
+    if view.format_version == 2:
+        return evolution.findings
+    version = Finding("", f"the table has Iceberg format version {view.format_version}, expected 2")
+    return (*evolution.findings, version)
+
+
+def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
+    """The columns that hold what all latest schemas write, then those about the record; and their former names.
+
+    Raises IncompatibleSchemaError with every finding of the first schema that does not fit.
+    """
+    record, former_names = _merged(spec, [(schema, record_columns(spec, schema)) for schema in latest.values])
+    keys = [(schema, (Column("key", key_column_type(spec, schema)),)) for schema in latest.keys]
+    key_columns, _ = _merged(spec, keys)
+    metadata = metadata_columns(spec, key_columns[0].type if key_columns else None)
+    clashes = name_clashes(record, spec)
     if clashes:
         raise refusal(spec.identifier, latest.values[0].id, clashes)
-    return record + metadata
+    return record + metadata, {**former_names, **aliases_of(metadata)}
+
+
+def _merged(
+    spec: TableSpec, schemas: Sequence[tuple[RegisteredSchema, tuple[Column, ...]]]
+) -> tuple[tuple[Column, ...], FormerNames]:
+    """One schema after the other, as if each came to a table that the ones before had made."""
+    columns: tuple[Column, ...] = ()
+    former_names: FormerNames = {}
+    for schema, wanted in schemas:
+        evolution = compare(wanted, columns, former_names)
+        if evolution.findings:
+            raise refusal(spec.identifier, schema.id, evolution.findings)
+        columns, former_names = applied(columns, evolution.changes), evolution.former_names
+    return columns, former_names
 
 
 def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
@@ -178,3 +237,27 @@ def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState
         partitions = {number: PartitionProgress.beginning_at(offset) for number, offset in first.items()}
         sources.append(SourceProgress(facts.topic, facts.topic_id, 0, partitions))
     return TableState(pipeline=spec.pipeline, epoch=0, writer=writer, batch_id="", sources=tuple(sources))
+
+
+def start_problems(spec: TableSpec, topics: Sequence[TopicFacts]) -> tuple[SpecError, ...]:
+    """What `start` names that is not in the topic."""
+    if not isinstance(spec.start, StartOffsets):
+        return ()
+    asked = ((facts, number, offset) for facts in topics for number, offset in sorted(spec.start.offsets.items()))
+    found = (_start_problem(spec, facts, number, offset) for facts, number, offset in asked)
+    return tuple(problem for problem in found if problem is not None)
+
+
+def _start_problem(spec: TableSpec, facts: TopicFacts, number: int, offset: int) -> SpecError | None:
+    partition = facts.partitions.get(number)
+    if partition is not None and partition.earliest <= offset <= partition.end:
+        return None
+    there = (
+        f"which has the partitions {', '.join(map(str, sorted(facts.partitions)))}"
+        if partition is None
+        else f"which has the offsets {partition.earliest} to {partition.end}"
+    )
+    return SpecError(
+        f"{spec.identifier}: `start` names offset {offset} of {facts.topic}-{number}, {there}",
+        hint=f"mend `start` in {spec.source_file}",
+    )

@@ -37,11 +37,12 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec) -> TableView:
             )
         except CommitRejectedError:
             view = _load(lake, spec.dead_letters_identifier)
-    _check_owner(view, spec)
+    check_owner(view, spec)
     return view
 
 
-def _check_owner(view: TableView, spec: TableSpec) -> None:
+def check_owner(view: TableView, spec: TableSpec) -> None:
+    """Raises ForeignTableError or ForeignOwnerError where these are not the spec's dead letters."""
     owner = next((s.summary[PIPELINE] for s in view.ancestry(view.head) if PIPELINE in s.summary), None)
     if owner is None:
         raise ForeignTableError(

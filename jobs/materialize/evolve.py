@@ -73,10 +73,12 @@ def compare(
     return total
 
 
-def refusal(table: str, schema_id: int, findings: tuple[Finding, ...]) -> IncompatibleSchemaError:
+def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) -> IncompatibleSchemaError:
+    """`schema_id` is None where it is the spec that asks for columns about the record."""
     listed = "\n".join(f"  - {finding}" for finding in findings)
+    what = f"the writer schema {schema_id}" if schema_id is not None else "what the spec asks for about each record"
     return IncompatibleSchemaError(
-        f"{table}: the writer schema {schema_id} cannot be carried over safely, {len(findings)} finding(s):\n{listed}",
+        f"{table}: {what} cannot be carried over safely, {len(findings)} finding(s):\n{listed}",
         hint=f"register a compatible schema, or materialize into another `table`; then `frazil resume {table}`",
     )
 

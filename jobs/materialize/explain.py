@@ -6,21 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from jobs.materialize.absorb import Absorbed
-from jobs.materialize.create import (
-    describe_topics,
-    initial_columns,
-    initial_state,
-    latest_schemas,
-    record_columns,
-)
-from jobs.materialize.evolve import compare, former_names_of
+from jobs.materialize.absorb import foreseen
+from jobs.materialize.create import describe_topics, latest_schemas, new_table
 from jobs.materialize.plan import plan_batch
 from jobs.materialize.run import TableRun
 from jobs.materialize.state import Standing, standing
 from jobs.model.changes import Change
 from jobs.model.columns import Column
-from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan
+from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, WriterSchemas
+from jobs.model.progress import TableState
 from jobs.model.schemas import Finding
 from jobs.model.snapshot import Snapshot, TableView
 from jobs.model.summary import state_to_summary
@@ -42,22 +36,21 @@ def explain(run: TableRun) -> Explanation:
     doors, spec = run.doors, run.spec
     view = doors.lake.load(spec.identifier)
     latest = latest_schemas(doors.registry, spec)
-    absorbed = Absorbed({s.id: s for s in latest.values}, {s.id: s for s in latest.keys})
+    schemas = WriterSchemas({s.id: s for s in latest.values}, {s.id: s for s in latest.keys})
     topics = describe_topics(doors.topics, spec)
-    here = _not_made_yet(run) if view is None else standing(view, pipeline=spec.pipeline)
-    plan = plan_batch(spec, here, topics, schemas=absorbed.as_writer_schemas(), batch_id=doors.new_id())
     if view is None:
-        return Explanation(spec.identifier, initial_columns(spec, latest), (), (), plan)
-    wanted = [record_columns(spec, schema) for schema in latest.values]
-    evolutions = [compare(each, view.columns, former_names_of(view.properties)) for each in wanted]
-    changes = tuple(change for evolution in evolutions for change in evolution.changes)
-    findings = tuple(finding for evolution in evolutions for finding in evolution.findings)
-    return Explanation(spec.identifier, (), changes, findings, plan)
+        new = new_table(doors.lake, doors.topics, doors.registry, spec, writer=run.writer)
+        here = _not_made_yet(run, new.state)
+        plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
+        return Explanation(spec.identifier, new.columns, (), (), plan)
+    here = standing(view, pipeline=spec.pipeline)
+    plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
+    evolution = foreseen(spec, view, latest)
+    return Explanation(spec.identifier, (), evolution.changes, evolution.findings, plan)
 
 
-def _not_made_yet(run: TableRun) -> Standing:
+def _not_made_yet(run: TableRun, state: TableState) -> Standing:
     """Where a table that is yet to be made would stand."""
-    state = initial_state(run.doors.topics, run.spec, writer=run.writer)
     snapshot = Snapshot(0, None, "append", state_to_summary(state), run.doors.now())
     view = TableView(
         identifier=run.spec.identifier,

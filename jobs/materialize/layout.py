@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from jobs.model.columns import Column, ColumnType, ListOf, Scalar, Struct
+from jobs.model.errors import SpecError
 from jobs.model.schemas import Finding
 from jobs.model.spec import TableSpec
 
@@ -52,11 +55,60 @@ def _metadata_column(spec: TableSpec, name: str, key_type: ColumnType | None) ->
     return None if column_type is None else Column(spec.metadata.prefix + name, column_type)
 
 
-def name_clashes(record: tuple[Column, ...], metadata: tuple[Column, ...]) -> tuple[Finding, ...]:
-    """A record's field that would take the name of a metadata column, letter case aside."""
-    taken = {column.name.lower(): column.name for column in metadata}
+def reads_avro_keys(spec: TableSpec) -> bool:
+    """Whether keys are decoded by a schema: those that no column is for are left alone."""
+    return spec.key == "avro" and "key" in spec.metadata.keep
+
+
+def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ...]:
+    """Fields that would take the name of a metadata column, there or still to come, letter case aside."""
+    taken = {(spec.metadata.prefix + name).lower(): spec.metadata.prefix + name for name in _kept(spec)}
     return tuple(
         Finding(column.name, f"the name clashes with the metadata column {taken[column.name.lower()]}")
         for column in record
         if column.name.lower() in taken
     )
+
+
+def _kept(spec: TableSpec) -> tuple[str, ...]:
+    return tuple(name for name in spec.metadata.keep if name != "key" or spec.key != "none")
+
+
+_TIMESTAMPS = {"timestamp", "timestamptz"}
+_NUMBERED = {"int", "long", "decimal", "string", "binary"}
+_TAKES: dict[str, set[str]] = {
+    "year": {"date"} | _TIMESTAMPS,
+    "month": {"date"} | _TIMESTAMPS,
+    "day": {"date"} | _TIMESTAMPS,
+    "hour": _TIMESTAMPS,
+    "truncate": _NUMBERED,
+    "bucket": _NUMBERED | _TIMESTAMPS | {"date", "time", "uuid", "fixed"},
+}
+_SUFFIXES = {"bucket": "_bucket", "truncate": "_trunc", "void": "_null", "identity": ""}
+_PARTITION = re.compile(r"(?:(?P<transform>\w+)\((?:\d+, *)?)?(?P<column>[^()]+)\)?")
+
+
+def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """What `partition_by` asks for that a table with these columns cannot do (Iceberg, "Partition Transforms")."""
+    found = (_partition_problem(text, columns) for text in spec.partition_by)
+    return tuple(
+        SpecError(f"{spec.identifier}: partition_by: {problem}", hint=f"mend `partition_by` in {spec.source_file}")
+        for problem in found
+        if problem is not None
+    )
+
+
+def _partition_problem(text: str, columns: tuple[Column, ...]) -> str | None:
+    match = _PARTITION.fullmatch(text)
+    transform, name = ("identity", text) if match is None else (match["transform"] or "identity", match["column"])
+    types = {column.name: column.type for column in columns}
+    if name not in types:
+        return f"{text} names a column that the table does not have; its columns are {', '.join(types)}"
+    kind = str(types[name]).partition("(")[0].partition("<")[0]
+    takes = _TAKES.get(transform)
+    if kind in ("struct", "list", "map") or (takes is not None and kind not in takes):
+        return f"{text} cannot partition by a column of type {types[name]}"
+    own = name + _SUFFIXES.get(transform, f"_{transform}")
+    if own != name and own in types:
+        return f"{text} needs the name {own}, which a column has"
+    return None

@@ -1,0 +1,126 @@
+"""What stands against materializing, asked before anything is written: every problem of every table at once.
+
+`materialize` refuses for the same reasons, since both ask the functions that decide what a table needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from jobs.materialize.absorb import foreseen
+from jobs.materialize.create import (
+    LatestSchemas,
+    describe_topics,
+    initial_columns,
+    latest_schemas,
+    start_problems,
+)
+from jobs.materialize.dead_letters import check_owner
+from jobs.materialize.evolve import refusal
+from jobs.materialize.layout import partition_problems
+from jobs.materialize.state import standing
+from jobs.model.errors import FrazilError, ServiceError
+from jobs.model.plan import TopicFacts
+from jobs.model.schemas import RegisteredSchema
+from jobs.model.snapshot import TableView
+from jobs.model.spec import Start, TableSpec
+from jobs.ports import Lake, SchemaRegistry, Topics
+
+Answer = TypeVar("Answer")
+
+
+def problems(
+    specs: Sequence[TableSpec], *, lake: Lake, topics: Topics, registry: SchemaRegistry
+) -> tuple[FrazilError, ...]:
+    """Everything that is wrong, each once. What does not answer is asked once for all tables."""
+    asking = _Asking(lake, topics, registry)
+    found = [problem for spec in specs for problem in asking.of_table(spec)]
+    return tuple({problem.what: problem for problem in found}.values())
+
+
+@dataclass(slots=True)
+class _Asking:
+    lake: Lake
+    topics: Topics
+    registry: SchemaRegistry
+    silent: dict[str, ServiceError] = field(default_factory=dict)
+
+    def of_table(self, spec: TableSpec) -> Iterator[FrazilError]:
+        found: list[FrazilError] = []
+        facts = _note(found, lambda: describe_topics(_Topics(self), spec))
+        latest = _note(found, lambda: latest_schemas(_Registry(self), spec))
+        view = _note(found, lambda: self.load(spec.identifier))
+        dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
+        catalog_answers = "catalog" not in self.silent
+        if dead_letters is not None:
+            _note(found, lambda: check_owner(dead_letters, spec))
+        if view is not None:
+            found += _problems_of_table(spec, view, latest)
+        elif catalog_answers:
+            found += _problems_of_new_table(spec, facts or (), latest)
+        yield from found
+
+    def load(self, identifier: str) -> TableView | None:
+        return self.ask("catalog", lambda: self.lake.load(identifier))
+
+    def ask(self, door: str, act: Callable[[], Answer]) -> Answer:
+        """An answer, or the failure to give one; who has failed once is not asked again."""
+        if door in self.silent:
+            raise self.silent[door]
+        try:
+            return act()
+        except ServiceError as failure:
+            self.silent[door] = failure
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    asking: _Asking
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        return self.asking.ask("kafka", lambda: self.asking.topics.describe(topic))
+
+    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        return self.asking.ask("kafka", lambda: self.asking.topics.first_offsets(facts, start))
+
+
+@dataclass(frozen=True, slots=True)
+class _Registry:
+    asking: _Asking
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        return self.asking.ask("registry", lambda: self.asking.registry.by_id(schema_id))
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        return self.asking.ask("registry", lambda: self.asking.registry.latest(subject))
+
+
+def _problems_of_new_table(
+    spec: TableSpec, facts: Sequence[TopicFacts], latest: LatestSchemas | None
+) -> list[FrazilError]:
+    found: list[FrazilError] = [*start_problems(spec, facts)]
+    columns = None if latest is None else _note(found, lambda: initial_columns(spec, latest))
+    return found if columns is None else [*found, *partition_problems(spec, columns[0])]
+
+
+def _problems_of_table(spec: TableSpec, view: TableView, latest: LatestSchemas | None) -> list[FrazilError]:
+    found: list[FrazilError] = []
+    ours = _note(found, lambda: standing(view, pipeline=spec.pipeline))
+    if ours is None or latest is None:
+        return found
+    evolution = _note(found, lambda: foreseen(spec, view, latest))
+    if evolution is not None and evolution.findings:
+        found.append(refusal(spec.identifier, latest.values[0].id if latest.values else None, evolution.findings))
+    return found
+
+
+def _note(found: list[FrazilError], act: Callable[[], Answer]) -> Answer | None:
+    """The answer; or None, and the failure among what was found."""
+    try:
+        return act()
+    except FrazilError as problem:
+        found.append(problem)
+        return None

@@ -1,0 +1,71 @@
+"""A registry and a broker in memory. The catalog is a real one, in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jobs.model.errors import BrokerError, RegistryError
+from jobs.model.plan import TopicFacts
+from jobs.model.schemas import RegisteredSchema
+from jobs.model.spec import Start, StartOffsets
+
+Fields = list[dict[str, Any]]
+
+
+def record(*fields: dict[str, Any], name: str = "Order") -> str:
+    return json.dumps({"type": "record", "name": name, "fields": list(fields)})
+
+
+def a_field(name: str, avro: object = "long", *aliases: str) -> dict[str, Any]:
+    return {"name": name, "type": avro, **({"aliases": list(aliases)} if aliases else {})}
+
+
+@dataclass
+class RegistryInMemory:
+    """Schemas by id, and the newest id of each subject. `asked` counts what reached it."""
+
+    schemas: dict[int, RegisteredSchema] = field(default_factory=dict)
+    subjects: dict[str, int] = field(default_factory=dict)
+    down: bool = False
+    asked: list[object] = field(default_factory=list)
+
+    def register(
+        self, subject: str, text: str, *, schema_format: Literal["AVRO", "PROTOBUF", "JSON"] = "AVRO"
+    ) -> RegisteredSchema:
+        schema = RegisteredSchema(len(self.schemas) + 1, schema_format, text)
+        self.schemas[schema.id] = schema
+        self.subjects[subject] = schema.id
+        return schema
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        self._answer(schema_id)
+        return self.schemas.get(schema_id)
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        self._answer(subject)
+        return None if subject not in self.subjects else self.schemas[self.subjects[subject]]
+
+    def _answer(self, question: object) -> None:
+        self.asked.append(question)
+        if self.down:
+            raise RegistryError("the registry is down", hint="wait")
+
+
+@dataclass
+class TopicsInMemory:
+    facts: Mapping[str, TopicFacts] = field(default_factory=dict)
+    down: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        self.asked.append(topic)
+        if self.down:
+            raise BrokerError("the broker is down", hint="wait")
+        return self.facts.get(topic)
+
+    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        given = start.offsets if isinstance(start, StartOffsets) else {}
+        return {n: given.get(n, partition.earliest) for n, partition in facts.partitions.items()}

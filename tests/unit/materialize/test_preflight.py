@@ -1,0 +1,411 @@
+"""Whatever is wrong is found before anything is made: by `check` all at once, by `materialize` the first of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+from values_of_tables import SPEC, names, spec, topic
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.materialize.absorb import Absorbed, absorb, foreseen
+from jobs.materialize.create import ensure_table, latest_schemas, new_table
+from jobs.materialize.dead_letters import ensure_dead_letters
+from jobs.materialize.evolve import former_names_of
+from jobs.materialize.preflight import problems
+from jobs.materialize.state import standing
+from jobs.model.errors import (
+    BrokerError,
+    CatalogError,
+    ForeignOwnerError,
+    ForeignTableError,
+    FrazilError,
+    IncompatibleSchemaError,
+    RegistryError,
+    SpecError,
+)
+from jobs.model.plan import TopicFacts, WriterSchemas
+from jobs.model.snapshot import TableView
+from jobs.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
+
+NO_SCHEMAS = WriterSchemas({}, {})
+
+
+@dataclass
+class World:
+    """A catalog in a folder, a topic with offsets [2, 9), and its schema."""
+
+    lake: IcebergLake
+    topics: TopicsInMemory
+    registry: RegistryInMemory
+
+    def check(self, *specs: TableSpec) -> list[FrazilError]:
+        return list(problems(specs, lake=self.lake, topics=self.topics, registry=self.registry))
+
+    def make(self, wanted: TableSpec = SPEC, *, adopt: bool = False) -> TableView:
+        view = ensure_table(self.lake, self.topics, self.registry, wanted, new_writer="w", adopt=adopt)
+        ensure_dead_letters(self.lake, wanted)
+        return view
+
+    def absorb(self, wanted: TableSpec = SPEC) -> TableView:
+        view = self.lake.load(wanted.identifier)
+        assert view is not None
+        state = standing(view, pipeline=wanted.pipeline).state
+        return absorb(self.lake, self.registry, wanted, view, state=state, met=NO_SCHEMAS, absorbed=Absorbed({}, {}))
+
+    def tables(self) -> list[str]:
+        if not self.lake.catalog.namespace_exists("lake"):
+            return []
+        return sorted(".".join(each) for each in self.lake.catalog.list_tables("lake"))
+
+    def foreign(self, identifier: str, *fields: NestedField) -> None:
+        self.lake.catalog.create_namespace_if_not_exists("lake")
+        self.lake.catalog.create_table(identifier, Schema(*fields))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    registry = RegistryInMemory()
+    registry.register("orders-value", record(a_field("n"), a_field("at", {"type": "int", "logicalType": "date"})))
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))
+    return World(lake, TopicsInMemory({"orders": topic({0: (2, 9)})}), registry)
+
+
+def only(found: list[FrazilError]) -> FrazilError:
+    assert len(found) == 1, found
+    return found[0]
+
+
+def refused(world: World, wanted: TableSpec, **how: Any) -> FrazilError:
+    """What `materialize` says, having made nothing."""
+    before = world.tables()
+    with pytest.raises(FrazilError) as error:
+        world.make(wanted, **how)
+    assert world.tables() == before
+    return error.value
+
+
+def test_nothing_stands_against_a_good_table_before_and_after_it_is_made(world: World) -> None:
+    assert world.check(SPEC) == []
+
+    world.make()
+
+    assert world.check(SPEC) == []
+    assert world.tables() == ["lake.orders", "lake.orders__dead_letters"]
+
+
+def test_a_check_makes_nothing(world: World) -> None:
+    world.check(SPEC)
+
+    assert world.tables() == []
+
+
+TIMED = MetadataColumns("kafka_", ("partition", "offset", "timestamp"))
+WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
+    "no such topic": (
+        spec(topics=("orderz",), value_subject=SubjectSettings(override="orders-value")),
+        BrokerError,
+        "lake.orders: the cluster has no topic orderz, or this user may not see it",
+        "create the topic, or mend `topic` in tables/orders.yaml",
+    ),
+    "no such subject": (
+        spec(value_subject=SubjectSettings(override="orderz-value")),
+        RegistryError,
+        "lake.orders: the schema registry has no subject orderz-value, which should hold the schema of orders",
+        "register it (a producer does with its first record), or name another in `subject` in tables/orders.yaml",
+    ),
+    "no subject of keys": (
+        spec(key="avro"),
+        RegistryError,
+        "lake.orders: the schema registry has no subject orders-key, which should hold the schema of orders",
+        "register it (a producer does with its first record), or name another in `subject` in tables/orders.yaml",
+    ),
+    "partition column missing": (
+        spec(partition_by=("bucket(16, account)",)),
+        SpecError,
+        "lake.orders: partition_by: bucket(16, account) names a column that the table does not have; its columns are n,"
+        " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id",
+        "mend `partition_by` in tables/orders.yaml",
+    ),
+    "partition of a wrong type": (
+        spec(partition_by=("hour(at)",)),
+        SpecError,
+        "lake.orders: partition_by: hour(at) cannot partition by a column of type date",
+        "mend `partition_by` in tables/orders.yaml",
+    ),
+    "start outside the topic": (
+        spec(start=StartOffsets({0: 10})),
+        SpecError,
+        "lake.orders: `start` names offset 10 of orders-0, which has the offsets 2 to 9",
+        "mend `start` in tables/orders.yaml",
+    ),
+    "start before the topic": (
+        spec(start=StartOffsets({0: 1})),
+        SpecError,
+        "lake.orders: `start` names offset 1 of orders-0, which has the offsets 2 to 9",
+        "mend `start` in tables/orders.yaml",
+    ),
+    "start in no partition": (
+        spec(start=StartOffsets({7: 2})),
+        SpecError,
+        "lake.orders: `start` names offset 2 of orders-7, which has the partitions 0",
+        "mend `start` in tables/orders.yaml",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_found_by_check_and_refused_by_materialize_before_anything_is_made(
+    world: World, case: str
+) -> None:
+    wanted, kind, what, hint = WRONG[case]
+
+    found, said = only(world.check(wanted)), refused(world, wanted)
+
+    assert (type(found), found.what, found.hint) == (kind, what, hint)
+    assert (type(said), said.what, said.hint) == (kind, what, hint)
+    assert found.exit_status == (2 if kind is SpecError else 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        (
+            record(a_field("a", "null"), a_field("b", {"type": "record", "name": "E", "fields": []}), a_field("n")),
+            ["a: null alone holds no data", "b: a record without fields"],
+        ),
+        (record(a_field("n"), a_field("N")), ["n and N differ only in case"]),
+        (
+            record(a_field("kafka_offset"), a_field("Kafka_Key"), a_field("n")),
+            [
+                "kafka_offset: the name clashes with the metadata column kafka_offset",
+                "Kafka_Key: the name clashes with the metadata column kafka_key",
+            ],
+        ),
+        ("{", ["not JSON"]),
+    ],
+    ids=["no columns", "case twins", "metadata names", "no schema"],
+)
+def test_a_schema_that_no_table_can_hold_is_refused_with_all_findings(
+    world: World, text: str, findings: list[str]
+) -> None:
+    world.registry.register("orders-value", text)
+
+    found, said = only(world.check(SPEC)), refused(world, SPEC)
+
+    assert type(found) is IncompatibleSchemaError
+    assert found.what == said.what
+    assert [finding for finding in findings if finding not in found.what] == []
+
+
+def test_a_subject_of_another_format_is_refused(world: World) -> None:
+    world.registry.register("orders-value", "syntax = ...", schema_format="PROTOBUF")
+
+    assert "is PROTOBUF, the spec says avro" in only(world.check(SPEC)).what
+    assert "is PROTOBUF, the spec says avro" in refused(world, SPEC).what
+
+
+def test_topics_whose_schemas_contradict_each_other_share_no_table(world: World) -> None:
+    both = spec(topics=("orders", "returns"))
+    world.topics.facts = {name: TopicFacts(name, None, {}) for name in both.topics}
+    second = world.registry.register("returns-value", record(a_field("n", "string"), a_field("x")))
+
+    found, said = only(world.check(both)), refused(world, both)
+
+    assert found.what == said.what
+    assert f"the writer schema {second.id} cannot be carried over safely" in found.what
+    assert "n: is string in the writer's schema, the table has long" in found.what
+
+
+def test_a_table_of_several_topics_begins_with_the_columns_of_all(world: World) -> None:
+    both = spec(topics=("orders", "returns"))
+    world.topics.facts = {name: TopicFacts(name, None, {}) for name in both.topics}
+    world.registry.register("returns-value", record(a_field("n", "int"), a_field("x", "string", "y")))
+
+    view = world.make(both)
+
+    assert names(view.columns)[:3] == ["n", "at", "x"]
+    assert former_names_of(view.properties) == {"x": ("y",)}
+
+
+def test_a_partition_field_may_not_take_the_name_of_a_column(world: World) -> None:
+    world.registry.register("orders-value", record(a_field("kafka_timestamp_day")))
+    wanted = spec(partition_by=("day(kafka_timestamp)",))
+
+    said = refused(world, wanted)
+
+    assert "day(kafka_timestamp) needs the name kafka_timestamp_day, which a column has" in said.what
+    assert only(world.check(wanted)).what == said.what
+
+
+def test_a_table_that_frazil_did_not_make_is_refused(world: World) -> None:
+    world.foreign("lake.orders", NestedField(1, "n", LongType()))
+
+    found, said = only(world.check(SPEC)), refused(world, SPEC)
+
+    assert type(found) is type(said) is ForeignTableError
+    assert found.what == said.what == "the table lake.orders exists and Frazil did not create it"
+
+
+def test_a_table_of_another_pipeline_is_refused(world: World) -> None:
+    world.make()
+    other = spec(topics=("returns",), value_subject=SubjectSettings(override="orders-value"))
+    world.topics.facts = {**world.topics.facts, "returns": TopicFacts("returns", None, {})}
+
+    found, said = world.check(other), refused(world, other)
+
+    assert {type(each) for each in found} == {ForeignOwnerError}
+    assert type(said) is ForeignOwnerError
+    assert said.what in [each.what for each in found]
+
+
+def test_dead_letters_of_somebody_else_are_refused_before_the_table_is_made(world: World) -> None:
+    world.foreign("lake.orders__dead_letters", NestedField(1, "n", LongType()))
+
+    found, said = only(world.check(SPEC)), refused(world, SPEC)
+
+    assert type(found) is type(said) is ForeignTableError
+    assert "which would hold the dead letters" in found.what == said.what
+
+
+def test_a_schema_that_does_not_fit_the_table_is_found_with_every_path(world: World) -> None:
+    world.make()
+    world.registry.register("orders-value", record(a_field("n", "string"), a_field("at", "string"), a_field("new")))
+
+    found = only(world.check(SPEC))
+    with pytest.raises(IncompatibleSchemaError) as said:
+        world.absorb()
+
+    assert found.what == said.value.what
+    assert found.what.endswith(
+        "2 finding(s):\n"
+        "  - n: is string in the writer's schema, the table has long\n"
+        "  - at: is string in the writer's schema, the table has date"
+    )
+
+
+def test_everything_that_is_wrong_is_said_at_once(world: World) -> None:
+    world.foreign("lake.orders__dead_letters", NestedField(1, "n", LongType()))
+    wanted = spec(
+        topics=("orderz",), partition_by=("n", "x", "hour(at)"), value_subject=SubjectSettings(override="orders-value")
+    )
+
+    found = world.check(wanted)
+
+    assert [type(each) for each in found] == [BrokerError, ForeignTableError, SpecError, SpecError]
+
+
+def test_what_does_not_answer_is_asked_once_for_all_tables_and_said_once(world: World) -> None:
+    world.topics.down = world.registry.down = True
+    tables = [replace(SPEC, table=f"t{n}") for n in range(5)]
+
+    found = world.check(*tables)
+
+    assert [each.what for each in found] == ["the broker is down", "the registry is down"]
+    assert (len(world.topics.asked), len(world.registry.asked)) == (1, 1)
+
+
+def test_a_catalog_that_does_not_answer_is_said_once(world: World, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    world.lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "file")))
+
+    found = only(world.check(SPEC, replace(SPEC, table="other")))
+
+    assert type(found) is CatalogError
+    assert f"the jdbc catalog at {tmp_path / 'file'} could not be opened" in found.what
+
+
+# --- what a table gets over time ------------------------------------------------------------------------------------
+
+
+def test_a_metadata_column_that_the_spec_asks_for_later_is_added(world: World) -> None:
+    world.make()
+    later = spec(metadata=MetadataColumns("kafka_", (*SPEC.metadata.keep, "headers")))
+
+    assert names(world.absorb(later).columns)[-1] == "kafka_headers"
+    assert world.check(later) == []
+
+
+def test_a_key_that_is_read_in_another_way_than_the_table_holds_it_is_refused(world: World) -> None:
+    world.make()
+    later = spec(key="bytes")
+
+    with pytest.raises(IncompatibleSchemaError, match="what the spec asks for about each record") as said:
+        world.absorb(later)
+
+    assert "kafka_key: is binary in the writer's schema, the table has string" in said.value.what
+    assert only(world.check(later)).what.splitlines()[1:] == said.value.what.splitlines()[1:]
+
+
+def test_an_alias_does_not_lead_from_a_field_to_a_column_about_the_record(world: World) -> None:
+    world.make()
+    world.registry.register("orders-value", record(a_field("n"), a_field("position", "long", "kafka_offset")))
+
+    columns = names(world.absorb().columns)
+
+    assert {"position", "kafka_offset"} <= set(columns)
+
+
+def test_keys_that_no_column_is_kept_for_get_none_and_need_no_schema(world: World) -> None:
+    keyless = spec(key="avro", metadata=MetadataColumns("kafka_", ("partition", "offset")))
+    world.make(keyless)
+
+    assert world.check(keyless) == []
+    assert "kafka_key" not in names(world.absorb(keyless).columns)
+
+
+def test_a_table_of_somebody_else_is_adopted_and_gets_the_columns_that_it_lacks(world: World) -> None:
+    world.foreign("lake.orders", NestedField(1, "n", LongType()), NestedField(2, "theirs", StringType()))
+
+    world.make(adopt=True)
+
+    assert names(world.absorb().columns) == [
+        "n", "theirs", "kafka_partition", "kafka_offset", "kafka_timestamp", "kafka_key", "kafka_schema_id", "at",
+    ]  # fmt: skip
+    assert world.check(SPEC) == []
+
+
+def test_a_table_of_somebody_else_that_does_not_fit_is_not_adopted(world: World) -> None:
+    world.foreign("lake.orders", NestedField(1, "n", StringType()), NestedField(2, "KAFKA_offset", LongType()))
+
+    said = refused(world, SPEC, adopt=True)
+
+    assert type(said) is IncompatibleSchemaError
+    assert "n: is long in the writer's schema, the table has string" in said.what
+    assert "kafka_offset: differs only in letter case from the table's column KAFKA_offset" in said.what
+
+
+def test_dead_letters_of_somebody_else_forbid_adoption_as_well(world: World) -> None:
+    world.foreign("lake.orders", NestedField(1, "n", LongType()))
+    world.foreign("lake.orders__dead_letters", NestedField(1, "n", LongType()))
+
+    assert type(refused(world, SPEC, adopt=True)) is ForeignTableError
+    view = world.lake.load("lake.orders")
+    assert view is not None
+    assert view.head is None
+
+
+def test_the_latest_schemas_are_foreseen_one_after_the_other(world: World) -> None:
+    both = spec(topics=("orders", "returns"))
+    world.topics.facts = {name: TopicFacts(name, None, {}) for name in both.topics}
+    world.registry.register("returns-value", record(a_field("n")))
+    view = world.make(both)
+    world.registry.register("orders-value", record(a_field("n"), a_field("x", "int")))
+    world.registry.register("returns-value", record(a_field("n"), a_field("x", "long")))
+
+    changes = foreseen(both, view, latest_schemas(world.registry, both)).changes
+
+    assert [str(change) for change in changes] == ["add column x: int", "widen x: int to long"]
+    assert [column.type.name for column in world.absorb(both).columns if column.name == "x"] == ["long"]  # type: ignore[union-attr]
+
+
+def test_a_new_table_is_decided_before_it_is_made(world: World) -> None:
+    new = new_table(world.lake, world.topics, world.registry, SPEC, writer="w")
+
+    assert (new.state.epoch, new.state.sources[0].partitions[0].next) == (0, 2)
+    assert names(new.columns) == names(world.make().columns)

@@ -1,0 +1,174 @@
+"""The state as text and back, the sharing out of ranges, and the names that a table's own columns take."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from values_of_tables import NOW, SPEC, names, progress, spec, state
+
+from jobs.materialize.ingest.distribute import SMALL_BATCH, tasks_of
+from jobs.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes
+from jobs.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
+from jobs.model.ingested import IngestTask
+from jobs.model.plan import BatchPlan, OffsetRange, WriterSchemas
+from jobs.model.progress import Counts, ForeignChanges, OffsetSums, PartitionProgress, SourceProgress, TableState
+from jobs.model.receipt import RangeReceipt, Receipt
+from jobs.model.spec import MetadataColumns
+from jobs.model.summary import receipt_from_summary, receipt_to_summary, state_from_summary, state_to_summary
+
+FULL = TableState(
+    pipeline="lake.orders<-orders,returns",
+    epoch=12,
+    writer="w",
+    batch_id="b",
+    sources=(
+        SourceProgress(
+            "orders",
+            "id",
+            2,
+            {
+                11: PartitionProgress(3, 5, 2**62, Counts(9, 1, 2, 3, 2, 1), OffsetSums(2**64 - 1, 7), 4, -1),
+                2: PartitionProgress(0, 0, 0),
+            },
+        ),
+        SourceProgress("returns", None, 0, {}),
+    ),
+    complete_through=NOW,
+    schema_ids=(1, 2**31),
+    key_schema_ids=(3,),
+    skipped_by_reason={"tombstone": 4},
+    foreign=ForeignChanges(2, 5, 6, ("append 1", "delete 2")),
+)
+
+
+@pytest.mark.parametrize("kept", [FULL, state({0: progress(0, 7)}), state(topic_id=None)])
+def test_a_state_survives_the_snapshot_summary(kept: TableState) -> None:
+    summary = state_to_summary(kept)
+
+    assert state_from_summary(summary) == kept
+    assert all(isinstance(value, str) for value in summary.values())
+
+
+def test_a_receipt_survives_the_snapshot_summary() -> None:
+    receipt = Receipt(
+        table="lake.orders",
+        epoch=1,
+        batch_id="b",
+        ranges=(RangeReceipt("orders", 0, 1, 2, Counts(1, 1), 0),),
+        counts=Counts(1, 1),
+        skipped_by_reason={},
+        dead_letters_by_reason={"truncated": 1},
+        payload_bytes=1,
+        file_bytes=2,
+        files=1,
+        truncated_nanos=0,
+        complete_through=NOW,
+    )
+
+    assert receipt_from_summary(receipt_to_summary(receipt)) == json.loads(json.dumps(receipt.to_json()))
+    assert receipt_from_summary({}) is None
+
+
+# --- sharing out ----------------------------------------------------------------------------------------------------
+
+
+def tasks(lengths: list[int], parallelism: int) -> tuple[IngestTask, ...]:
+    ranges = tuple(OffsetRange("orders", n, 0, length, length, 1) for n, length in enumerate(lengths))
+    plan = BatchPlan("t", "b", 1, state(), ranges, WriterSchemas({}, {}), ())
+    return tasks_of(plan, None, parallelism=parallelism)  # type: ignore[arg-type]
+
+
+def loads(shared: tuple[IngestTask, ...]) -> list[int]:
+    return sorted(sum(each.end - each.start for each in task.ranges) for task in shared)
+
+
+def test_a_small_batch_is_one_task() -> None:
+    assert loads(tasks([SMALL_BATCH // 2] * 2, parallelism=8)) == [SMALL_BATCH]
+    assert len(tasks([SMALL_BATCH // 2, SMALL_BATCH // 2 + 1], parallelism=8)) == 2
+
+
+def test_tasks_are_about_equally_long() -> None:
+    assert loads(tasks([70_000, 10_000, 30_000, 30_000], parallelism=2)) == [70_000, 70_000]
+    assert loads(tasks([100_000, 1, 1], parallelism=8)) == [1, 1, 100_000]
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=30), st.integers(1, 8))
+def test_every_range_goes_to_one_task_and_no_task_is_overfull(lengths: list[int], parallelism: int) -> None:
+    shared = tasks(lengths, parallelism)
+
+    assert sorted(each.partition for task in shared for each in task.ranges) == list(range(len(lengths)))
+    if len(shared) > 1:
+        assert max(loads(shared)) <= sum(lengths) / len(shared) + max(lengths)
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def about(*keep: str, key: str = "string", prefix: str = "kafka_", key_type: Scalar | None = None) -> dict[str, str]:
+    wanted = spec(metadata=MetadataColumns(prefix, keep), key=key)
+    return {column.name: str(column.type) for column in metadata_columns(wanted, key_type)}
+
+
+def test_every_metadata_column_has_its_type() -> None:
+    every = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "schema_id",
+             "leader_epoch", "value")  # fmt: skip
+
+    assert about(*every, prefix="_k_") == {
+        "_k_topic": "string",
+        "_k_partition": "int",
+        "_k_offset": "long",
+        "_k_timestamp": "timestamptz",
+        "_k_timestamp_type": "string",
+        "_k_key": "string",
+        "_k_headers": "list<struct<key: string, value: binary>>",
+        "_k_schema_id": "int",
+        "_k_leader_epoch": "int",
+        "_k_value": "binary",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "known", "expected"),
+    [
+        ("bytes", None, {"kafka_key": "binary"}),
+        ("string", None, {"kafka_key": "string"}),
+        ("avro", Scalar("long"), {"kafka_key": "long"}),
+        ("avro", None, {}),
+        ("none", None, {}),
+    ],
+)
+def test_the_key_column_has_the_type_of_the_key(key: str, known: Scalar | None, expected: dict[str, str]) -> None:
+    assert about("key", key=key, key_type=known) == expected
+
+
+@pytest.mark.parametrize("name", ["kafka_offset", "KAFKA_Offset", "kafka_key"])
+def test_a_field_with_the_name_of_a_metadata_column_is_a_finding(name: str) -> None:
+    (finding,) = name_clashes((Column(name, Scalar("long")), Column("n", Scalar("long"))), SPEC)
+
+    assert (finding.path, finding.problem) == (name, f"the name clashes with the metadata column {name.lower()}")
+
+
+def test_a_key_column_that_is_still_to_come_has_its_name_reserved() -> None:
+    field = (Column("kafka_key", Scalar("long")),)
+
+    assert len(name_clashes(field, spec(key="avro"))) == 1
+    assert name_clashes(field, spec(key="none")) == ()
+    assert name_clashes(field, spec(metadata=MetadataColumns("kafka_", ("partition", "offset")))) == ()
+    assert name_clashes((Column("n", Struct(field)),), SPEC) == ()
+
+
+def test_dead_letter_columns_are_final() -> None:
+    assert names(DEAD_LETTER_COLUMNS) == [
+        "topic", "topic_id", "generation", "partition", "offset", "timestamp", "key", "value", "headers", "reason",
+        "detail", "path", "schema_id", "batch_id", "read_at",
+    ]  # fmt: skip
+
+
+def test_paths_tell_structs_lists_and_maps_apart() -> None:
+    inner = Struct((Column("b", Scalar("int")),))
+    columns = (Column("a", ListOf(inner)), Column("m", MapOf(Scalar("string"), ListOf(inner))))
+
+    assert [path for path, _ in walk(columns)] == ["a", "a[].b", "m", "m{}[].b"]
