@@ -16,7 +16,6 @@ from jobs.model.spec import TableSpec
 from jobs.ports import RecordReader, SchemaRegistry, Topics
 from jobs.verify.dead import visible_snapshot
 from jobs.verify.decode import open_redecoder
-from jobs.verify.rows import Expected
 from jobs.verify.scan import Source, Watch, progress_by_source, source_columns
 from jobs.verify.verification import Check, Finding, FindingKind, first_named, listed
 from jobs.verify.window import Compared, PartitionComparison
@@ -36,6 +35,17 @@ class KafkaSide:
     registry: SchemaRegistry
 
 
+@dataclass(frozen=True, slots=True)
+class TableProof:
+    """What the table proved by itself: whether nothing was found, and the partitions whose sums hold.
+
+    Where the sums hold, a row that Kafka has no record of was read once, and was compacted away since.
+    """
+
+    clean: bool
+    sums_hold: frozenset[Source]
+
+
 @dataclass(slots=True)
 class _Result:
     """What was found in all partitions."""
@@ -49,17 +59,19 @@ class _Result:
 
 
 def check_against_kafka(
-    spec: TableSpec, at: Standing, dead_letters: TableView, kafka: KafkaSide, *, rows_proven: bool, watch: Watch
+    spec: TableSpec,
+    at: Standing,
+    dead_letters: TableView,
+    kafka: KafkaSide,
+    *,
+    proof: TableProof,
+    watch: Watch,
 ) -> Check:
-    """Compare the table with Kafka.
-
-    `rows_proven` says that the table's own sums hold: what Kafka lacks was then compacted away, not made up.
-    Raises BrokerError and RegistryError.
-    """
+    """Compare the table with Kafka. Raises BrokerError and RegistryError."""
     result = _Result()
     for source in at.state.sources:
         _compare_topic(_Comparing(spec, at, dead_letters, kafka, watch), source, result)
-    _judge(at, result, rows_proven=rows_proven)
+    _judge(at, result, proof)
     says = (
         f"{result.total('records'):,} records that Kafka still has: {result.total('rows'):,} are rows,"
         f" the same in every column; {result.total('dead_letters'):,} are dead letters, the same in every byte;"
@@ -148,7 +160,7 @@ class _Comparing:
         columns = source_columns(self.spec)
         equal = {columns.partition: where[1], **({} if columns.topic is None else {columns.topic: where[0]})}
         generation = next(s.generation for s in self.at.state.sources if s.topic == where[0])
-        snapshot = visible_snapshot(self.dead_letters, self.at.state.batch_id)
+        snapshot = visible_snapshot(self.dead_letters, self.at.state)
         return PartitionComparison(
             source=where,
             rows=TableScan(self.at.view, columns=("*",), equal=equal),
@@ -166,36 +178,37 @@ class _Comparing:
         )
 
 
-def _judge(at: Standing, result: _Result, *, rows_proven: bool) -> None:
-    expected = Expected(progress_by_source(at.state), at.state_with_foreign.foreign)
+def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
+    progress, foreign = progress_by_source(at.state), at.state_with_foreign.foreign
     missing = sum(len(each.missing) for each in result.compared.values())
-    removed_by_others = rows_proven and expected.foreign_removals and missing <= expected.foreign.rows_removed
-    for (topic, number), found in result.compared.items():
-        name = f"{topic}-{number}"
+    excused = proof.clean and 0 < missing <= foreign.rows_removed
+    for where, found in result.compared.items():
+        name = f"{where[0]}-{where[1]}"
         result.findings += found.differences
         if found.unnamed:
             result.notes.append(f"{name}: {found.unnamed:,} more differences were found and are not listed")
-        skipped = expected.progress[topic, number].counts.skipped
-        if found.missing and removed_by_others:
-            result.notes.append(_missing(name, found) + "; removals by others explain the number")
-        elif found.missing and found.skipped + len(found.missing) != skipped:
-            offsets = first_named(found.missing)
-            result.findings.append(Finding(FindingKind.MISSING_RECORD, name, _missing("", found), offsets))
+        if found.missing and excused:
+            result.notes.append(f"{name}: {_missing(found)}; removals by others explain the number")
+        elif found.missing and found.skipped + len(found.missing) != progress[where].counts.skipped:
+            result.findings.append(
+                Finding(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
+            )
         if found.not_in_kafka:
-            _not_in_kafka(name, found, result, rows_proven=rows_proven)
+            _not_in_kafka(name, found, result, proven=where in proof.sums_hold, excused=excused)
 
 
-def _missing(name: str, found: Compared) -> str:
+def _missing(found: Compared) -> str:
     offsets = listed(first_named(found.missing), len(found.missing))
-    what = f"{len(found.missing):,} records in Kafka that are neither rows nor dead letters nor skipped: {offsets}"
-    return f"{name}: {what}" if name else what
+    return f"{len(found.missing):,} records in Kafka that are neither rows nor dead letters nor skipped: {offsets}"
 
 
-def _not_in_kafka(name: str, found: Compared, result: _Result, *, rows_proven: bool) -> None:
+def _not_in_kafka(name: str, found: Compared, result: _Result, *, proven: bool, excused: bool) -> None:
     offsets = first_named(found.not_in_kafka)
     what = f"{len(found.not_in_kafka):,} rows or dead letters that Kafka has no record of: "
     what += listed(offsets, len(found.not_in_kafka))
-    if rows_proven:
+    if proven:
         result.notes.append(f"{name}: {what}; they were read, as the table's sums prove, and compacted away since")
+    elif excused:
+        result.notes.append(f"{name}: {what}; since others removed rows, that they were read cannot be proven")
     else:
         result.findings.append(Finding(FindingKind.NOT_IN_KAFKA, name, what, offsets))

@@ -14,7 +14,7 @@ from jobs.materialize.dead_letters import PREPARED_PREFIX
 from jobs.materialize.state import Standing
 from jobs.model.progress import TableState
 from jobs.model.snapshot import Snapshot, TableView
-from jobs.model.summary import BATCH_ID
+from jobs.model.summary import BATCH_ID, EPOCH
 from jobs.verify.files import check_files
 from jobs.verify.scan import DEAD_LETTER_SOURCE, Source, Tallies, Watch, add_batch, progress_by_source
 from jobs.verify.tally import Tally
@@ -40,14 +40,21 @@ class DeadLetters:
         return {at: tally.seen for at, tally in self.tallies.by_source.items()}
 
 
-def visible_snapshot(view: TableView, batch_id: str) -> Snapshot | None:
-    """What a reader of dead letters sees once the next run has begun.
+def visible_snapshot(view: TableView, state: TableState) -> Snapshot | None:
+    """The dead letters that belong to a state of the rows.
 
     A run that died after publishing its rows leaves its dead letters prepared on a branch; the next run reveals them.
+    Those of later epochs do not count: the rows were rolled back, or another batch was published a moment ago.
     """
-    revealed = any(s.summary.get(BATCH_ID) == batch_id for s in view.ancestry(view.head))
-    prepared = [] if revealed or not batch_id else list(_prepared(view, batch_id))
-    return max(prepared, key=lambda s: s.committed_at) if prepared else view.head_snapshot()
+    revealed = any(s.summary.get(BATCH_ID) == state.batch_id for s in view.ancestry(view.head))
+    prepared = [] if revealed or not state.batch_id else list(_prepared(view, state.batch_id))
+    if prepared:
+        return max(prepared, key=lambda s: s.committed_at)
+    head = view.head
+    for snapshot in view.ancestry(view.head):
+        if int(snapshot.summary.get(EPOCH, "0")) > state.epoch and snapshot.parent_id in view.snapshots:
+            head = snapshot.parent_id
+    return None if head is None else view.snapshots[head]
 
 
 def _prepared(view: TableView, batch_id: str) -> Iterator[Snapshot]:
@@ -59,7 +66,7 @@ def _prepared(view: TableView, batch_id: str) -> Iterator[Snapshot]:
 def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLetters:
     """Add up the dead letters of the present generation of each topic."""
     state = at.state
-    snapshot = visible_snapshot(view, state.batch_id)
+    snapshot = visible_snapshot(view, state)
     sources = progress_by_source(state)
     tallies = Tallies({source: Tally(p.origin, p.next) for source, p in sources.items()})
     if snapshot is None:
@@ -86,10 +93,11 @@ def _present(batch: pa.RecordBatch, state: TableState) -> tuple[pa.RecordBatch, 
 
 
 def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:
-    if snapshot.id != view.head:
-        yield (
-            f"the dead letters of the last batch are prepared (snapshot {snapshot.id}); the next run makes them visible"
-        )
+    if any(snapshot.id == older.id for older in view.ancestry(view.head)):
+        if snapshot.id != view.head:
+            yield f"dead letters of batches that the rows do not have are left out (after snapshot {snapshot.id})"
+    else:
+        yield f"the last batch's dead letters are prepared (snapshot {snapshot.id}); the next run makes them visible"
     if earlier:
         yield f"{earlier:,} dead letters are of topics that were replaced since, and are not counted"
 

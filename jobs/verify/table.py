@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import TableError
@@ -10,12 +10,14 @@ from jobs.model.progress import Counts, PartitionProgress
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.ports import Lake
-from jobs.verify.against_kafka import KafkaSide, check_against_kafka
-from jobs.verify.dead import DeadLetters, check_dead_letters, tally_dead_letters
+from jobs.verify.against_kafka import KafkaSide, TableProof, check_against_kafka
+from jobs.verify.dead import check_dead_letters, tally_dead_letters
 from jobs.verify.files import check_files
 from jobs.verify.rows import Expected, check_rows
-from jobs.verify.scan import Watch, progress_by_source, source_columns, tally_rows
+from jobs.verify.scan import Source, Watch, progress_by_source, source_columns, tally_rows
 from jobs.verify.verification import Check, Finding, FindingKind, Verification
+
+NOT_READABLE = (FindingKind.MISSING_FILE, FindingKind.UNREADABLE_FILE, FindingKind.UNPROVABLE)
 
 
 def unwatched(what: str, done: int, total: int) -> None:
@@ -36,9 +38,12 @@ def verify_table(
         at = standing(view, pipeline=spec.pipeline)
     except TableError as error:
         return _without_state(spec, view.head, FindingKind.NO_STATE, error.what)
-    checks = list(_checks(spec, at, dead_view, watch))
+    checks, sums_hold = _prove(spec, at, dead_view, watch)
     if kafka is not None and dead_view is not None:
-        checks.append(_check_kafka(spec, at, dead_view, kafka, checks, watch))
+        proof = TableProof(all(check.passed for check in checks), sums_hold)
+        readable = not any(finding.kind in NOT_READABLE for check in checks for finding in check.findings)
+        against = check_against_kafka if readable else _not_compared
+        checks.append(against(spec, at, dead_view, kafka, proof=proof, watch=watch))
     return Verification(
         table=spec.identifier,
         snapshot_id=view.head,
@@ -50,15 +55,9 @@ def verify_table(
     )
 
 
-def _check_kafka(
-    spec: TableSpec, at: Standing, dead: TableView, kafka: KafkaSide, proven: Sequence[Check], watch: Watch
-) -> Check:
-    broken = (FindingKind.MISSING_FILE, FindingKind.UNREADABLE_FILE, FindingKind.UNPROVABLE)
-    if any(finding.kind in broken for check in proven for finding in check.findings):
-        what = "not compared with Kafka: some of the table's rows cannot be read"
-        return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
-    rows_proven = all(check.passed for check in proven)
-    return check_against_kafka(spec, at, dead, kafka, rows_proven=rows_proven, watch=watch)
+def _not_compared(spec: TableSpec, *_: object, **__: object) -> Check:
+    what = "not compared with Kafka: some of the table's rows cannot be read"
+    return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
 
 
 def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: str) -> Verification:
@@ -66,24 +65,23 @@ def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: s
     return Verification(spec.identifier, head, None, None, Counts(), (check,))
 
 
-def _checks(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Watch) -> Iterator[Check]:
-    head = at.view.snapshots[at.view.head] if at.view.head is not None else at.carrier
-    yield _check_state(at)
+def _prove(
+    spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Watch
+) -> tuple[list[Check], frozenset[Source]]:
+    """Every check of the table by itself, and the partitions whose sums hold."""
+    head = at.view.head_snapshot() or at.carrier
     files = check_files(at.view, head, name="files", watch=watch)
-    yield files.check
-    unprovable = list(_unprovable(spec, at.view, files.check))
+    checks = [_check_state(at), files.check]
+    unprovable = tuple(_unprovable(spec, at.view, files.check))
     if unprovable:
-        yield Check("rows", "", tuple(unprovable))
-        return
+        return [*checks, Check("rows", "", unprovable)], frozenset()
     rows = tally_rows(at.view, spec, at.state, without=files.unreadable, watch=watch)
-    dead = _dead_letters(spec, dead_view, at, watch)
-    expected = Expected(progress_by_source(at.state), at.state_with_foreign.foreign)
-    yield check_rows(expected, rows, {} if isinstance(dead, Check) else dead.offsets)
-    if isinstance(dead, Check):
-        yield dead
-    else:
-        yield from dead.checks
-        yield check_dead_letters(at, dead, rows)
+    dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
+    progress = progress_by_source(at.state)
+    expected = Expected(progress, at.state_with_foreign.foreign)
+    checks.append(check_rows(expected, rows, {} if dead is None else dead.offsets))
+    checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
+    return checks, frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
 
 
 def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Finding]:
@@ -96,11 +94,9 @@ def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Find
         yield Finding(FindingKind.UNPROVABLE, view.identifier, "the rows were not counted, because of equality deletes")
 
 
-def _dead_letters(spec: TableSpec, view: TableView | None, at: Standing, watch: Watch) -> DeadLetters | Check:
-    if view is not None:
-        return tally_dead_letters(view, at, watch=watch)
+def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:
     counted = at.state.total().dead_letters
-    if not counted and not at.state.epoch:
+    if not at.state.epoch:
         return Check("dead letters", "0 dead letters: nothing has been read yet")
     what = f"the table of dead letters is gone, and {counted:,} dead letters with it"
     return Check("dead letters", "", (Finding(FindingKind.NO_TABLE, spec.dead_letters_identifier, what),))
