@@ -1,0 +1,72 @@
+"""The pages that people write, and the code as text: what the tests of this folder look into."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WRITTEN = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/decisions").glob("*.md")),
+]
+GENERATED = sorted((ROOT / "docs/reference").glob("*.md"))
+SOURCES = sorted((ROOT / "jobs").rglob("*.py"))
+
+_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+_SPAN = re.compile(r"`([^`\n]+)`")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fenced block: the word behind the fence, and what is inside."""
+
+    language: str
+    body: str
+
+
+def fences(page: Path) -> list[Fence]:
+    return [Fence(language, body) for _, language, body in _FENCE.findall(text_of(page))]
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return _FENCE.sub("", text_of(page))
+
+
+def spans(page: Path) -> list[str]:
+    """What stands between backticks, outside of fenced blocks."""
+    return _SPAN.findall(prose(page))
+
+
+def section(page: Path, title: str) -> str:
+    """What stands under a second-level heading."""
+    parts = re.split(r"^## (.+)$", text_of(page), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))[title]
+
+
+@functools.cache
+def trees() -> tuple[tuple[Path, ast.Module], ...]:
+    return tuple((path, ast.parse(text_of(path))) for path in SOURCES)
+
+
+def texts_in(tree: ast.AST) -> Iterator[str]:
+    """Every text in some code as it would be printed, `…` standing for what is filled in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(p.value) if isinstance(p, ast.Constant) else "…" for p in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value

@@ -1,0 +1,75 @@
+"""How the code is cut: short functions, short files, names that say what is inside, one licence."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+from pages import ROOT, SOURCES, name_of, text_of, trees
+
+LONGEST_FUNCTION = 50
+LONGEST_FILE = 400
+SAYS_NOTHING = {"util", "utils", "helper", "helpers", "common", "manager", "managers", "misc"}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = [
+        f"{name_of(path)}:{node.lineno} {node.name}: {length} lines"
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
+    ]
+
+    assert long == []
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {name_of(path): len(text_of(path).splitlines()) for path in SOURCES}
+
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_names_say_what_is_inside() -> None:
+    folders = ("jobs", "tests", "bench", "native")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in ("", ".py", ".rs")]
+    inside = [path for path in paths if "target" not in path.parts]
+
+    assert [name_of(path) for path in inside if set(path.stem.split("_")) & SAYS_NOTHING] == []
+
+
+def test_the_licence_is_the_same_everywhere() -> None:
+    declared = {
+        name: tomllib.loads(text_of(ROOT / name))[table].get("license")
+        for name, table in (
+            ("pyproject.toml", "project"),
+            ("native/pyproject.toml", "project"),
+            ("native/Cargo.toml", "package"),
+        )
+    }
+    text = text_of(ROOT / "LICENSE")
+
+    assert set(declared.values()) == {"Apache-2.0"}, declared
+    assert re.match(r"\s*Apache License\s+Version 2\.0, January 2004", text)
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert "Apache-2.0" in text_of(ROOT / "README.md")
+
+
+def test_no_file_has_a_licence_header_of_its_own() -> None:
+    sources = [
+        *SOURCES,
+        *_tracked_code("tests", "*.py"),
+        *_tracked_code("bench", "*.py"),
+        *_tracked_code("native", "*.rs"),
+    ]
+    notice = re.compile(r"SPDX-License|Licensed under|All rights reserved|Copyright \(c\)", re.IGNORECASE)
+
+    with_header = [name_of(path) for path in sources if notice.search("\n".join(text_of(path).splitlines()[:10]))]
+
+    assert with_header == [], "LICENSE speaks for all files"
+
+
+def _tracked_code(folder: str, pattern: str) -> list[Path]:
+    return [path for path in (ROOT / folder).rglob(pattern) if "target" not in path.parts]

@@ -1,0 +1,67 @@
+"""The README is short, and what it shows is what the demo prints."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+
+import pytest
+from pages import ROOT, Fence, fences, text_of, texts_in
+
+README = ROOT / "README.md"
+DEMO = ast.parse(text_of(ROOT / "jobs/demo/__main__.py"))
+SHOWN = "── "
+"""What a heading of the demo's output begins with."""
+
+
+@pytest.fixture(scope="module")
+def output() -> Fence:
+    return next(fence for fence in fences(README) if fence.body.lstrip().startswith(SHOWN))
+
+
+def _calls(function: str) -> list[ast.Call]:
+    calls = [node for node in ast.walk(DEMO) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return sorted((c for c in calls if getattr(c.func, "id", "") == function), key=lambda call: call.lineno)
+
+
+def _constants() -> dict[str, str]:
+    pairs = [(node.targets[0], node.value) for node in DEMO.body if isinstance(node, ast.Assign)]
+    return {
+        name.id: value.value
+        for name, value in pairs
+        if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+    }
+
+
+def _argument(node: ast.expr) -> str:
+    return _constants()[node.id] if isinstance(node, ast.Name) else str(ast.literal_eval(node))
+
+
+def test_it_is_short() -> None:
+    assert len(text_of(README).splitlines()) < 150
+
+
+def test_the_first_result_is_on_the_first_screen() -> None:
+    assert "make demo" in "\n".join(text_of(README).splitlines()[:25])
+
+
+def test_the_commands_shown_are_those_that_the_demo_runs(output: Fence) -> None:
+    runs = [["frazil", *(_argument(each) for each in call.args)] for call in _calls("_frazil")]
+
+    shown = re.findall(r"^\$ (frazil .*(?:\n {2,}.*)*)", output.body, re.MULTILINE)
+
+    assert [_words(line) for line in shown] == [_words(" ".join(words)) for words in runs]
+
+
+def _words(line: str) -> list[str]:
+    """Words, whatever is quoted, so that a question in SQL is the same on one line and on several."""
+    return shlex.split(line, posix=True) if line.count('"') % 2 else line.replace('"', "").replace("'", "").split()
+
+
+def test_the_headings_shown_are_those_that_the_demo_prints(output: Fence) -> None:
+    said = [next(texts_in(call.args[0])) for call in _calls("_say") if not isinstance(call.args[0], ast.Name)]
+
+    shown = [line.removeprefix(SHOWN) for line in output.body.splitlines() if line.startswith(SHOWN)]
+
+    assert [re.sub(r"[\d,]+\d|\d", "…", line) for line in shown] == [re.sub(r"\d", "…", line) for line in said]
