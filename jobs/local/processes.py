@@ -75,7 +75,7 @@ def _started(pid: int) -> str | None:
     """
     try:
         seen = psutil.Process(pid)
-        if seen.status() == psutil.STATUS_ZOMBIE:
+        if seen.status() == psutil.STATUS_ZOMBIE and seen.num_threads() == 1:  # with more, they still hold its ports
             return None
         return _linux_start(pid) if psutil.LINUX else repr(seen.create_time())
     except (psutil.Error, OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -76,11 +76,8 @@ def up(
         service.fetch()
     with exclusively(directory / "lock"), choosing_ports(cache_folder() / "ports.lock") as choose:
         state = _with_ports(read_state(directory), preferred_ports, choose)
-        for service in wanted:
-            if not _runs(state[service.name]):
-                state[service.name] = _start(service, state[service.name], directory)
-            write_state(directory, state)
-        _wait_until_ready(wanted, state, directory)
+        write_state(directory, state)
+        _bring_up(wanted, state, directory)
     return _addresses(state)
 
 
@@ -169,6 +166,23 @@ def _port_entry(service: Service, entry: ServiceState | None, preferred: Ports, 
     return ServiceState(ports)
 
 
+def _bring_up(wanted: Sequence[Service], state: State, directory: Path) -> None:
+    """Start each that does not run, once, and wait until all answer."""
+    began = time.monotonic()
+    started: set[str] = set()
+    while waiting := [service for service in wanted if not _is_ready(service, state[service.name])]:
+        for service in waiting:
+            if _runs(state[service.name]):
+                _refuse_to_wait_on(service, state[service.name], directory, waited_seconds=time.monotonic() - began)
+            elif service.name in started:
+                raise _failed(service, state[service.name], directory, "found that its process ended")
+            else:
+                started.add(service.name)
+                state[service.name] = _start(service, state[service.name], directory)
+                write_state(directory, state)
+        time.sleep(POLL_SECONDS)
+
+
 def _start(service: Service, entry: ServiceState, directory: Path) -> ServiceState:
     folder = directory / service.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -177,24 +191,11 @@ def _start(service: Service, entry: ServiceState, directory: Path) -> ServiceSta
     return ServiceState(entry.ports, process)
 
 
-def _wait_until_ready(services: Iterable[Service], state: State, directory: Path) -> None:
-    began = time.monotonic()
-    waiting = list(services)
-    while waiting:
-        waiting = [service for service in waiting if not _is_ready(service, state[service.name])]
-        for service in waiting:
-            _check_hope(service, state[service.name], directory, waited_seconds=time.monotonic() - began)
-        if waiting:
-            time.sleep(POLL_SECONDS)
-
-
 def _is_ready(service: Service, entry: ServiceState) -> bool:
     return entry.process is not None and listens(entry.process, entry.ports["main"]) and service.answers(entry.ports)
 
 
-def _check_hope(service: Service, entry: ServiceState, directory: Path, *, waited_seconds: float) -> None:
-    if not _runs(entry):
-        raise _failed(service, entry, directory, "found that its process ended")
+def _refuse_to_wait_on(service: Service, entry: ServiceState, directory: Path, *, waited_seconds: float) -> None:
     if waited_seconds > service.start_seconds:
         raise _failed(service, entry, directory, f"found none after {waited_seconds:.0f} s")
 
