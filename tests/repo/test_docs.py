@@ -79,7 +79,7 @@ def test_named_files_and_folders_exist(page: Path) -> None:
 def test_boxes_of_the_diagram_are_files_and_folders(page: Path) -> None:
     diagram = next(fence.body for fence in fences(page) if fence.language == "mermaid")
     boxes = re.findall(r"[\w/]+\.py|[\w/]+/(?=[\"<\s])", diagram)
-    there = [f"/{name_of(path)}" for path in (*SOURCES, *{path.parent for path in SOURCES})]
+    there = [f"/{name_of(path)}" for path in (*SOURCES, *{path.parent for path in SOURCES}, *ROOT.iterdir())]
 
     missing = [box for box in boxes if not any(path.endswith(f"/{box.rstrip('/')}") for path in there)]
 
