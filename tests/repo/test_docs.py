@@ -154,6 +154,14 @@ def _as_pattern(phrase: str) -> re.Pattern[str]:
     return re.compile(".*?".join(pieces))
 
 
+def test_warnings_in_operate_are_logged() -> None:
+    events = re.findall(r"^\| `(\w+)`", section(OPERATE, "Warnings in the log"), re.MULTILINE)
+    logged = {text.split(" ")[0] for _, tree in trees() for text in texts_in(tree)}
+
+    assert events
+    assert [event for event in events if event not in logged] == []
+
+
 def test_every_reason_is_in_operate() -> None:
     table = section(OPERATE, "Why a record is a dead letter")
 
