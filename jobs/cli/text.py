@@ -1,0 +1,98 @@
+"""Values as text in columns, for results that go to stdout: nothing is cut off, whatever the terminal."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time
+from typing import TextIO
+
+Row = Sequence[object]
+
+
+def aligned(columns: Sequence[str], rows: Iterable[Row], *, numeric: Sequence[bool] = ()) -> list[str]:
+    """A line of names, a rule, and a line a row; numbers stand to the right."""
+    texts = [[shown(value) for value in row] for row in rows]
+    widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
+    right = [*numeric, *([False] * (len(columns) - len(numeric)))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True))
+        return "  ".join(padded).rstrip()
+
+    return [line(columns), line(["-" * width for width in widths]), *(line(row) for row in texts)]
+
+
+def shown(value: object) -> str:
+    match value:
+        case None | bool():
+            return {None: "null", True: "true", False: "false"}[value]
+        case str():
+            return value if value.isprintable() else json.dumps(value, ensure_ascii=False)
+        case bytes():
+            return f"0x{value.hex()}"
+        case datetime():
+            return moment(value)
+        case dict() | list():
+            return json.dumps(plain(value), ensure_ascii=False)
+        case _:
+            return str(value)
+
+
+def moment(at: datetime) -> str:
+    """`2026-01-31 12:00:00Z`, with as many digits of a second as there are."""
+    if at.tzinfo is None:
+        return str(at)
+    return f"{at.astimezone(UTC).replace(tzinfo=None)}Z"
+
+
+def plain(value: object) -> object:
+    """What JSON can hold: bytes become hexadecimal digits, decimals and times text, NaN and infinities null."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case bytes():
+            return value.hex()
+        case dict():
+            return {str(name): plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case None | bool() | int() | str():
+            return value
+        case _:
+            return value.isoformat() if isinstance(value, date | time) else str(value)
+
+
+def write_json(columns: Sequence[str], rows: Iterable[Row], out: TextIO) -> None:
+    """A list of objects, a row a line, written as the rows come."""
+    separator = "["
+    for row in rows:
+        pairs = {name: plain(value) for name, value in zip(columns, row, strict=True)}
+        out.write(f"{separator}\n  {json.dumps(pairs, ensure_ascii=False)}")
+        separator = ","
+    out.write("[]\n" if separator == "[" else "\n]\n")
+
+
+def write_csv(columns: Sequence[str], rows: Iterable[Row], out: TextIO) -> None:
+    """RFC 4180 but for the line ends; null is an empty field."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(["" if value is None else _field(value) for value in row] for row in rows)
+
+
+def _field(value: object) -> str:
+    return value if isinstance(value, str) else shown(value)
+
+
+def age(seconds: float) -> str:
+    """`12 s`, `5 min`, `3 h`, `4 d`: the largest unit of which there are at least two."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s'[: count != 1]}"

@@ -1,0 +1,180 @@
+"""Where each table stands: how far behind, how fresh, how many rows, and why it does not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from jobs.materialize.state import Standing, standing
+from jobs.model.errors import ServiceError, TableError
+from jobs.model.plan import TopicFacts
+from jobs.model.progress import Counts, ForeignChanges
+from jobs.model.spec import TableSpec
+from jobs.model.summary import receipt_from_summary
+from jobs.pause import Pause, pause_of
+from jobs.ports import Lake, Topics
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """Records that are left to read, at most: `end` is the last stable offset, None where Kafka does not answer."""
+
+    topic: str
+    partition: int
+    next: int
+    end: int | None
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.end is None else max(self.end - self.next, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """What the receipt in the table says of the last batch. `seconds` are of its steps up to its staging."""
+
+    at: datetime
+    batch_id: str
+    counts: Counts
+    seconds: float
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One table. `problem` says what is wrong with it, `kafka_problem` why no lag is known."""
+
+    table: str
+    problem: str | None = None
+    kafka_problem: str | None = None
+    pause: Pause | None = None
+    epoch: int | None = None
+    rows: int | None = None
+    counts: Counts = field(default_factory=Counts)
+    skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
+    partitions: tuple[PartitionLag, ...] = ()
+    complete_through: datetime | None = None
+    age_seconds: float | None = None
+    last_batch: LastBatch | None = None
+    foreign: ForeignChanges = field(default_factory=ForeignChanges)
+    rolled_back: bool = False
+
+    @property
+    def lag(self) -> int | None:
+        lags = [partition.lag for partition in self.partitions]
+        return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+    @property
+    def state(self) -> str:
+        """In one word or two, for a narrow column."""
+        if self.problem is not None:
+            return "no table" if self.epoch is None and self.problem.startswith("not made yet") else "in trouble"
+        if self.pause is not None:
+            return "paused"
+        return {None: "lag unknown", 0: "caught up"}.get(self.lag, "behind")
+
+    def to_json(self) -> dict[str, Any]:
+        value = asdict(self)
+        value["complete_through"] = _text(self.complete_through)
+        value["partitions"] = [{**asdict(each), "lag": each.lag} for each in self.partitions]
+        if self.last_batch is not None:
+            value["last_batch"]["at"] = _text(self.last_batch.at)
+        return {"state": self.state, "lag": self.lag, **value}
+
+
+def _text(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+def table_statuses(lake: Lake, topics: Topics, specs: Sequence[TableSpec], *, now: datetime) -> Iterator[TableStatus]:
+    """Each table's status. A table in trouble, or Kafka being down, is told and keeps nothing else from being told.
+
+    Raises CatalogError where the catalog does not answer.
+    """
+    ends = _Ends(topics)
+    for spec in specs:
+        yield _status(lake, ends, spec, now)
+
+
+@dataclass(slots=True)
+class _Ends:
+    """Where topics end, each asked for once; after the broker has not answered once it is not asked again."""
+
+    topics: Topics
+    known: dict[str, TopicFacts | None] = field(default_factory=dict)
+    problem: str | None = None
+
+    def of(self, topic: str) -> TopicFacts | None:
+        if topic not in self.known and self.problem is None:
+            try:
+                self.known[topic] = self.topics.describe(topic)
+            except ServiceError as error:
+                self.problem = error.what
+        return self.known.get(topic)
+
+
+def _status(lake: Lake, ends: _Ends, spec: TableSpec, now: datetime) -> TableStatus:
+    view = lake.load(spec.identifier)
+    if view is None:
+        return TableStatus(spec.identifier, problem="not made yet: run `frazil materialize`")
+    try:
+        at = standing(view, pipeline=spec.pipeline)
+    except TableError as error:
+        return TableStatus(spec.identifier, problem=error.what, pause=pause_of(view))
+    through, head = at.state.complete_through, view.head_snapshot()
+    partitions = tuple(_lags(spec, at, ends))
+    return TableStatus(
+        table=spec.identifier,
+        problem=_problem(spec, at, ends),
+        kafka_problem=ends.problem,
+        pause=pause_of(view),
+        epoch=at.state.epoch,
+        rows=None if head is None else head.live_rows,
+        counts=at.state.total(),
+        skipped_by_reason=at.state.skipped_by_reason,
+        partitions=partitions,
+        complete_through=through,
+        age_seconds=None if through is None else (now - through).total_seconds(),
+        last_batch=_last_batch(at),
+        foreign=at.state_with_foreign.foreign,
+        rolled_back=at.rolled_back,
+    )
+
+
+def _problem(spec: TableSpec, at: Standing, ends: _Ends) -> str | None:
+    """What stands against the sources, as far as Kafka answers."""
+    for source in at.state.sources:
+        facts = ends.of(source.topic)
+        if facts is None and ends.problem is None:
+            return f"the cluster has no topic {source.topic}, or this user may not see it"
+        ids = {source.topic_id, None if facts is None else facts.topic_id} - {None}
+        if len(ids) > 1:
+            return f"the topic {source.topic} was re-created since {spec.identifier} was read from it"
+    return None
+
+
+def _lags(spec: TableSpec, at: Standing, ends: _Ends) -> Iterator[PartitionLag]:
+    """Partitions of the table, and those that it has not met yet."""
+    known = {source.topic: source.partitions for source in at.state.sources}
+    for topic in spec.topics:
+        facts = ends.of(topic)
+        found = {} if facts is None else facts.partitions
+        for number in sorted({*known.get(topic, {}), *found}):
+            progress, partition = known.get(topic, {}).get(number), found.get(number)
+            start = progress.next if progress is not None else 0 if partition is None else partition.earliest
+            yield PartitionLag(topic, number, start, None if partition is None else partition.end)
+
+
+def _last_batch(at: Standing) -> LastBatch | None:
+    receipt = receipt_from_summary(at.carrier.summary)
+    if receipt is None:
+        return None
+    return LastBatch(
+        at=at.carrier.committed_at,
+        batch_id=at.state.batch_id,
+        counts=Counts(**receipt["counts"]),
+        seconds=round(sum(receipt["seconds"].values()), 3),
+        snapshot_id=at.carrier.id,
+    )
