@@ -41,7 +41,7 @@ class Values:
                     return self.converter(values[0].shape)
                 convert = _fields({branch.name: self.converter(branch.shape) for branch in values})
             case Cut(name):
-                convert = lambda value: json.dumps(self._json(Ref(name), value), ensure_ascii=False)  # noqa: E731
+                convert = self._json_text(name)
         return _unless_none(convert) if convert else None
 
     def _leaf(self, leaf: Primitive | Fixed | Enum) -> Convert | None:
@@ -58,6 +58,12 @@ class Values:
         micros, lost = divmod(cast(int, value), 1000)
         self.truncated_nanos += lost > 0
         return micros
+
+    def _json_text(self, name: str) -> Convert:
+        def convert(value: object) -> str:
+            return json.dumps(self._json(Ref(name), value), ensure_ascii=False, separators=(",", ":"))
+
+        return convert
 
     def _json(self, avro_type: AvroType, value: object) -> object:
         """What stands for a value in JSON text: the same as in the columns; bytes are base64."""
