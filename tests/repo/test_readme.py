@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 
 import pytest
 from pages import ROOT, Fence, fences, text_of, texts_in
@@ -47,16 +46,11 @@ def test_the_first_result_is_on_the_first_screen() -> None:
 
 
 def test_the_commands_shown_are_those_that_the_demo_runs(output: Fence) -> None:
-    runs = [["frazil", *(_argument(each) for each in call.args)] for call in _calls("_frazil")]
+    runs = [" ".join(("frazil", *(_argument(each) for each in call.args))).split() for call in _calls("_frazil")]
 
-    shown = re.findall(r"^\$ (frazil .*(?:\n {2,}.*)*)", output.body, re.MULTILINE)
+    shown = [after.replace('"', "").split() for after in output.body.split("\n$ ")[1:]]
 
-    assert [_words(line) for line in shown] == [_words(" ".join(words)) for words in runs]
-
-
-def _words(line: str) -> list[str]:
-    """Words, whatever is quoted, so that a question in SQL is the same on one line and on several."""
-    return shlex.split(line, posix=True) if line.count('"') % 2 else line.replace('"', "").replace("'", "").split()
+    assert [words[: len(run)] for words, run in zip(shown, runs, strict=True)] == runs
 
 
 def test_the_headings_shown_are_those_that_the_demo_prints(output: Fence) -> None:
