@@ -6,30 +6,34 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote_plus
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputStream, load_file_io
-from pyiceberg.io.pyarrow import (
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-    schema_to_pyarrow,
-)
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
+from pyiceberg.types import IcebergType, UUIDType
 
+from jobs.materialize.ingest.statistics import file_statistics
 from jobs.model.ingested import WriteTarget, WrittenFile
 from jobs.model.spec import Secret, SettingValue
 
 ROW_GROUP_ROWS = 262_144
 """Rows of a row group: each write of one costs about the same, so small ones are gathered first."""
 
+ROW_GROUP_BYTES = 128 << 20
+"""Bytes in memory of a row group, where its rows are wide. A file of a small target gets smaller ones."""
+
 BUFFERED_ROWS = 4 * ROW_GROUP_ROWS
-"""Rows held over all partitions before the fullest is written out."""
+BUFFERED_BYTES = 4 * ROW_GROUP_BYTES
+"""What is held over all partitions before the fullest is written out."""
 
 DICTIONARY_BYTES = 128 << 10
 """Above this a column of mostly distinct strings falls back to plain pages: faster and smaller than 1 MiB."""
@@ -56,8 +60,13 @@ class TableFiles:
             if file.full:
                 self._files.append(file.close())
                 del self._open[values]
-        while len(self._open) > 1 and sum(file.buffered for file in self._open.values()) > BUFFERED_ROWS:
-            max(self._open.values(), key=lambda file: file.buffered).flush()
+        while len(self._open) > 1 and self._holds_too_much():
+            max(self._open.values(), key=lambda file: file.buffered_bytes).flush()
+
+    def _holds_too_much(self) -> bool:
+        files = self._open.values()
+        too_many = sum(file.buffered for file in files) > BUFFERED_ROWS
+        return too_many or sum(file.buffered_bytes for file in files) > BUFFERED_BYTES
 
     def close(self) -> tuple[WrittenFile, ...]:
         self._files += [file.close() for file in self._open.values()]
@@ -74,8 +83,9 @@ class TableFiles:
         names = [str(n) for n in range(len(columns))]
         keys = pa.table(columns, names=names).append_column("row", pa.array(range(batch.num_rows), pa.int64()))
         groups = keys.group_by(names, use_threads=False).aggregate([("row", "list")])
+        kinds = [each.field_type for each in self._spec.partition_type(self._schema).fields]
         for group in groups.to_pylist():
-            values = tuple(group[name] for name in names)
+            values = tuple(_as_held(group[name], kind) for name, kind in zip(names, kinds, strict=True))
             rows = pa.array(group["row_list"], pa.int64())
             yield values, batch if len(rows) == batch.num_rows else batch.take(rows)
 
@@ -86,6 +96,8 @@ class TableFiles:
         path = self._schema.find_column_name(field_.source_id)
         values = _column(batch, str(path))
         transform: Any = field_.transform
+        if isinstance(transform, TruncateTransform) and pa.types.is_large_binary(values.type):
+            values = values.cast(pa.binary())  # the only kind of bytes that the library cuts
         return _internal(transform.pyarrow_transform(source.field_type)(values))
 
     def _key(self, values: tuple[object, ...]) -> PartitionKey | None:
@@ -103,6 +115,14 @@ class _RawPartitionKey(PartitionKey):
     def partition(self) -> Record:
         return Record(*(each.value for each in self.field_values))
 
+    def to_path(self) -> str:
+        """For people: readers find the values in the manifest."""
+        try:
+            return super().to_path()
+        except (OverflowError, ValueError):  # a date that Python has no words for
+            pairs = ((each.field.name, each.value) for each in self.field_values)
+            return "/".join(f"{quote_plus(name)}={quote_plus(str(value))}" for name, value in pairs)
+
 
 def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
     first, *rest = path.split(".")
@@ -110,9 +130,16 @@ def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
     return pc.struct_field(values, rest) if rest else values
 
 
+def _as_held(value: object, iceberg_type: IcebergType) -> object:
+    """A partition's value, as one hashable thing: Arrow groups a uuid by its bytes."""
+    return UUID(bytes=value) if isinstance(iceberg_type, UUIDType) and isinstance(value, bytes) else value
+
+
 def _internal(values: pa.Array) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
     if pa.types.is_date32(values.type):
         return values.cast(pa.int32())
     if pa.types.is_timestamp(values.type) or pa.types.is_time64(values.type):
@@ -153,11 +180,6 @@ class _Output:
             dictionary_pagesize_limit=DICTIONARY_BYTES,
         )
 
-    def statistics(self, metadata: pq.FileMetaData) -> dict[str, Any]:
-        plan = compute_statistics_plan(self.schema, dict(self.target.properties))
-        measured = data_file_statistics_from_parquet_metadata(metadata, plan, parquet_path_to_id_mapping(self.schema))
-        return measured.to_serialized_dict()
-
 
 class _OpenFile:
     """One Parquet file being written."""
@@ -170,7 +192,9 @@ class _OpenFile:
         self._stream: Any = None
         self._writer: pq.ParquetWriter | None = None
         self._written_bytes = 0
+        self._row_group_bytes = min(ROW_GROUP_BYTES, 2 * out.target_bytes)
         self.buffered = 0
+        self.buffered_bytes = 0
 
     @property
     def full(self) -> bool:
@@ -179,7 +203,8 @@ class _OpenFile:
     def add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
         self.buffered += batch.num_rows
-        if self.buffered >= ROW_GROUP_ROWS:
+        self.buffered_bytes += batch.nbytes
+        if self.buffered >= ROW_GROUP_ROWS or self.buffered_bytes >= self._row_group_bytes:
             self.flush()
 
     def flush(self) -> None:
@@ -192,7 +217,7 @@ class _OpenFile:
         self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=self.buffered)
         self._written_bytes = int(self._stream.tell())
         self._batches = []
-        self.buffered = 0
+        self.buffered = self.buffered_bytes = 0
 
     def close(self) -> WrittenFile:
         self.flush()
@@ -201,18 +226,18 @@ class _OpenFile:
         metadata: pq.FileMetaData = self._writer.writer.metadata
         size = self._stream.tell()
         self._stream.close()
-        statistics = self._out.statistics(metadata)
+        statistics = file_statistics(metadata, self._out.schema, self._out.target.properties)
         return WrittenFile(
             path=self._path,
             rows=metadata.num_rows,
             size=size,
             partition=self._values,
-            column_sizes=statistics["column_sizes"],
-            value_counts=statistics["value_counts"],
-            null_value_counts=statistics["null_value_counts"],
-            lower_bounds=statistics["lower_bounds"],
-            upper_bounds=statistics["upper_bounds"],
-            split_offsets=tuple(statistics["split_offsets"] or ()),
+            column_sizes=statistics.column_sizes,
+            value_counts=statistics.value_counts,
+            null_value_counts=statistics.null_value_counts,
+            lower_bounds=statistics.lower_bounds,
+            upper_bounds=statistics.upper_bounds,
+            split_offsets=statistics.split_offsets,
         )
 
 

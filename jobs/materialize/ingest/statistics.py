@@ -1,0 +1,130 @@
+"""What Iceberg keeps of a data file's columns, from the Parquet footer.
+
+PyIceberg's own reading of a footer goes through Python's dates, which end with the year 9999, and takes the bounds
+of some row groups for those of the file where others have none (Parquet leaves out values of more than 4 KiB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io.pyarrow import MetricModeTypes, compute_statistics_plan, parquet_path_to_id_mapping
+from pyiceberg.schema import Schema
+from pyiceberg.types import BinaryType, DecimalType, PrimitiveType, StringType
+from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """By field id. A column without bounds may hold anything."""
+
+    column_sizes: Mapping[int, int]
+    value_counts: Mapping[int, int]
+    null_value_counts: Mapping[int, int]
+    lower_bounds: Mapping[int, bytes]
+    upper_bounds: Mapping[int, bytes]
+    split_offsets: tuple[int, ...]
+
+
+def file_statistics(footer: pq.FileMetaData, schema: Schema, properties: Mapping[str, str]) -> FileStatistics:
+    """Raises nothing for what the columns hold."""
+    modes = compute_statistics_plan(schema, dict(properties))
+    ids = parquet_path_to_id_mapping(schema)
+    columns: dict[int, _Column] = {}
+    for number in range(footer.num_row_groups):
+        row_group = footer.row_group(number)
+        for position in range(footer.num_columns):
+            chunk = row_group.column(position)
+            columns.setdefault(ids[chunk.path_in_schema], _Column()).add(chunk)
+    counted = {n: column for n, column in columns.items() if modes[n].mode.type is not MetricModeTypes.NONE}
+    bounded = {n: c for n, c in counted.items() if modes[n].mode.type is not MetricModeTypes.COUNTS and c.is_bounded}
+    lower = {n: _lower(modes[n].iceberg_type, c.least, modes[n].mode.length) for n, c in bounded.items()}
+    upper = {n: _upper(modes[n].iceberg_type, c.most, modes[n].mode.length) for n, c in bounded.items()}
+    return FileStatistics(
+        column_sizes={n: column.size for n, column in columns.items()},
+        value_counts={n: column.values for n, column in counted.items()},
+        null_value_counts={n: column.nulls for n, column in counted.items() if column.nulls_known},
+        lower_bounds=lower,
+        upper_bounds={n: bound for n, bound in upper.items() if bound is not None},
+        split_offsets=tuple(sorted(_starts_at(footer.row_group(n).column(0)) for n in range(footer.num_row_groups))),
+    )
+
+
+@dataclass(slots=True)
+class _Column:
+    """One column over all row groups so far. `least` and `most` are as Parquet stores them, the first group's first."""
+
+    size: int = 0
+    values: int = 0
+    nulls: int = 0
+    nulls_known: bool = True
+    bounds_known: bool = True
+    least: list[Any] = field(default_factory=list)
+    most: list[Any] = field(default_factory=list)
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.bounds_known and bool(self.least)
+
+    def add(self, chunk: pq.ColumnChunkMetaData) -> None:
+        self.size += chunk.total_compressed_size
+        self.values += chunk.num_values
+        known = chunk.statistics if chunk.is_stats_set else None
+        if known is None or not known.has_null_count:
+            self.nulls_known = self.bounds_known = False
+            return
+        self.nulls += known.null_count
+        if known.has_min_max:
+            self.least.append(known.min_raw)
+            self.most.append(known.max_raw)
+        elif known.null_count < chunk.num_values:
+            self.bounds_known = False
+
+
+def _lower(iceberg_type: PrimitiveType, least: list[Any], length: int | None) -> bytes:
+    match iceberg_type:
+        case DecimalType():
+            return _unscaled_bytes(min(map(_unscaled, least)))
+        case StringType() if length is not None:
+            return bytes(min(least).decode()[:length].encode())
+        case BinaryType() if length is not None:
+            return bytes(min(least)[:length])
+        case _:
+            return _as_stored(iceberg_type, min(least))
+
+
+def _upper(iceberg_type: PrimitiveType, most: list[Any], length: int | None) -> bytes | None:
+    """None where nothing short is greater than what the column holds."""
+    match iceberg_type:
+        case DecimalType():
+            return _unscaled_bytes(max(map(_unscaled, most)))
+        case StringType() if length is not None:
+            text = truncate_upper_bound_text_string(max(most).decode(), length)
+            return None if text is None else text.encode()
+        case BinaryType() if length is not None:
+            return truncate_upper_bound_binary_string(max(most), length)
+        case _:
+            return _as_stored(iceberg_type, max(most))
+
+
+def _as_stored(iceberg_type: PrimitiveType, raw: Any) -> bytes:
+    return bytes(raw) if isinstance(raw, bytes) else to_bytes(iceberg_type, raw)
+
+
+def _unscaled(raw: Any) -> int:
+    return int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+
+
+def _unscaled_bytes(value: int) -> bytes:
+    """Two's complement in as few bytes as hold it (Iceberg, "Binary single-value serialization")."""
+    bits = (value if value >= 0 else ~value).bit_length()
+    return value.to_bytes(bits // 8 + 1, "big", signed=True)
+
+
+def _starts_at(chunk: pq.ColumnChunkMetaData) -> int:
+    has_dictionary = chunk.has_dictionary_page and chunk.dictionary_page_offset < chunk.data_page_offset
+    return int(chunk.dictionary_page_offset if has_dictionary else chunk.data_page_offset)
