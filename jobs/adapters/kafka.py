@@ -108,8 +108,8 @@ class KafkaTopics:
         )
         try:
             described: TopicDescription = futures[topic].result(ANSWER_SECONDS)
-        except KafkaException as problem:
-            if problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        except (KafkaException, TimeoutError) as problem:
+            if isinstance(problem, KafkaException) and problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
             raise self._failed(f"describe the topic {topic}", problem) from problem
         return described
@@ -126,7 +126,7 @@ class KafkaTopics:
         )
         try:
             return {where.partition: future.result(ANSWER_SECONDS) for where, future in futures.items()}
-        except KafkaException as problem:
+        except (KafkaException, TimeoutError) as problem:
             raise self._failed(what, problem) from problem
 
     def _ask(self, what: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
@@ -135,9 +135,10 @@ class KafkaTopics:
         except KafkaException as problem:
             raise self._failed(what, problem) from problem
 
-    def _failed(self, what: str, problem: KafkaException) -> BrokerError:
+    def _failed(self, what: str, problem: KafkaException | TimeoutError) -> BrokerError:
+        why = problem.args[0] if problem.args else f"no answer within {ANSWER_SECONDS:.0f} s"
         return BrokerError(
-            f"the Kafka cluster at {self._servers} could not {what}: {problem.args[0]}",
+            f"the Kafka cluster at {self._servers} could not {what}: {why}",
             hint="check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)",
         )
 
