@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import TableError
@@ -10,12 +11,14 @@ from jobs.model.progress import Counts, PartitionProgress
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.ports import Lake
-from jobs.verify.against_kafka import KafkaSide, TableProof, check_against_kafka
 from jobs.verify.dead import check_dead_letters, tally_dead_letters
 from jobs.verify.files import check_files
 from jobs.verify.rows import Expected, check_rows
 from jobs.verify.scan import Source, Watch, progress_by_source, source_columns, tally_rows
 from jobs.verify.verification import Check, Finding, FindingKind, Verification
+
+if TYPE_CHECKING:
+    from jobs.verify.against_kafka import KafkaSide
 
 NOT_READABLE = (FindingKind.MISSING_FILE, FindingKind.UNREADABLE_FILE, FindingKind.UNPROVABLE)
 
@@ -40,10 +43,7 @@ def verify_table(
         return _without_state(spec, view.head, FindingKind.NO_STATE, error.what)
     checks, sums_hold = _prove(spec, at, dead_view, watch)
     if kafka is not None and dead_view is not None:
-        proof = TableProof(all(check.passed for check in checks), sums_hold)
-        readable = not any(finding.kind in NOT_READABLE for check in checks for finding in check.findings)
-        against = check_against_kafka if readable else _not_compared
-        checks.append(against(spec, at, dead_view, kafka, proof=proof, watch=watch))
+        checks.append(_compare(spec, at, dead_view, kafka, checks, sums_hold, watch))
     return Verification(
         table=spec.identifier,
         snapshot_id=view.head,
@@ -55,9 +55,22 @@ def verify_table(
     )
 
 
-def _not_compared(spec: TableSpec, *_: object, **__: object) -> Check:
-    what = "not compared with Kafka: some of the table's rows cannot be read"
-    return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
+def _compare(
+    spec: TableSpec,
+    at: Standing,
+    dead_view: TableView,
+    kafka: KafkaSide,
+    checks: Sequence[Check],
+    sums_hold: frozenset[Source],
+    watch: Watch,
+) -> Check:
+    from jobs.verify.against_kafka import TableProof, check_against_kafka  # noqa: PLC0415 - decoders take time to load
+
+    if any(finding.kind in NOT_READABLE for check in checks for finding in check.findings):
+        what = "not compared with Kafka: some of the table's rows cannot be read"
+        return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
+    proof = TableProof(all(check.passed for check in checks), sums_hold)
+    return check_against_kafka(spec, at, dead_view, kafka, proof=proof, watch=watch)
 
 
 def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: str) -> Verification:
