@@ -37,7 +37,7 @@ def answers(ports: Ports) -> bool:
 AWS = Service(
     name="aws",
     preferred_ports={"main": 4566},
-    start_seconds=60,
+    start_seconds=120,
     stop_seconds=5,
     address=address,
     fetch=lambda: None,

@@ -78,7 +78,7 @@ def answers(ports: Ports) -> bool:
 BROKER = Service(
     name="broker",
     preferred_ports={"main": 9092, "controller": 9093},
-    start_seconds=60,
+    start_seconds=120,
     stop_seconds=30,
     address=address,
     fetch=lambda: (find_java(), jars.fetch("broker")),

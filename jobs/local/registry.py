@@ -81,7 +81,7 @@ def answers(ports: Ports) -> bool:
 REGISTRY = Service(
     name="registry",
     preferred_ports={"main": 8081},
-    start_seconds=90,
+    start_seconds=120,
     stop_seconds=15,
     address=address,
     fetch=lambda: (find_java(), unpacked()),
