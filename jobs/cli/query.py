@@ -30,7 +30,7 @@ def query(sql: Sql, as_json: Json = False, as_csv: Csv = False, config: Config =
 
     Tables are named as they are, or with their database before a dot. Nothing is written.
     """
-    from jobs.cli.text import aligned, write_csv, write_json  # noqa: PLC0415
+    from jobs.cli.text import aligned, plural, write_csv, write_json  # noqa: PLC0415
     from jobs.query import ask, is_numeric  # noqa: PLC0415
 
     if as_json and as_csv:
@@ -43,4 +43,4 @@ def query(sql: Sql, as_json: Json = False, as_csv: Csv = False, config: Config =
         else:
             lines = aligned(answer.columns, answer.rows(), numeric=[is_numeric(kind) for kind in answer.types])
             print("\n".join(lines))
-            print(f"({len(lines) - 2} rows)", file=sys.stderr)
+            print(f"({plural(len(lines) - 2, 'row')})", file=sys.stderr)

@@ -52,6 +52,7 @@ def _print(found: Sequence[TableStatus]) -> None:
     console.print(_overview(found))
     for each in found:
         if each.partitions:
+            console.print(f"\n{each.table}")
             console.print(_partitions(each))
 
 
@@ -87,7 +88,7 @@ def _figures(each: TableStatus) -> Iterator[str]:
 def _partitions(each: TableStatus) -> Table:
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, title=f"\n{each.table}", title_justify="left", title_style="")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("partition")
     for name in ("next offset", "end", "lag"):
         table.add_column(name, justify="right")

@@ -95,12 +95,13 @@ def lines(verification: Verification) -> Iterator[str]:
 
 
 def _failed(check: Check) -> str:
-    count = len(check.findings)
-    return f"{count} finding{'s'[: count != 1]}"
+    from jobs.cli.text import plural  # noqa: PLC0415
+
+    return plural(len(check.findings), "finding")
 
 
 def _verdict(verification: Verification) -> str:
-    from jobs.cli.text import moment  # noqa: PLC0415
+    from jobs.cli.text import moment, plural  # noqa: PLC0415
 
     through = verification.complete_through
     if verification.epoch is None:
@@ -108,6 +109,6 @@ def _verdict(verification: Verification) -> str:
     complete = "" if through is None else f", complete through {moment(through)}"
     foreign = ""
     if verification.foreign.snapshots:
-        foreign = f", with {verification.foreign.snapshots} foreign commits"
+        foreign = f", with {plural(verification.foreign.snapshots, 'foreign commit')}"
     proven = "proven" if verification.clean else "NOT PROVEN"
     return f"{proven} at epoch {verification.epoch}, snapshot {verification.snapshot_id}{complete}{foreign}"

@@ -15,15 +15,6 @@ from jobs.verify.verification import Finding, FindingKind, Verification
 from tests.table.small_lake import Read, SmallLake, altered, dead_letters, rows, spec_of, without
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> SmallLake:
-    """Two partitions and two batches, with a gap and dead letters: rows 0..99 of partition 0 but 10, 21 and 50."""
-    small = SmallLake(tmp_path / "warehouse", spec_of("orders"))
-    small.batch(Read("orders", 0, 0, 60, dead=(10, 21), gaps=(50,)), Read("orders", 1, 0, 50))
-    small.batch(Read("orders", 0, 60, 100))
-    return small
-
-
 def verify(lake: SmallLake) -> Verification:
     return verify_table(lake.lake, lake.spec)
 

@@ -1,0 +1,189 @@
+"""The verbs as they are typed: what goes to stdout, what to stderr, and the exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.app import run
+from jobs.dead_letters import list_dead_letters, preview
+from tests.table.small_lake import Read, SmallLake, without
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_verify_of_a_proven_table(config: str, capsys: Captured) -> None:
+    assert run(["verify", "--config", config]) == 0
+
+    out = capsys.readouterr().out
+    assert out.startswith("lake.orders: proven at epoch 2, snapshot ")
+    assert ", complete through 2026-01-31 12:00:00Z\n" in out
+    assert out.count("\n  ok   ") == 5
+
+
+def test_verify_that_finds_something_is_exit_one(config: str, lake: SmallLake, capsys: Captured) -> None:
+    lake.compact(without("kafka_offset", 77))
+
+    assert run(["verify", "orders", "--config", config]) == 1
+
+    out = capsys.readouterr().out
+    assert out.startswith("lake.orders: NOT PROVEN at epoch 2")
+    assert "\n         lost_rows: orders-0: 1 of 97 rows are not there: offset 77\n" in out
+
+
+def test_verify_as_json(config: str, lake: SmallLake, capsys: Captured) -> None:
+    lake.compact(without("kafka_offset", 77))
+
+    assert run(["verify", "--json", "--config", config]) == 1
+
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["clean"], found["epoch"]) == (False, 2)
+    findings = [each for check in found["checks"] for each in check["findings"]]
+    assert {"kind": "lost_rows", "offsets": [77]}.items() <= findings[-1].items()
+
+
+def test_query_by_plain_and_by_whole_name(config: str, capsys: Captured) -> None:
+    sql = (
+        "SELECT count(*) AS n, min(o.kafka_timestamp) AS first, count(d.value) AS bad"
+        " FROM orders o LEFT JOIN lake.ORDERS__dead_letters d ON o.kafka_offset = d.offset AND o.kafka_partition = 1"
+    )
+
+    assert run(["query", sql, "--config", config]) == 0
+
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        "  n  first                 bad",
+        "---  --------------------  ---",
+        "147  2026-01-31 12:00:00Z    2",
+    ]
+    assert said.err == "(1 row)\n"
+
+
+def test_query_as_json_and_csv(config: str, capsys: Captured) -> None:
+    sql = 'SELECT "offset", value, schema_id FROM orders__dead_letters ORDER BY "offset"'
+
+    assert run(["query", "--json", sql, "--config", config]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"offset": 10, "value": b"not framed".hex(), "schema_id": None},
+        {"offset": 21, "value": b"\x00\x00\x00\x00\x07bad".hex(), "schema_id": 7},
+    ]
+
+    assert run(["query", "--csv", sql, "--config", config]) == 0
+    assert capsys.readouterr().out == "offset,value,schema_id\n10,0x6e6f74206672616d6564,\n21,0x0000000007626164,7\n"
+
+
+def test_query_reads_the_newest_snapshot(config: str, lake: SmallLake, capsys: Captured) -> None:
+    lake.batch(Read("orders", 0, 100, 103))
+
+    run(["query", "--csv", "SELECT max(kafka_offset) AS m FROM orders", "--config", config])
+
+    assert capsys.readouterr().out == "m\n102\n"
+
+
+def test_query_lists_the_tables(config: str, capsys: Captured) -> None:
+    run(["query", "--csv", "SHOW TABLES", "--config", config])
+
+    assert capsys.readouterr().out == "name\norders\norders__dead_letters\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT nothing FROM orders", 'Referenced column "nothing" not found'),
+        ("SELEC 1", "syntax error"),
+        ("DROP VIEW orders", "found DROP"),
+        ("COPY orders TO 'orders.csv'", "found COPY"),
+        ("SELECT 1; SELECT 2", "found SELECT, SELECT"),
+        ("SELECT 1/CAST('x' AS INT)", "Conversion Error"),
+    ],
+)
+def test_query_that_cannot_be_carried_out_is_misuse(config: str, capsys: Captured, sql: str, said: str) -> None:
+    assert run(["query", sql, "--config", config]) == 2
+
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+
+
+def test_query_of_a_table_whose_file_is_gone_is_a_failure(config: str, lake: SmallLake, capsys: Captured) -> None:
+    lake.files()[0].unlink()
+
+    assert run(["query", "SELECT sum(kafka_offset) FROM orders", "--config", config]) == 1
+    assert "the tables of the query cannot be read" in capsys.readouterr().err
+
+
+def test_dead_letters_by_reason_then_the_newest(config: str, lake: SmallLake, capsys: Captured) -> None:
+    lake.batch(Read("orders", 1, 50, 60, dead=(52, 54)))
+
+    assert run(["dead-letters", "list", "orders", "--limit", "3", "--config", config]) == 0
+
+    out = capsys.readouterr().out
+    assert out.splitlines()[:4] == [
+        "dead letters  reason",
+        "------------  ----------",
+        "           3  not_framed",
+        "           1  bad_utf8",
+    ]
+    assert [line.split("  ")[0] for line in out.splitlines() if "@" in line] == [
+        "orders-1@54",
+        "orders-1@52",
+        "orders-0@21",
+    ]
+    assert "orders-0@21  bad_utf8 at order.note: invalid start byte\n  schema 7, written 2026-01-31 12:00:00Z" in out
+    assert '  key "21", value 0x0000000007626164' in out
+
+
+def test_dead_letters_as_json(config: str, capsys: Captured) -> None:
+    assert run(["dead-letters", "list", "orders", "--limit", "1", "--json", "--config", config]) == 0
+
+    value = json.loads(capsys.readouterr().out)
+    assert (value["total"], value["by_reason"]) == (2, {"bad_utf8": 1, "not_framed": 1})
+    (newest,) = value["newest"]
+    assert (newest["record"], newest["value"]) == ("orders-0@21", "0000000007626164")
+
+
+def test_dead_letters_without_a_limit_worth_naming(lake: SmallLake) -> None:
+    assert list_dead_letters(lake.lake, lake.spec, limit=0).newest == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (None, "null"),
+        (b"", '""'),
+        ("žluť".encode(), '"žluť"'),
+        (b"\x00\xff", "0x00ff"),
+        (b"a\nb", "0x610a62"),
+        (b"a" * 60, '"' + "a" * 48 + '"…'),
+    ],
+)
+def test_preview_of_bytes(content: bytes | None, shown: str) -> None:
+    assert preview(content) == shown
+
+
+def test_pause_and_resume_say_what_they_did(config: str, capsys: Captured) -> None:
+    assert run(["resume", "orders", "--config", config]) == 0
+    assert capsys.readouterr().err == "lake.orders is not paused; nothing was changed\n"
+
+    assert run(["pause", "orders", "--why", "mending", "--by", "ann", "--config", config]) == 0
+    assert capsys.readouterr().err.startswith("lake.orders is paused;")
+
+    assert run(["resume", "lake.orders", "--config", config]) == 0
+    assert "it was paused by ann at " in capsys.readouterr().err
+
+
+def test_unknown_table_is_misuse(config: str, capsys: Captured) -> None:
+    assert run(["dead-letters", "list", "order", "--config", config]) == 2
+    assert "There is no table order in" in capsys.readouterr().err
+
+
+def test_nothing_but_the_answer_is_written(config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path for path in tmp_path.rglob("*"))
+
+    run(["query", "SELECT count(*) FROM orders", "--config", config])
+    run(["verify", "--config", config])
+
+    assert sorted(path for path in tmp_path.rglob("*")) == before

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
+from jobs.model.errors import BrokerError
+from jobs.model.plan import PartitionFacts, TopicFacts
+from jobs.model.progress import Counts
+from jobs.model.spec import Start, TableSpec
+from jobs.status import PartitionLag, TableStatus, table_statuses
+from tests.table.small_lake import NOON, SmallLake, spec_of
+
+
+@dataclass(slots=True)
+class Broker:
+    """A broker whose partitions end where they are said to; without `ends` it does not answer."""
+
+    ends: Mapping[int, int] | None = None
+    topic_id: str = "id-orders"
+    asked: list[str] = field(default_factory=list)
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        self.asked.append(topic)
+        if self.ends is None:
+            raise BrokerError("the Kafka cluster does not answer", hint="start it")
+        return TopicFacts(topic, self.topic_id, {n: PartitionFacts(0, end) for n, end in self.ends.items()})
+
+    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        raise NotImplementedError
+
+
+def status_of(lake: SmallLake, broker: Broker, spec: TableSpec | None = None) -> TableStatus:
+    (found,) = table_statuses(lake.lake, broker, [spec or lake.spec], now=NOON + timedelta(minutes=5))
+    return found
+
+
+def test_lag_is_what_is_left_of_every_partition_new_ones_too(lake: SmallLake) -> None:
+    found = status_of(lake, Broker({0: 130, 1: 50, 2: 7}))
+
+    assert found.partitions == (
+        PartitionLag("orders", 0, 100, 130),
+        PartitionLag("orders", 1, 50, 50),
+        PartitionLag("orders", 2, 0, 7),
+    )
+    assert (found.lag, found.state) == (37, "behind")
+
+
+def test_table_that_is_caught_up(lake: SmallLake) -> None:
+    found = status_of(lake, Broker({0: 100, 1: 50}))
+
+    assert (found.state, found.lag, found.epoch, found.rows) == ("caught up", 0, 2, 147)
+    assert found.counts == Counts(read=149, rows=147, dead_letters=2)
+    assert (found.complete_through, found.age_seconds) == (NOON, 300.0)
+    assert found.last_batch is not None
+    assert (found.last_batch.batch_id, found.last_batch.seconds) == ("batch2", 0.3)
+
+
+def test_without_kafka_all_but_the_lag_is_told_and_it_is_asked_once(lake: SmallLake) -> None:
+    broker = Broker()
+
+    first, second = table_statuses(lake.lake, broker, [lake.spec, spec_of("orders", table="orders")], now=NOON)
+
+    assert (first.state, first.lag, first.rows) == ("lag unknown", None, 147)
+    assert first.kafka_problem == second.kafka_problem == "the Kafka cluster does not answer"
+    assert broker.asked == ["orders"]
+
+
+def test_paused_table_says_why(lake: SmallLake) -> None:
+    said = pause_property(by="ann", why="mending", at=NOON)
+    lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: said})
+
+    found = status_of(lake, Broker({0: 100, 1: 50}))
+
+    assert found.state == "paused"
+    assert str(found.pause) == "by ann at 2026-01-31T12:00:00+00:00: mending"
+
+
+def test_foreign_commits_are_named(lake: SmallLake) -> None:
+    lake.table.delete("kafka_offset = 77")
+
+    found = status_of(lake, Broker({0: 100, 1: 50}))
+
+    assert (found.rows, found.foreign.rows_removed) == (146, 1)
+
+
+def test_rolled_back_table_says_so(lake: SmallLake) -> None:
+    parent = lake.view.snapshots[lake.view.head or 0].parent_id or 0
+    lake.table.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
+
+    found = status_of(lake, Broker({0: 100, 1: 50}))
+
+    assert (found.rolled_back, found.epoch, found.lag) == (True, 1, 40)
+
+
+def test_topic_made_anew_is_trouble(lake: SmallLake) -> None:
+    found = status_of(lake, Broker({0: 0, 1: 0}, topic_id="another"))
+
+    assert found.state == "in trouble"
+    assert found.problem == "the topic orders was re-created since lake.orders was read from it"
+
+
+def test_missing_table_and_foreign_owner_are_told(lake: SmallLake) -> None:
+    broker = Broker({0: 100})
+
+    assert status_of(lake, broker, spec_of("orders", table="sales")).state == "no table"
+    assert status_of(lake, broker, spec_of("returns")).state == "in trouble"
+
+
+def test_json_holds_all_of_it(lake: SmallLake) -> None:
+    value = status_of(lake, Broker({0: 130, 1: 50})).to_json()
+
+    assert (value["state"], value["lag"], value["partitions"][0]["lag"]) == ("behind", 30, 30)
+    assert value["complete_through"] == "2026-01-31T12:00:00+00:00"
