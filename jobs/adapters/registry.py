@@ -44,10 +44,15 @@ class ConfluentRegistry:
         return self._known[schema_id]
 
     def latest(self, subject: str) -> RegisteredSchema | None:
+        self._forget_latest()
         found = self._ask(f"look up the subject {subject}", lambda: self._client.get_latest_version(subject))
         if found is None:
             return None
         return self._remember(found)
+
+    def _forget_latest(self) -> None:
+        """The client would give the same answer for as long as the process lives."""
+        self._client.clear_latest_caches()  # type: ignore[no-untyped-call]
 
     def _remember(self, found: RegisteredVersion) -> RegisteredSchema:
         schema_id = found.schema_id

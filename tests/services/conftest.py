@@ -1,0 +1,16 @@
+"""What tests on the real services begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from breadth import Place
+
+from jobs.local.supervisor import LocalServices
+
+
+@pytest.fixture
+def place(services: LocalServices, tmp_path: Path) -> Place:
+    """A folder of its own for a configuration and an embedded catalog."""
+    return Place(services, tmp_path)
