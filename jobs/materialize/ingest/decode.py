@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from jobs.formats.framing import Framed, group_by_schema_id
 from jobs.materialize.ingest.dead_rows import dead_rows, header_structs
-from jobs.materialize.ingest.keys import avro_key_schema, avro_keys, text_keys
+from jobs.materialize.ingest.keys import avro_key_schema, avro_keys, bad_keys, former_key_names, text_keys
 from jobs.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
 from jobs.materialize.ingest.writers import Writers
+from jobs.materialize.layout import reads_avro_keys
 from jobs.model.dead_letter import Reason, Reject
 from jobs.model.errors import BadRecordLimitError
 from jobs.model.ingested import TaskContext
@@ -75,6 +76,7 @@ class RecordDecoder:
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
         self._key_column = prefix + "key"
+        self._reads_avro_keys = reads_avro_keys(self._spec)
         self.wanted = Wanted(timestamp_type="timestamp_type" in kept, leader_epoch="leader_epoch" in kept)
 
     def decode(self, topic: str, partition: int, records: Records) -> DecodedRecords:
@@ -108,7 +110,7 @@ class RecordDecoder:
         )
 
     def _framed(self, topic: str, partition: int, records: Records) -> _Chunk:
-        keys = group_by_schema_id(records.keys) if self._spec.key == "avro" else _NO_KEYS
+        keys = group_by_schema_id(records.keys) if self._reads_avro_keys else _NO_KEYS
         return _Chunk(topic, partition, records, group_by_schema_id(records.values), keys)
 
     def _stop(self, chunk: _Chunk) -> Stop | None:
@@ -131,7 +133,7 @@ class RecordDecoder:
 
     def _decode_keys(self, chunk: _Chunk) -> Part:
         if self._key_column not in self._metadata:
-            return Part([], None, ())
+            return self._judge_keys(chunk)
         field, keys = self._row_schema.field(self._key_column), chunk.records.keys
         match self._spec.key:
             case "avro":
@@ -140,7 +142,7 @@ class RecordDecoder:
                     chunk.keys,
                     self._keys,
                     target=avro_key_schema(field),
-                    former_names=_inside(self._context.former_names, self._key_column),
+                    former_names=former_key_names(self._context.former_names, field),
                     nulls_are_rows=True,
                 )
                 return avro_keys(decoded, field, keys)
@@ -148,6 +150,15 @@ class RecordDecoder:
                 return text_keys(keys, field)
             case _:
                 return Part([pa.array(keys, field.type)], None, ())
+
+    def _judge_keys(self, chunk: _Chunk) -> Part:
+        """Without a column for them: before the first Avro key whose schema exists, others are refused all the same."""
+        if not self._reads_avro_keys:
+            return Part([], None, ())
+        judged = decode_framed(
+            chunk.records.keys, chunk.keys, self._keys, target=pa.schema([]), former_names={}, nulls_are_rows=True
+        )
+        return Part([], judged.accepted, bad_keys(judged.rejects, self._key_column))
 
     def _sort_out(self, chunk: _Chunk, rejects: Mapping[int, Reject]) -> tuple[Counter[str], list[Reject]]:
         """Which of the refused records are skipped, counted by reason, and which are dead letters."""
@@ -208,12 +219,6 @@ _PLAIN: Mapping[str, Callable[[Records], Sequence[object]]] = {
     "leader_epoch": lambda records: records.leader_epochs,
     "value": lambda records: records.values,
 }
-
-
-def _inside(former_names: Mapping[str, Sequence[str]], column: str) -> dict[str, tuple[str, ...]]:
-    """Former names of what is inside a column, with their paths from there on."""
-    start = f"{column}."
-    return {path[len(start) :]: tuple(names) for path, names in former_names.items() if path.startswith(start)}
 
 
 def now_utc() -> datetime:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from jobs.formats.avro.types import VALUE
 from jobs.materialize.ingest.payloads import Indexes, Part
 from jobs.model.dead_letter import Reason, Reject
 
@@ -28,17 +29,29 @@ def avro_key_schema(field: pa.Field) -> pa.Schema:
     """The columns that a key's schema maps to: the record's own, or the one column `value` of any other type."""
     if pa.types.is_struct(field.type):
         return pa.schema([field.type.field(n) for n in range(field.type.num_fields)])
-    return pa.schema([field.with_name("value")])
+    return pa.schema([field.with_name(VALUE)])
 
 
 def avro_keys(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> Part:
     """Decoded keys as the one column that the table has for them."""
     column = _as_struct(part, field, keys) if pa.types.is_struct(field.type) else part.columns[0]
-    rejects = tuple(
-        Reject(r.index, Reason.BAD_KEY, f"{r.reason.value}: {r.detail}", f"{field.name}.{r.path}".rstrip("."))
-        for r in part.rejects
+    return Part([column], part.accepted, bad_keys(part.rejects, field.name), None, part.truncated_nanos)
+
+
+def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:
+    """What was wrong with keys, told of the records that have them."""
+    return tuple(
+        Reject(r.index, Reason.BAD_KEY, f"{r.reason.value}: {r.detail}", f"{column}.{r.path}".rstrip("."))
+        for r in rejects
     )
-    return Part([column], part.accepted, rejects, None, part.truncated_nanos)
+
+
+def former_key_names(former_names: Mapping[str, tuple[str, ...]], field: pa.Field) -> dict[str, tuple[str, ...]]:
+    """Former names of what is inside the key's column, with their paths in `avro_key_schema`."""
+    start = f"{field.name}." if pa.types.is_struct(field.type) else field.name
+    root = "" if pa.types.is_struct(field.type) else VALUE
+    inside = {path: names for path, names in former_names.items() if path.startswith(start)}
+    return {root + path.removeprefix(start): names for path, names in inside.items()}
 
 
 def _as_struct(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> pa.Array:

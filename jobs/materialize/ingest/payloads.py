@@ -128,15 +128,16 @@ def _all_refused(schema_id: int, reason: Reason, chosen: Indexes | None, count: 
 
 def _assemble(pieces: list[_Piece], target: pa.Schema, rejects: tuple[Reject, ...], count: int, nanos: int) -> Part:
     """Pieces of several writer schemas as columns in the records' order."""
-    ids = [pa.repeat(pa.scalar(piece.schema_id, pa.int32()), piece.rows.num_rows) for piece in pieces]
+    counts = [count if piece.indexes is None else len(piece.indexes) for piece in pieces]
+    ids = [pa.repeat(pa.scalar(p.schema_id, pa.int32()), n) for p, n in zip(pieces, counts, strict=True)]
     if len(pieces) == 1:
         return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, ids[0], nanos)
     if not pieces:
         return Part(_nulls(target, 0).columns, np.empty(0, np.int64), rejects, pa.array([], pa.int32()), nanos)
     order = np.concatenate([np.arange(count) if piece.indexes is None else piece.indexes for piece in pieces])
     sorting = pa.array(np.argsort(order, kind="stable"))
-    together = pa.Table.from_batches([piece.rows for piece in pieces]).take(sorting)
-    columns = [_one(column) for column in together.columns]
+    together = pa.Table.from_batches([piece.rows for piece in pieces])
+    columns = [_one(column.take(sorting)) for column in together.columns]
     return Part(columns, np.sort(order), rejects, _one(pa.chunked_array(ids).take(sorting)), nanos)
 
 
