@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.iceberg_scan import live_files
-from jobs.materialize.dead_letters import ensure_dead_letters, prepare, reveal
+from jobs.materialize.dead_letters import PREPARED_PREFIX, ensure_dead_letters, reveal
 from jobs.materialize.ingest.distribute import write_target
 from jobs.materialize.ingest.write import TableFiles
 from jobs.materialize.layout import metadata_columns
@@ -37,7 +37,15 @@ from jobs.model.spec import (
     TableSpec,
     Trigger,
 )
-from jobs.model.summary import receipt_to_summary, state_to_summary
+from jobs.model.summary import (
+    BATCH_ID,
+    EPOCH,
+    FORMAT_VERSION,
+    PIPELINE,
+    VERSION,
+    receipt_to_summary,
+    state_to_summary,
+)
 from jobs.verify.tally import sums_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -139,18 +147,18 @@ class SmallLake:
         batch_id = f"batch{epoch}"
         self.state = damage_state(self._after(reads, epoch, batch_id))
         dead_files = self._files(self.dead_view, [b for read in reads for b in self._dead_batches(read, batch_id)])
-        prepare(
-            self.lake,
-            self.dead_view,
-            pipeline=self.spec.pipeline,
-            epoch=epoch,
-            batch_id=batch_id,
-            writer="w",
-            files=dead_files,
-        )
+        self._prepare(dead_files, epoch, batch_id)
         self._publish([batch for read in reads for batch in self._row_batches(read)], epoch)
         if show:
             reveal(self.lake, self.spec.dead_letters_identifier, batch_id=batch_id)
+
+    def _prepare(self, files: Sequence[WrittenFile], epoch: int, batch_id: str) -> None:
+        view = self.dead_view
+        if not files or view.head is None:
+            return
+        summary = {VERSION: FORMAT_VERSION, PIPELINE: self.spec.pipeline, EPOCH: str(epoch), BATCH_ID: batch_id}
+        branch = f"{PREPARED_PREFIX}w_{batch_id}_1"
+        self.lake.stage(view, base=view.head, branch=branch, files=files, summary=summary)
 
     def _publish(self, batches: Sequence[pa.RecordBatch], epoch: int) -> None:
         view = self.view
