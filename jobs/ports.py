@@ -25,6 +25,10 @@ class SchemaRegistry(Protocol):
         """
         ...
 
+    def remembers_missing(self, schema_id: int) -> bool:
+        """Whether `by_id` answers None without asking the registry again."""
+        ...
+
     def latest(self, subject: str) -> RegisteredSchema | None:
         """The newest schema of a subject, or None where the registry answers that there is no such subject."""
         ...
@@ -76,18 +80,29 @@ class Lake(Protocol):
         partition_by: Sequence[str],
         properties: Mapping[str, str],
         summary: Mapping[str, str],
+        tag: str | None = None,
     ) -> TableView:
-        """Make a table with one empty snapshot that carries `summary`, in one commit."""
+        """Make a table with one empty snapshot that carries `summary`, and tag it, in one commit."""
         ...
 
-    def begin(self, view: TableView, summary: Mapping[str, str]) -> None:
-        """Put an empty snapshot that carries `summary` on `main`, if its head is still the view's."""
+    def begin(self, view: TableView, summary: Mapping[str, str], *, tag: str) -> None:
+        """Put an empty, tagged snapshot that carries `summary` on `main`, if its head is still the view's."""
         ...
 
     def stage(
-        self, view: TableView, *, base: int, branch: str, files: Sequence[WrittenFile], summary: Mapping[str, str]
+        self,
+        view: TableView,
+        *,
+        base: int,
+        branch: str,
+        files: Sequence[WrittenFile],
+        summary: Mapping[str, str],
+        without: str | None = None,
     ) -> int:
-        """Append files on a new branch that begins at the snapshot `base`; the new snapshot's id."""
+        """Append files on a new branch that begins at the snapshot `base`; the new snapshot's id.
+
+        `without` is a condition in Iceberg's filter language: rows that meet it are taken out first.
+        """
         ...
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -77,6 +78,7 @@ class IcebergLake:
         partition_by: Sequence[str],
         properties: Mapping[str, str],
         summary: Mapping[str, str],
+        tag: str | None = None,
     ) -> TableView:
         schema = to_schema(columns)
         spec = to_partition_spec(schema, partition_by)
@@ -85,8 +87,7 @@ class IcebergLake:
             transaction = self.catalog.create_table_transaction(
                 identifier, schema, partition_spec=spec, properties={"format-version": "2", **properties}
             )
-            with transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append():
-                pass
+            _append_nothing(transaction, summary, tag=tag)
             transaction.commit_transaction()
         except (TableAlreadyExistsError, CommitFailedException) as lost:
             raise CommitRejectedError(f"{identifier} was made by somebody else meanwhile") from lost
@@ -97,11 +98,10 @@ class IcebergLake:
             raise CommitUnknownError(f"{identifier} was made but is not listed")
         return made
 
-    def begin(self, view: TableView, summary: Mapping[str, str]) -> None:
+    def begin(self, view: TableView, summary: Mapping[str, str], *, tag: str) -> None:
         table = _table(view)
         transaction = Transaction(table, autocommit=False)
-        with transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append():
-            pass
+        _append_nothing(transaction, summary, tag=tag)
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
@@ -109,11 +109,20 @@ class IcebergLake:
         self._commit(table, requirements, transaction._updates)
 
     def stage(
-        self, view: TableView, *, base: int, branch: str, files: Sequence[WrittenFile], summary: Mapping[str, str]
+        self,
+        view: TableView,
+        *,
+        base: int,
+        branch: str,
+        files: Sequence[WrittenFile],
+        summary: Mapping[str, str],
+        without: str | None = None,
     ) -> int:
         table = _table(view)
         transaction = Transaction(table, autocommit=False)
         ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
+        if without is not None:
+            _take_out(transaction, without, branch, summary)
         with transaction.update_snapshot(snapshot_properties=dict(summary), branch=branch).fast_append() as append:
             for file in files:
                 append.append_data_file(_data_file(file, table))
@@ -226,6 +235,19 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
 
 def reveal(value: SettingValue) -> str:
     return value.reveal() if isinstance(value, Secret) else value
+
+
+def _append_nothing(transaction: Transaction, summary: Mapping[str, str], *, tag: str | None) -> None:
+    with transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append() as append:
+        pass
+    if tag is not None:
+        ManageSnapshots(transaction).create_tag(append.snapshot_id, tag).commit()
+
+
+def _take_out(transaction: Transaction, condition: str, branch: str, summary: Mapping[str, str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no row may meet the condition
+        transaction.delete(condition, snapshot_properties=dict(summary), branch=branch)
 
 
 def _point(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:

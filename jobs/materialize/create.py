@@ -19,7 +19,7 @@ from jobs.materialize.evolve import (
     refusal,
 )
 from jobs.materialize.layout import metadata_columns, name_clashes, partition_problems, reads_avro_keys
-from jobs.materialize.state import standing
+from jobs.materialize.state import CHECKPOINT_TAG, standing
 from jobs.model.columns import Column, ColumnType, Struct
 from jobs.model.errors import BrokerError, ForeignTableError, RegistryError, SpecError, StateLostError
 from jobs.model.plan import TopicFacts
@@ -147,6 +147,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
             partition_by=spec.partition_by,
             properties=properties,
             summary=state_to_summary(new.state),
+            tag=CHECKPOINT_TAG,
         )
     except CommitRejectedError:
         made = lake.load(spec.identifier)
@@ -169,7 +170,7 @@ def _adopt(
     state = initial_state(topics, spec, writer=writer)
     head = view.head_snapshot()
     there = ForeignChanges(snapshots=1, rows_added=head.live_rows, names=(head.name,)) if head else ForeignChanges()
-    lake.begin(view, state_to_summary(state.with_foreign(there)))
+    lake.begin(view, state_to_summary(state.with_foreign(there)), tag=CHECKPOINT_TAG)
     adopted = lake.load(spec.identifier)
     assert adopted is not None  # noqa: S101 - it was committed to a moment ago
     return adopted

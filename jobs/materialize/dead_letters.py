@@ -7,13 +7,17 @@ once another batch has been published, when it never can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 
 from jobs.materialize.layout import DEAD_LETTER_COLUMNS
-from jobs.materialize.stage import ATTEMPTS, Staged, branch_names, contended, stage
+from jobs.materialize.stage import ATTEMPTS, BaseExpiredError, Staged, branch_names, contended, stage
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
 from jobs.model.ingested import WrittenFile
+from jobs.model.plan import BatchPlan
+from jobs.model.progress import TableState
 from jobs.model.snapshot import Snapshot, TableView
 from jobs.model.spec import TableSpec
 from jobs.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, VERSION
@@ -34,6 +38,7 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec) -> TableView:
                 partition_by=(),
                 properties={},
                 summary=_summary(spec.pipeline, epoch=0, batch_id=NO_BATCH),
+                tag=CHECKPOINT_TAG,
             )
         except CommitRejectedError:
             view = _load(lake, spec.dead_letters_identifier)
@@ -43,7 +48,9 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec) -> TableView:
 
 def check_owner(view: TableView, spec: TableSpec) -> None:
     """Raises ForeignTableError or ForeignOwnerError where these are not the spec's dead letters."""
-    owner = next((s.summary[PIPELINE] for s in view.ancestry(view.head) if PIPELINE in s.summary), None)
+    tagged = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
+    known = (*view.ancestry(view.head), *([] if tagged is None else [tagged]))
+    owner = next((snapshot.summary[PIPELINE] for snapshot in known if PIPELINE in snapshot.summary), None)
     if owner is None:
         raise ForeignTableError(
             f"the table {view.identifier}, which would hold the dead letters, exists and Frazil did not create it",
@@ -56,33 +63,70 @@ def check_owner(view: TableView, spec: TableSpec) -> None:
         )
 
 
-def prepare(
-    lake: Lake, view: TableView, *, pipeline: str, epoch: int, batch_id: str, writer: str, files: Sequence[WrittenFile]
-) -> None:
-    """Put a batch's dead letters on a branch that nobody reads."""
-    base = _base_for(view, epoch)
-    if not files and base == view.head:
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a batch begins: generation by topic, and offsets by topic and partition.
+
+    Visible dead letters of these offsets, or behind them, are of batches that were taken back.
+    """
+
+    sources: Mapping[str, tuple[int, Mapping[int, int]]]
+
+    @staticmethod
+    def after(state: TableState) -> Beginning:
+        """Of the batch that follows a state."""
+        return Beginning({s.topic: (s.generation, {n: p.next for n, p in s.partitions.items()}) for s in state.sources})
+
+    @staticmethod
+    def of_last(state: TableState) -> Beginning:
+        """Of the batch that a state ends with."""
+        return Beginning(
+            {s.topic: (s.generation, {n: p.start for n, p in s.partitions.items()}) for s in state.sources}
+        )
+
+    @property
+    def condition(self) -> str:
+        """What holds for dead letters from here on, as Iceberg filters by it."""
+        return " OR ".join(_from_here_on(topic, *each) for topic, each in sorted(self.sources.items()))
+
+
+def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> str:
+    behind = [f"(partition = {number} AND offset >= {offset})" for number, offset in sorted(offsets.items())]
+    known = ", ".join(str(number) for number in sorted(offsets))
+    new = [f"partition NOT IN ({known})"] if known else ["partition >= 0"]
+    here = f"(generation = {generation} AND ({' OR '.join(behind + new)}))"
+    return f"(topic = '{topic}' AND (generation > {generation} OR {here}))"
+
+
+def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
+    """Put a batch's dead letters on a branch that nobody reads, unless they are there."""
+    view = _load(lake, identifier)
+    place = _place_for(view, plan.epoch)
+    nothing_to_change = not files and place.whole and place.base == view.head
+    if nothing_to_change or _prepared_of(view, plan.batch_id) is not None:
         return
-    names = branch_names(PREPARED_PREFIX, writer + "_" + batch_id)
-    stage(lake, view, base=base, names=names, files=files, summary=_summary(pipeline, epoch=epoch, batch_id=batch_id))
+    names = branch_names(PREPARED_PREFIX, writer + "_" + plan.batch_id)
+    summary = _summary(plan.state.pipeline, epoch=plan.epoch, batch_id=plan.batch_id)
+    _stage(lake, view, names=names, files=files, summary=summary, beginning=Beginning.after(plan.state))
 
 
-def reveal(lake: Lake, identifier: str, *, batch_id: str) -> None:
-    """Make the prepared dead letters of a published batch visible, if there are any and nobody else has."""
+def reveal(lake: Lake, identifier: str, *, state: TableState) -> None:
+    """Make the prepared dead letters of the batch that a state ends with visible, if there are any left to be."""
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
         view = _load(lake, identifier)
-        prepared = _prepared_of(view, batch_id)
-        if prepared is None or _carries(view, batch_id):
+        prepared = _prepared_of(view, state.batch_id)
+        if prepared is None or _carries(view, state.batch_id):
             return
-        if prepared.base != _base_for(view, _epoch(view.snapshots[prepared.snapshot_id])):
-            _stage_again(lake, view, prepared)
+        if prepared.base != _place_for(view, state.epoch).base:
+            _stage_again(lake, view, prepared, state)
             continue
+        drop = list(_branches_of(view, state.batch_id))
         try:
-            lake.publish(view, branch=prepared.branch, tag=CHECKPOINT_TAG, drop=list(_branches_of(view, batch_id)))
+            lake.publish(view, branch=prepared.branch, tag=CHECKPOINT_TAG, drop=drop)
         except (CommitRejectedError, CommitUnknownError) as failed:
             reason = failed
-    if not _carries(_load(lake, identifier), batch_id):
+    if not _carries(_load(lake, identifier), state.batch_id):
         raise contended(identifier, "reveal its dead letters", reason) from reason
 
 
@@ -100,33 +144,62 @@ def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str) -> No
         return  # Whoever publishes next drops them.
 
 
-def _stage_again(lake: Lake, view: TableView, prepared: Staged) -> None:
+def _stage_again(lake: Lake, view: TableView, prepared: Staged, state: TableState) -> None:
     """The table moved since (it was compacted, say): the same files, on top of where it stands now."""
-    snapshot = view.snapshots[prepared.snapshot_id]
-    base = _base_for(view, _epoch(snapshot))
-    summary = {name: value for name, value in snapshot.summary.items() if name.startswith("frazil.")}
-    names = branch_names(f"{prepared.branch}_on_{base}_", "")
-    stage(lake, view, base=base, names=names, files=lake.added_files(view, prepared.snapshot_id), summary=summary)
-    fresh = _load(lake, view.identifier)
-    lake.drop_branches(fresh, [prepared.branch])
+    kept = {n: text for n, text in view.snapshots[prepared.snapshot_id].summary.items() if n.startswith("frazil.")}
+    names = branch_names(f"{prepared.branch}_on_{view.head}_", "")
+    files = lake.added_files(view, prepared.snapshot_id)
+    _stage(lake, view, names=names, files=files, summary=kept, beginning=Beginning.of_last(state))
 
 
-def _base_for(view: TableView, epoch: int) -> int:
+def _stage(
+    lake: Lake,
+    view: TableView,
+    *,
+    names: Iterator[str],
+    files: Sequence[WrittenFile],
+    summary: Mapping[str, str],
+    beginning: Beginning,
+) -> None:
+    for _ in range(ATTEMPTS):
+        place = _place_for(view, int(summary[EPOCH]))
+        without = None if place.whole else beginning.condition
+        try:
+            stage(lake, view, base=place.base, names=names, files=files, summary=summary, without=without)
+        except BaseExpiredError as expired:
+            view, reason = _load(lake, view.identifier), expired
+        else:
+            return
+    raise contended(view.identifier, "prepare dead letters", reason) from reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The snapshot that dead letters go on top of. It is not `whole` where some have to be taken out of it first."""
+
+    base: int
+    whole: bool
+
+
+def _place_for(view: TableView, epoch: int) -> _Place:
     """Where dead letters of an epoch belong: on the head, or before those of a batch that was rolled back.
 
     The rows' table was rolled back if dead letters of this epoch, or of a later one, are visible before it is
-    published: they are read again, and must not stand twice.
+    published: they are read again, and must not stand twice. Where the snapshot from before them has expired, they
+    are taken out.
     """
-    base = view.head
-    for snapshot in view.ancestry(view.head):
-        if EPOCH in snapshot.summary and _epoch(snapshot) >= epoch:
-            base = snapshot.parent_id
-    if base is None:
-        raise StateLostError(
-            f"the dead letters in {view.identifier} have no snapshot left from before epoch {epoch}",
-            hint="see docs/operate.md, StateLostError",
-        )
-    return base
+    assert view.head is not None  # noqa: S101 - the table was made with a snapshot
+    carriers = [snapshot for snapshot in view.ancestry(view.head) if EPOCH in snapshot.summary]
+    tagged = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
+    newest = carriers[0] if carriers else tagged
+    if newest is None or _epoch(newest) < epoch:
+        return _Place(view.head, whole=True)
+    taken_back = list(takewhile(lambda snapshot: _epoch(snapshot) >= epoch, carriers))
+    if not taken_back:
+        return _Place(view.head, whole=False)
+    oldest = taken_back[-1]
+    before = oldest.parent_id
+    return _Place(before, whole=True) if before in view.snapshots and before else _Place(oldest.id, whole=False)
 
 
 def _prepared(view: TableView) -> Iterator[tuple[str, int]]:
@@ -144,7 +217,8 @@ def _prepared_of(view: TableView, batch_id: str) -> Staged | None:
     if branch is None:
         return None
     head = view.branches[branch]
-    return Staged(branch, head, view.snapshots[head].parent_id or 0)
+    base = next((s.id for s in view.ancestry(head) if s.summary.get(BATCH_ID) != batch_id), 0)
+    return Staged(branch, head, base)
 
 
 def _carries(view: TableView, batch_id: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from jobs.materialize.stage import ATTEMPTS, STAGE_PREFIX, Staged, contended
@@ -52,7 +52,7 @@ def publish(
     stage_on: Callable[[Standing], Staged],
     rows: int,
 ) -> TableView:
-    """Make the batch visible.
+    """Make the batch visible. The view shows `main` as it was left, whoever has come after.
 
     `stage_on` stages the batch's files again on another head. Raises FencedError, ForeignOwnerError,
     CountMismatchError, StateLostError, ContendedError and OvertakenError; in each case nothing became visible.
@@ -62,7 +62,7 @@ def publish(
         view = _loaded(lake, plan.table)
         match judge(view, plan, staged):
             case Done():
-                return view
+                return replace(view, head=staged.snapshot_id)
             case Ready():
                 last_look(view, plan, staged, rows=rows)
                 try:
@@ -77,7 +77,7 @@ def publish(
                 assert_never(never)
     view = _loaded(lake, plan.table)
     if isinstance(judge(view, plan, staged), Done):
-        return view
+        return replace(view, head=staged.snapshot_id)
     raise contended(plan.table, "publish", reason) from reason
 
 
@@ -88,6 +88,11 @@ def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
     branch_is_ours = view.branches.get(staged.branch) == staged.snapshot_id
     if view.head == staged.base and branch_is_ours and _is_own(view, plan, staged):
         return Ready()
+    return overtaken(view, plan)
+
+
+def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
+    """What the head of `main` means for a batch that was planned on another one."""
     now = standing(view, pipeline=plan.state.pipeline)
     if now.state.epoch == plan.state.epoch and now.state.batch_id == plan.state.batch_id:
         return StageAgain(now)
@@ -98,6 +103,17 @@ def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
             hint="nothing is lost or double: let the other process go on, and stop this one",
         )
     return PlanAgain()
+
+
+def new_base(lake: Lake, plan: BatchPlan) -> Standing:
+    """Where to stage, once the snapshot that was planned on has expired. Raises as `publish` does."""
+    match overtaken(_loaded(lake, plan.table), plan):
+        case StageAgain(now):
+            return now
+        case PlanAgain():
+            raise OvertakenError
+        case never:
+            assert_never(never)
 
 
 def _is_own(view: TableView, plan: BatchPlan, staged: Staged) -> bool:

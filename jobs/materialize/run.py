@@ -18,8 +18,8 @@ from jobs.materialize.ingest.distribute import task_context, tasks_of
 from jobs.materialize.limits import check_limits, through
 from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through, pause_property
 from jobs.materialize.plan import plan_batch
-from jobs.materialize.publish import OvertakenError, publish
-from jobs.materialize.stage import STAGE_PREFIX, Staged, branch_names, stage
+from jobs.materialize.publish import OvertakenError, new_base, publish
+from jobs.materialize.stage import STAGE_PREFIX, BaseExpiredError, Staged, branch_names, stage
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
@@ -105,7 +105,7 @@ class TableRun:
             got = self._ingest(plan, here.view, dead_letters)
         if not got.advanced:
             return Again()
-        return self._make_visible(plan, here, dead_letters, got, planned_at)
+        return self._make_visible(plan, here, got, planned_at)
 
     def create(self) -> TableView:
         """Only make the tables, empty, where they are missing."""
@@ -122,7 +122,7 @@ class TableRun:
         view = self.create()
         here = standing(view, pipeline=self.spec.pipeline)
         if here.state.batch_id:
-            reveal(doors.lake, self.spec.dead_letters_identifier, batch_id=here.state.batch_id)
+            reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state)
         if PAUSED_PROPERTY not in view.properties:
             view = self._absorb(here)
         return standing(view, pipeline=self.spec.pipeline), ensure_dead_letters(doors.lake, self.spec)
@@ -189,34 +189,24 @@ class TableRun:
             {i: schema for i, schema in keys.items() if schema is not None},
         )
 
-    def _make_visible(
-        self, plan: BatchPlan, here: Standing, dead_letters: TableView, got: Ingested, planned_at: datetime
-    ) -> Outcome:
-        with self._step("prepare"):
-            prepare(
-                self.doors.lake,
-                dead_letters,
-                pipeline=self.spec.pipeline,
-                epoch=plan.epoch,
-                batch_id=plan.batch_id,
-                writer=self.writer,
-                files=got.dead_letter_files,
-            )
+    def _make_visible(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> Outcome:
         batch = _Batch(self, plan, got, planned_at)
-        with self._step("stage"):
-            staged = batch.stage_on(here)
-        with self._step("publish"):
-            try:
-                view = publish(self.doors.lake, plan, staged, stage_on=batch.stage_on, rows=got.counts.rows)
-            except OvertakenError:
-                return Again()
-            except CountMismatchError as mismatch:
-                self._pause(mismatch)
-                raise
-        with self._step("reveal"):
-            reveal(self.doors.lake, self.spec.dead_letters_identifier, batch_id=plan.batch_id)
-            drop_others(self.doors.lake, self.spec.dead_letters_identifier, epoch=plan.epoch, batch_id=plan.batch_id)
+        try:
+            with self._step("prepare"):
+                batch.prepare()
+            with self._step("stage"):
+                staged = batch.stage_on(here)
+            with self._step("publish"):
+                view = publish(self.doors.lake, plan, staged, stage_on=batch.stage_again_on, rows=got.counts.rows)
+        except OvertakenError:
+            return Again()
+        except CountMismatchError as mismatch:
+            self._pause(mismatch)
+            raise
         now = standing(view, pipeline=self.spec.pipeline)
+        with self._step("reveal"):
+            reveal(self.doors.lake, self.spec.dead_letters_identifier, state=now.state)
+            drop_others(self.doors.lake, self.spec.dead_letters_identifier, epoch=plan.epoch, batch_id=plan.batch_id)
         receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
         with self._step("announce"):
             self.doors.announce(receipt)
@@ -245,7 +235,28 @@ class _Batch:
     got: Ingested
     planned_at: datetime
 
+    def prepare(self) -> None:
+        prepare(
+            self.run.doors.lake,
+            self.run.spec.dead_letters_identifier,
+            plan=self.plan,
+            writer=self.run.writer,
+            files=self.got.dead_letter_files,
+        )
+
+    def stage_again_on(self, here: Standing) -> Staged:
+        """As `stage_on`, when others have been here since: they may have dropped the prepared dead letters too."""
+        self.prepare()
+        return self.stage_on(here)
+
     def stage_on(self, here: Standing) -> Staged:
+        """On top of where the table stands. Raises as `publish` does."""
+        try:
+            return self._stage_on(here)
+        except BaseExpiredError:
+            return self._stage_on(new_base(self.run.doors.lake, self.plan))
+
+    def _stage_on(self, here: Standing) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         plan = replace(self.plan, state=here.state_with_foreign)
         state = next_state(plan, self.got, writer=self.run.writer, planned_at=self.planned_at)

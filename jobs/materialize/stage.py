@@ -15,6 +15,10 @@ ATTEMPTS = 5
 """How often a commit that others overtook is tried again."""
 
 
+class BaseExpiredError(Exception):
+    """The snapshot that a branch was to begin at is gone: others have moved `main` on, and it has expired."""
+
+
 @dataclass(frozen=True, slots=True)
 class Staged:
     """A staged snapshot. `base` is the snapshot that its branch began at."""
@@ -40,15 +44,19 @@ def stage(
     names: Iterator[str],
     files: Sequence[WrittenFile],
     summary: Mapping[str, str],
+    without: str | None = None,
 ) -> Staged:
-    """Stage files on top of `base`.
+    """Stage files on top of `base`, `without` the rows that meet that condition.
 
-    Raises ContendedError where the catalog refuses five times over.
+    Raises BaseExpiredError, and ContendedError where the catalog refuses five times over.
     """
     for _ in range(ATTEMPTS):
+        if base not in view.snapshots:
+            raise BaseExpiredError
         branch = next(names)
         try:
-            return Staged(branch, lake.stage(view, base=base, branch=branch, files=files, summary=summary), base)
+            head = lake.stage(view, base=base, branch=branch, files=files, summary=summary, without=without)
+            return Staged(branch, head, base)
         except (CommitRejectedError, CommitUnknownError) as failed:
             reason: Exception = failed
         fresh = lake.load(view.identifier)

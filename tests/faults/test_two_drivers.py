@@ -10,6 +10,7 @@ from jobs.materialize.run import STEPS, Again, Published
 from jobs.materialize.schedule import Stopping, run_once
 from jobs.model.errors import FencedError
 from jobs.model.plan import NothingToDo
+from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.stepped import Stepped
 from tests.faults.world import MOMENTS, Moment, World, assert_exactly_once
 
@@ -92,5 +93,22 @@ def test_two_live_drivers_that_run_freely_publish_each_record_once(world: World)
     assert world.standing().state.epoch == 6
 
 
+def test_a_receipt_is_of_its_own_batch_although_a_successor_has_published_since(world: World) -> None:
+    world.produce(12)
+
+    def overtaken(name: str, commit: Commit) -> object:
+        answer = commit()
+        if name == "rows publish":
+            world.catch_up()
+        return answer
+
+    outcome = world.run(lake=WatchedLake(world.setting.catalog, around=overtaken)).batch()
+
+    assert isinstance(outcome, Published)
+    assert outcome.receipt.epoch == 1
+    assert outcome.receipt.snapshot_id == world.standing().carrier.parent_id
+    assert_exactly_once(world)
+
+
 def test_every_step_is_a_moment() -> None:
-    assert MOMENTS == [(when, step) for step in STEPS for when in ("before", "after")]
+    assert [(when, step) for step in STEPS for when in ("before", "after")] == MOMENTS

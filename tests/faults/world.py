@@ -15,9 +15,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import boto3
+import pyarrow as pa
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from pyiceberg.expressions import EqualTo
+from pyiceberg.table import Table
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
@@ -39,6 +42,7 @@ from jobs.model.spec import (
     Trigger,
 )
 from jobs.ports import Lake, SchemaRegistry, TaskRunner, Topics
+from jobs.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
 
 WAIT_SECONDS = 30.0
@@ -151,6 +155,41 @@ class World:
         until_caught_up(run)
         return run
 
+    def insert(self) -> None:
+        """A user's INSERT."""
+        number, self.next_number = self.next_number, self.next_number + 1
+        table = self.table()
+        table.append(pa.table({"n": [number]}, schema=pa.schema([("n", pa.int64())])))
+        self.inserted.append(number)
+
+    def delete(self) -> None:
+        """A user's DELETE of one row that is there."""
+        table = self.table()
+        there = [n for n in table.scan(selected_fields=("n",)).to_arrow()["n"].to_pylist() if n not in self.inserted]
+        if there:
+            table.delete(EqualTo("n", there[0]))
+            self.deleted.add(there[0])
+
+    def set_property(self) -> None:
+        """A user's ALTER TABLE … SET TBLPROPERTIES."""
+        with self.table().transaction() as transaction:
+            transaction.set_properties({f"user.{_new_id()}": "set"})
+
+    def expire(self, *identifiers: str) -> None:
+        """All snapshots that no branch and no tag points to expire, of both tables unless others are named."""
+        for identifier in identifiers or (self.spec.identifier, self.spec.dead_letters_identifier):
+            if self.lake.catalog.table_exists(identifier):
+                self.table(identifier).maintenance.expire_snapshots().older_than(datetime.now() + timedelta(1)).commit()
+
+    def roll_back(self) -> None:
+        """The table goes back to the snapshot before its last batch."""
+        here = self.standing()
+        if here.carrier.parent_id is not None:
+            self.table().manage_snapshots().rollback_to_snapshot(here.carrier.parent_id).commit()
+
+    def table(self, identifier: str | None = None) -> Table:
+        return self.lake.catalog.load_table(identifier or self.spec.identifier)
+
     def standing(self) -> Standing:
         view = self.lake.load(self.spec.identifier)
         assert view is not None
@@ -184,6 +223,10 @@ def assert_exactly_once(world: World) -> None:
     assert _surplus(rows, _expected_rows(world)) == ([], []), "rows (missing, unexpected)"
     assert _surplus(dead, list(world.bad)) == ([], []), "dead letters (missing, unexpected)"
     _assert_counts_agree(world)
+    proof = verify_table(world.lake, spec)
+    assert proof.clean, [str(finding) for finding in proof.findings]
+    changed = proof.foreign.rows_added, proof.foreign.rows_removed
+    assert changed == (len(world.inserted), len(world.deleted)), proof.foreign
 
 
 def _expected_rows(world: World) -> list[tuple[object, ...]]:
@@ -207,7 +250,6 @@ def _assert_counts_agree(world: World) -> None:
     for number, progress in partitions.items():
         offsets = [offset for partition, offset in world.rows if partition == number]
         assert progress.sums == OffsetSums(sum(offsets) % MODULUS, sum(o * o for o in offsets) % MODULUS)
-    assert state.foreign.rows_added - state.foreign.rows_removed <= len(world.inserted)
 
 
 # --- making a world -------------------------------------------------------------------------------------------------

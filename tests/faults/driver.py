@@ -1,0 +1,152 @@
+"""Drivers that are killed: a process that makes one, lets it run until it dies, and says how it ended.
+
+It is started once a world (imports cost seconds) and forks a driver for each line it reads, in a session of its own
+and with a worker process that carries out the ingest tasks, as Spark's do. A line is `WHO MOMENT`: who is killed
+(`driver` alone, so that its worker lives on, or the whole `group`) and at which moment; `nobody` lets it run to its
+end. The answer is one line: `killed`, `done`, or what went wrong.
+
+    python -m tests.faults.driver SETTING
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pickle
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import NoReturn
+
+from jobs.adapters import worker
+from jobs.adapters.kafka import KafkaTopics
+from jobs.adapters.registry import ConfluentRegistry
+from jobs.materialize.schedule import Stopping, run_once
+from jobs.model.errors import FrazilError
+from jobs.model.ingested import IngestTask, TaskResult
+from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.faults.world import WAIT_SECONDS, Setting
+
+TRIAL_SECONDS = 60
+
+PRELOADED = (
+    "pyiceberg.catalog.sql",
+    "pyiceberg.catalog.glue",
+    "sqlalchemy.dialects.sqlite",
+    "encodings.idna",
+    "sqlite3",
+)
+"""What a driver would load itself, each time anew."""
+
+
+class WorkerProcess:
+    """Carries out tasks in another process of the group (`ports.TaskRunner`)."""
+
+    parallelism = 2
+
+    def __init__(self, reach: Callable[[str], None]) -> None:
+        self._reach = reach
+        self._pipe = _forked_worker()
+
+    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
+        del name
+        return [self._carried_out(task) for task in tasks]
+
+    def stop(self) -> None:
+        self._pipe.close()
+
+    def _carried_out(self, task: IngestTask) -> TaskResult:
+        self._pipe.send(task)
+        self._reach("during ingest")
+        assert self._pipe.poll(WAIT_SECONDS)
+        result = self._pipe.recv()
+        if isinstance(result, FrazilError):
+            raise result
+        assert isinstance(result, TaskResult)
+        return result
+
+
+def _forked_worker() -> Connection:
+    ours, theirs = Pipe()
+    if os.fork() == 0:
+        ours.close()
+        signal.alarm(TRIAL_SECONDS)
+        with suppress(EOFError, OSError):
+            while True:
+                theirs.send(worker.run(theirs.recv()))
+        os._exit(0)
+    theirs.close()
+    return ours
+
+
+def drive(setting: Setting, who: str, moment: str) -> None:
+    """Catch up, unless killed on the way."""
+
+    def reach(here: str) -> None:
+        if here == moment and who != "nobody":
+            die(who)
+
+    def around(name: str, commit: Commit) -> object:
+        answer = commit()
+        reach(f"committed {name}")
+        return answer
+
+    runner = WorkerProcess(reach)  # before any client has threads
+    doors = setting.doors(
+        lake=WatchedLake(setting.catalog, around=around, written=lambda name: reach(f"written {name}")),
+        topics=KafkaTopics(setting.kafka),
+        registry=ConfluentRegistry(setting.registry),
+        runner=runner,
+        observe=lambda when, step: reach(f"{when} {step}"),
+    )
+    for report in run_once([setting.run(doors)], Stopping()):
+        if report.failure is not None:
+            raise report.failure
+
+
+def die(who: str) -> None:
+    if who == "group":
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _driver(setting: Setting, who: str, moment: str, answers: Connection) -> NoReturn:
+    os.setsid()
+    signal.alarm(TRIAL_SECONDS)
+    try:
+        drive(setting, who, moment)
+        answers.send("done")
+    except BaseException:
+        answers.send(traceback.format_exc())
+    os._exit(0)
+
+
+def trial(setting: Setting, who: str, moment: str) -> str:
+    hear, say = Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:
+        _driver(setting, who, moment, say)
+    say.close()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return "killed" if os.WTERMSIG(status) == signal.SIGKILL else f"ended by signal {os.WTERMSIG(status)}"
+    return str(hear.recv())
+
+
+def main() -> None:
+    for module in PRELOADED:
+        importlib.import_module(module)
+    gc.freeze()
+    setting = pickle.loads(Path(sys.argv[1]).read_bytes())
+    for line in sys.stdin:
+        who, _, moment = line.strip().partition(" ")
+        print(repr(trial(setting, who, moment)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Others change the table between any two steps: a user, somebody who rolls it back, somebody who expires snapshots."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from jobs.materialize.run import Again, Published, TableRun
+from jobs.materialize.state import CHECKPOINT_TAG
+from jobs.model.errors import FencedError, StateLostError
+from tests.faults.stepped import Stepped
+from tests.faults.world import MOMENTS, Moment, World, assert_exactly_once, at, with_trigger
+
+BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
+
+
+def at_every_moment(world: World, *acts: Callable[[], object], of: list[Moment] = MOMENTS) -> None:
+    """A batch for each moment, at which the acts happen; then all that is left."""
+    world.produce(4)
+    world.catch_up()
+    for moment in of:
+        world.produce(4)
+        run = world.run(at(moment, lambda: [act() for act in acts]))
+        outcome = run.batch()
+        assert isinstance(outcome, Published | Again), moment
+        world.catch_up(run)
+    assert_exactly_once(world)
+
+
+def test_a_user_inserts_at_every_moment(local_world: World) -> None:
+    at_every_moment(local_world, local_world.insert)
+
+
+def test_a_user_deletes_at_every_moment(local_world: World) -> None:
+    at_every_moment(local_world, local_world.delete)
+
+
+def test_a_user_changes_a_property_at_every_moment_and_keeps_it(local_world: World) -> None:
+    at_every_moment(local_world, local_world.set_property)
+
+    kept = [name for name in local_world.table().properties if name.startswith("user.")]
+    assert len(kept) == len(MOMENTS)
+
+
+def test_a_property_changed_between_staging_and_publishing_costs_no_second_staging(world: World) -> None:
+    world.produce(4)
+    run = world.run(at(("before", "publish"), world.set_property))
+
+    run.batch()
+
+    assert next(run.stage_names).endswith("_2")
+    assert_exactly_once(world)
+
+
+def test_a_users_changes_are_named_by_the_receipt_and_by_the_state(world: World) -> None:
+    world.produce(6)
+    world.catch_up()
+    world.produce(6)
+    run = world.run(at(("after", "stage"), lambda: (world.insert(), world.delete())))
+
+    outcome = run.batch()
+
+    assert isinstance(outcome, Published)
+    assert [name.split()[0] for name in outcome.receipt.foreign] == ["append", outcome.receipt.foreign[1].split()[0]]
+    assert outcome.standing.state.foreign.names == outcome.receipt.foreign
+    assert_exactly_once(world)
+
+
+def test_the_table_is_rolled_back_at_every_moment(local_world: World) -> None:
+    at_every_moment(local_world, local_world.roll_back)
+
+
+def test_snapshots_expire_with_the_youngest_cutoff_at_every_moment(local_world: World) -> None:
+    at_every_moment(local_world, local_world.expire)
+
+
+def test_a_user_inserts_and_snapshots_expire_at_every_moment(local_world: World) -> None:
+    at_every_moment(local_world, local_world.insert, local_world.expire)
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=" ".join)
+def test_a_user_inserts_into_a_table_that_has_no_batch_yet_and_snapshots_expire(
+    local_world: World, moment: Moment
+) -> None:
+    local_world.run().create()
+    local_world.produce(4)
+
+    run = local_world.run(at(moment, lambda: (local_world.insert(), local_world.expire())))
+
+    assert isinstance(run.batch(), Published)
+    local_world.catch_up(run)
+    assert_exactly_once(local_world)
+
+
+@pytest.mark.parametrize("moment", [("after", "ingest"), ("after", "stage"), ("before", "publish")], ids=" ".join)
+def test_others_commit_to_both_kinds_of_catalog_while_a_batch_is_on_its_way(world: World, moment: Moment) -> None:
+    at_every_moment(world, world.insert, world.delete, world.set_property, of=[moment])
+
+
+@pytest.mark.parametrize("moment", [("before", "stage"), ("after", "publish"), ("after", "announce")], ids=" ".join)
+def test_a_rolled_back_table_reads_its_records_again(world: World, moment: Moment) -> None:
+    at_every_moment(world, world.roll_back, of=[moment])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_mixture_of_changes_by_others(local_world: World, seed: int) -> None:
+    draw = random.Random(seed)
+    mild = [local_world.insert, local_world.delete, local_world.set_property]
+    local_world.produce(4)
+    local_world.catch_up()
+
+    for _ in range(8):
+        local_world.produce(4)
+        chosen = [at(draw.choice(MOMENTS), draw.choice(mild)) for _ in range(3)]
+        run = local_world.run(lambda *moment, acts=tuple(chosen): [act(*moment) for act in acts])
+        local_world.catch_up(run)
+
+    assert_exactly_once(local_world)
+
+
+def test_a_zombie_that_publishes_after_its_successor_was_rolled_back_brings_its_own_dead_letters(world: World) -> None:
+    """The successor's publish made the zombie's batch impossible, and the rollback made it possible again."""
+    world.produce(6)
+    world.catch_up()
+    world.produce(6)
+    zombie = Stepped(world)
+    zombie.until(("after", "stage"))
+    world.produce(6)
+    assert isinstance(with_trigger(world, rows=100).run().batch(), Published)
+    world.roll_back()
+
+    assert isinstance(zombie.finish(), Published)
+    world.catch_up()
+    assert_exactly_once(world)
+
+
+def test_a_zombie_whose_base_has_expired_is_fenced(world: World) -> None:
+    world.produce(12)
+    zombie = Stepped(world)
+    zombie.until(("before", "prepare"))
+    world.catch_up()
+    world.expire()
+
+    assert isinstance(zombie.finish(), FencedError)
+    assert_exactly_once(world)
+
+
+def test_a_broken_chain_of_snapshots_halts_and_never_starts_over(local_world: World) -> None:
+    local_world.produce(4)
+    local_world.catch_up()
+    local_world.insert()
+    local_world.insert()
+    local_world.expire()
+    local_world.produce(4)
+
+    for _ in range(2):
+        with_state_lost(local_world.run())
+
+
+def test_a_chain_that_breaks_while_a_batch_is_on_its_way_halts_it(local_world: World) -> None:
+    local_world.produce(4)
+    local_world.catch_up()
+    local_world.produce(4)
+    for moment in BEFORE_PUBLISH[4:7]:
+        run = local_world.run(at(moment, lambda: (local_world.insert(), local_world.insert(), local_world.expire())))
+        with_state_lost(run)
+
+
+def with_state_lost(run: TableRun) -> None:
+    with pytest.raises(StateLostError):
+        run.batch()
+
+
+def test_the_checkpoint_is_the_snapshot_of_the_last_batch(world: World) -> None:
+    world.produce(8)
+
+    run = world.catch_up()
+
+    at_end = world.standing()
+    assert at_end.view.tags == {CHECKPOINT_TAG: at_end.carrier.id}
+    assert at_end.state.writer == run.writer
+    assert set(at_end.view.branches) == {"main"}
+
+
+def test_dead_letters_are_rolled_back_with_their_batch_although_their_own_snapshots_have_expired(
+    local_world: World,
+) -> None:
+    for _ in range(3):
+        local_world.produce(6)
+        local_world.catch_up()
+    local_world.expire(local_world.spec.dead_letters_identifier)
+    local_world.roll_back()
+
+    local_world.catch_up()
+
+    assert_exactly_once(local_world)

@@ -1,0 +1,99 @@
+"""The driver, alone or with its workers, is killed before and after every step and inside every commit.
+
+Inside a commit means: when its metadata file is written and the catalog does not point to it yet (it did not land), and
+when the catalog does and the driver has not heard (it landed). Each run is killed at the next moment, over and over on
+one table, so that every start also finds what the runs before left behind.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from jobs.local.supervisor import LocalServices
+from tests.faults.world import (
+    MOMENTS,
+    SCHEMA,
+    World,
+    assert_exactly_once,
+    glue_catalog,
+    new_world,
+    register,
+    with_trigger,
+)
+
+CREATING = ["rows create", "dead letters create"]
+BATCH = ["dead letters stage", "rows stage", "rows publish", "dead letters publish"]
+
+
+def inside(commits: list[str]) -> list[str]:
+    return [f"{moment} {commit}" for commit in commits for moment in ("written", "committed")]
+
+
+class Drivers:
+    """Starts drivers of one world, one after the other."""
+
+    def __init__(self, host: subprocess.Popen[str]) -> None:
+        self._host = host
+
+    def run(self, who: str, moment: str = "") -> str:
+        assert self._host.stdin and self._host.stdout
+        self._host.stdin.write(f"{who} {moment}\n")
+        self._host.stdin.flush()
+        return str(ast.literal_eval(self._host.stdout.readline() or "'the host of the drivers died'"))
+
+
+@contextmanager
+def drivers(world: World, folder: Path) -> Iterator[Drivers]:
+    setting = world.setting.save(folder / "setting")
+    command = [sys.executable, "-m", "tests.faults.driver", str(setting)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as host:
+        try:
+            yield Drivers(host)
+        finally:
+            host.kill()
+
+
+@pytest.mark.parametrize("who", ["driver", "group"])
+def test_killed_at_every_moment_each_record_is_there_once(local_world: World, tmp_path: Path, who: str) -> None:
+    kill_at_every_moment(local_world, tmp_path, cycle([who]))
+
+
+def test_killed_at_every_moment_on_glue_each_record_is_there_once(services: LocalServices, tmp_path: Path) -> None:
+    world = with_trigger(new_world(services, glue_catalog(services)), rows=6)
+
+    kill_at_every_moment(world, tmp_path, cycle(["driver", "group"]))
+
+
+def kill_at_every_moment(world: World, folder: Path, who: Iterator[str]) -> None:
+    with drivers(world, folder) as start:
+
+        def killed_at(*moments: str) -> None:
+            for moment in moments:
+                world.produce(4)
+                assert start.run(next(who), moment) == "killed", moment
+
+        killed_at(*inside(CREATING))
+        killed_at(*(f"{when} {step}" for when, step in MOMENTS), "during ingest", *inside(BATCH))
+        for moment in inside(["dead letters drop_branches"]):
+            killed_at("after prepare", moment)
+        for column, moment in enumerate(inside(["rows change_schema"])):
+            add_column(world, column)
+            killed_at(moment)
+        assert start.run("nobody") == "done"
+
+    assert_exactly_once(world)
+
+
+def add_column(world: World, number: int) -> None:
+    more = [{"name": f"more_{n}", "type": ["null", "string"], "default": None} for n in range(number + 1)]
+    register(world.setting.services, f"{world.topic}-value", {**SCHEMA, "fields": [*SCHEMA["fields"], *more]})
