@@ -150,7 +150,7 @@ class SmallLake:
         self._prepare(dead_files, epoch, batch_id)
         self._publish([batch for read in reads for batch in self._row_batches(read)], epoch)
         if show:
-            reveal(self.lake, self.spec.dead_letters_identifier, batch_id=batch_id)
+            reveal(self.lake, self.spec.dead_letters_identifier, state=self.state)
 
     def _prepare(self, files: Sequence[WrittenFile], epoch: int, batch_id: str) -> None:
         view = self.dead_view
