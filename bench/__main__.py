@@ -33,6 +33,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=8_000_000, help="records in the topic")
     parser.add_argument("--pairs", type=int, default=3, help="interleaved runs of each subject")
     asked = parser.parse_args()
+    if not orders.marker(asked.rows).exists():
+        down(HOME / "local", wipe=True)
     try:
         services = up(services=("broker", "registry"), directory=HOME / "local", preferred_ports=ANY_FREE_PORTS)
         print(f"filling the topic with {asked.rows:,} records, once", file=sys.stderr)

@@ -94,12 +94,16 @@ def encoded(first: int, count: int, schema_id: int) -> Iterator[bytes]:
         yield prefix + buffer.getvalue()
 
 
+def marker(rows: int) -> Path:
+    """Says that the topic holds so many records."""
+    return Path(f".frazil/bench/filled-{rows}")
+
+
 def fill(services: LocalServices, rows: int) -> int:
     """A topic that holds `rows` orders, spread evenly; nothing is done where it is full already. The schema's id."""
     registry = SchemaRegistryClient({"url": services.schema_registry_url})
     schema_id = registry.register_schema(f"{TOPIC}-value", Schema(json.dumps(SCHEMA), "AVRO"))
-    marker = Path(f".frazil/bench/filled-{rows}-{schema_id}")
-    if marker.exists():
+    if marker(rows).exists():
         return schema_id
     admin = AdminClient({"bootstrap.servers": services.bootstrap_servers})
     for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
@@ -107,7 +111,9 @@ def fill(services: LocalServices, rows: int) -> int:
     shares = [(services.bootstrap_servers, p, rows, schema_id) for p in range(PARTITIONS)]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         pool.starmap(_fill_partition, shares, chunksize=1)
-    marker.touch()
+    for other in marker(rows).parent.glob("filled-*"):
+        other.unlink()
+    marker(rows).touch()
     return schema_id
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from jobs.materialize.account import Ingested
@@ -22,23 +23,26 @@ def through(ranges: Sequence[RangeResult]) -> Accepted:
 
 
 def check_limits(spec: TableSpec, got: Ingested, *, accepted: Accepted) -> None:
-    """Raises BadRecordLimitError where the batch must not be published."""
+    """Judge the ranges that `resume` has not accepted. Raises BadRecordLimitError where nothing may be published."""
     limit = spec.bad_record_limit
-    if limit == BadRecordLimit.off() or all(_accepted(each, accepted) for each in got.ranges):
+    judged = [each for each in got.ranges if not _accepted(each, accepted)]
+    if limit == BadRecordLimit.off() or not judged:
         return
-    if len(got.unknown_schema_ids) >= LOOKUPS_PER_TASK:
+    reasons = _reasons(judged)
+    named = reasons[Reason.UNKNOWN_SCHEMA_ID] + reasons[Reason.BAD_KEY]
+    if named and len(got.unknown_schema_ids) >= LOOKUPS_PER_TASK:
         raise BadRecordLimitError(
             f"{spec.identifier}: the batch names {len(got.unknown_schema_ids)} schema ids that the registry does not"
             f" have; nothing was published",
             hint="is this the right registry? Mend `schema_registry` in frazil.yaml, or accept them as dead letters:"
             f" `frazil resume {spec.identifier}`",
         )
-    bad = _bad(got)
-    if limit.exceeded_by(bad=bad, read=got.counts.read):
+    bad, read = reasons.total(), sum(each.counts.read for each in judged)
+    if limit.exceeded_by(bad=bad, read=read):
         raise BadRecordLimitError(
-            f"{spec.identifier}: {bad:,} of the batch's {got.counts.read:,} records could not become rows"
-            f" ({_listed(got)}), more than bad_record_limit allows ({limit.share:.1%} and at least"
-            f" {limit.at_least:,}); nothing was published",
+            f"{spec.identifier}: {bad:,} of the batch's {read:,} records could not become rows ({_listed(reasons)}),"
+            f" more than bad_record_limit allows ({limit.share:.1%} and at least {limit.at_least:,});"
+            f" nothing was published",
             hint=f"mend the producer or the spec, or accept them as they are: `frazil resume {spec.identifier}`",
         )
 
@@ -47,16 +51,16 @@ def _accepted(each: RangeResult, accepted: Accepted) -> bool:
     return each.end <= accepted.get(each.topic, {}).get(each.partition, -1)
 
 
-def _bad(got: Ingested) -> int:
-    """Dead letters and skipped records, tombstones aside: what happens to those is a setting, not a fault."""
-    fine = sum(r.skipped_by_reason.get(TOMBSTONE, 0) for r in got.ranges)
-    fine += sum(r.dead_letters_by_reason.get(Reason.NULL_VALUE, 0) for r in got.ranges)
-    return got.counts.dead_letters + got.counts.skipped - fine
+def _reasons(ranges: Sequence[RangeResult]) -> Counter[str]:
+    """Dead letters and skipped records by reason, tombstones aside: what happens to those is a setting, not a fault."""
+    reasons: Counter[str] = Counter()
+    for each in ranges:
+        reasons.update(each.dead_letters_by_reason)
+        reasons.update(each.skipped_by_reason)
+    for fine in (TOMBSTONE, Reason.NULL_VALUE):
+        del reasons[fine]
+    return reasons
 
 
-def _listed(got: Ingested) -> str:
-    reasons: dict[str, int] = {}
-    for each in got.ranges:
-        for name, count in (*each.dead_letters_by_reason.items(), *each.skipped_by_reason.items()):
-            reasons[name] = reasons.get(name, 0) + count
-    return ", ".join(f"{name} {count:,}" for name, count in sorted(reasons.items(), key=lambda item: -item[1]))
+def _listed(reasons: Counter[str]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in reasons.most_common())

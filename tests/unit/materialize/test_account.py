@@ -272,7 +272,7 @@ def test_the_limit_says_which_reasons_came_how_often() -> None:
 
 def test_a_hundred_ids_that_the_registry_does_not_have_ask_whether_it_is_the_right_one() -> None:
     with pytest.raises(BadRecordLimitError, match="names 100 schema ids that the registry does not have") as asked:
-        check_limits(SPEC, got(bad(0), unknown=100), accepted={})
+        check_limits(SPEC, got(bad(100, reason="unknown_schema_id"), unknown=100), accepted={})
 
     assert asked.value.hint.startswith("is this the right registry?")
     assert not exceeds(SPEC, got(bad(0), unknown=99))
@@ -284,6 +284,12 @@ def test_a_hundred_ids_that_the_registry_does_not_have_ask_whether_it_is_the_rig
 )
 def test_what_resume_accepted_is_let_through_and_nothing_behind_it(accepted: dict[int, int], pauses: bool) -> None:
     assert exceeds(STRICT, got(bad(900)), {"orders": accepted}) is pauses
+
+
+def test_what_came_since_the_pause_is_judged_without_what_resume_accepted() -> None:
+    new = result(1, 0, 5, counts=Counts(read=5, rows=5))
+
+    assert not exceeds(STRICT, got(bad(900), new), {"orders": {0: 1_000}})
 
 
 def test_resume_accepts_exactly_what_the_pause_says_was_read() -> None:
