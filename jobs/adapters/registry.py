@@ -34,7 +34,7 @@ class ConfluentRegistry:
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
         if schema_id in self._known:
             return self._known[schema_id]
-        if self._clock() - self._unknown_since.get(schema_id, float("-inf")) < UNKNOWN_FOR_SECONDS:
+        if self.remembers_missing(schema_id):
             return None
         found = self._ask(f"look up the schema id {schema_id}", lambda: self._client.get_schema(schema_id))
         if found is None:
@@ -42,6 +42,9 @@ class ConfluentRegistry:
             return None
         self._known[schema_id] = self._registered(schema_id, found)
         return self._known[schema_id]
+
+    def remembers_missing(self, schema_id: int) -> bool:
+        return self._clock() - self._unknown_since.get(schema_id, float("-inf")) < UNKNOWN_FOR_SECONDS
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         self._forget_latest()

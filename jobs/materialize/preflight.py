@@ -94,6 +94,9 @@ class _Registry:
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
         return self.asking.ask("registry", lambda: self.asking.registry.by_id(schema_id))
 
+    def remembers_missing(self, schema_id: int) -> bool:
+        return self.asking.registry.remembers_missing(schema_id)
+
     def latest(self, subject: str) -> RegisteredSchema | None:
         return self.asking.ask("registry", lambda: self.asking.registry.latest(subject))
 

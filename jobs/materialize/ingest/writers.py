@@ -37,16 +37,20 @@ class UnknownIds:
 
     registry: SchemaRegistry
     found: set[int] = field(default_factory=set)
+    looked_up: int = 0
 
     def look_up(self, schema_id: int) -> RegisteredSchema | None:
         if schema_id in self.found or schema_id > LARGEST_ID:
             return None
-        if len(self.found) >= LOOKUPS_PER_TASK:
-            raise LookupsSpentError
-        schema = self.registry.by_id(schema_id)
-        if schema is None:
-            self.found.add(schema_id)
-        return schema
+        if not self.registry.remembers_missing(schema_id):
+            if self.looked_up >= LOOKUPS_PER_TASK:
+                raise LookupsSpentError
+            schema = self.registry.by_id(schema_id)
+            if schema is not None:
+                return schema
+            self.looked_up += 1
+        self.found.add(schema_id)
+        return None
 
 
 class Writers:
@@ -55,7 +59,7 @@ class Writers:
     def __init__(self, known: dict[int, RegisteredSchema], unknown: UnknownIds) -> None:
         self._known = known
         self._unknown = unknown
-        self._decoders: dict[int, Decoder] = {}
+        self._decoders: dict[int, Decoder | Reason] = {}
 
     def decoder(self, schema_id: int) -> Decoder | Reason:
         """The decoder, or why records of this id are dead letters.
@@ -64,11 +68,12 @@ class Writers:
         """
         if schema_id in self._decoders:
             return self._decoders[schema_id]
-        schema = self._known.get(schema_id)
-        if schema is None:
-            return self._met(schema_id)
-        self._decoders[schema_id] = open_decoder(parse_schema(schema.text, schema.references))
+        self._decoders[schema_id] = self._open(schema_id)
         return self._decoders[schema_id]
+
+    def _open(self, schema_id: int) -> Decoder | Reason:
+        schema = self._known.get(schema_id)
+        return self._met(schema_id) if schema is None else open_decoder(parse_schema(schema.text, schema.references))
 
     def _met(self, schema_id: int) -> Reason:
         schema = self._unknown.look_up(schema_id)

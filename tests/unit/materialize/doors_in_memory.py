@@ -31,6 +31,7 @@ class RegistryInMemory:
     subjects: dict[str, int] = field(default_factory=dict)
     down: bool = False
     asked: list[object] = field(default_factory=list)
+    missing: set[int] = field(default_factory=set)
 
     def register(
         self, subject: str, text: str, *, schema_format: Literal["AVRO", "PROTOBUF", "JSON"] = "AVRO"
@@ -42,7 +43,12 @@ class RegistryInMemory:
 
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
         self._answer(schema_id)
+        if schema_id not in self.schemas:
+            self.missing.add(schema_id)
         return self.schemas.get(schema_id)
+
+    def remembers_missing(self, schema_id: int) -> bool:
+        return schema_id in self.missing
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         self._answer(subject)
