@@ -24,8 +24,8 @@ demo: setup ## stock trades through a real broker into a table, queried, and run
 test: lint ## all checks and all tests; starts the services that they need, and stops them
 	$(BIN)/python -m pytest
 
-test-quick: lint ## lint, types, which folder may know which, unit tests; no Java
-	$(BIN)/python -m pytest tests/unit
+test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
+	$(BIN)/python -m pytest tests/unit tests/repo
 
 bench: setup ## the benchmarks, side by side with the peers
 	$(BIN)/python -m bench
@@ -41,7 +41,7 @@ clean: ## remove .venv, caches and builds; the local services and their data sta
 	rm -rf $(VENV) build dist *.egg-info native/target .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.frazil/*' -prune -exec rm -rf {} +
 
-lint: setup
+lint: setup ## ruff, mypy --strict, and which folder may know which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -68,7 +68,7 @@ $(FRAZIL): pyproject.toml $(PACKAGES)
 	@touch $@
 
 # without a compiler, or when it fails, everything works, more slowly
-native: $(FRAZIL)
+native: $(FRAZIL) ## build the native decoder, where Rust and a C compiler are
 ifneq ($(NATIVE_SOURCES),)
 	@if ! command -v cargo > /dev/null; then \
 	  echo 'no native decoder: cargo is not on PATH (it comes with Rust); records are decoded in Python, more slowly' >&2; \

@@ -95,8 +95,9 @@ def report(
         "|---|---|---|---|---|",
         *(_row(cost) for cost in (*ours, *theirs)),
         "",
-        f"Ratio, Frazil to plain Structured Streaming, median of {len(ours)} pairs: **{statistics.median(cpu):.2f} times**"
-        f" in rows per CPU-second ({_span(cpu)}), **{statistics.median(wall):.2f} times** in wall time ({_span(wall)}).",
+        f"Ratio, Frazil to plain Structured Streaming, median of {len(ours)} pairs:"
+        f" **{statistics.median(cpu):.2f} times** in rows per CPU-second ({_span(cpu)}),"
+        f" **{statistics.median(wall):.2f} times** in wall time ({_span(wall)}).",
         "",
         "Stages alone, CPU microseconds a row, in one process (20 columns):",
         "",

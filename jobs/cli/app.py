@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except FrazilError as error:
-        print(error, file=sys.stderr)
+        print(named(error), file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return 130
@@ -58,6 +58,11 @@ def run(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def named(error: FrazilError) -> str:
+    """An error under the name that docs/operate.md lists it by; several of different kinds name themselves."""
+    return str(error) if type(error) is FrazilError else f"{type(error).__name__}: {error}"
 
 
 def _print_version(wanted: bool) -> None:

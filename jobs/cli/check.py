@@ -52,7 +52,7 @@ def together(findings: Sequence[FrazilError]) -> FrazilError:
         return findings[0]
     kinds = {type(finding) for finding in findings}
     kind = kinds.pop() if len(kinds) == 1 else FrazilError
-    listed = "\n".join(f"{finding.what}\n    {finding.hint}" for finding in findings)
+    listed = "\n".join(f"{type(finding).__name__}: {finding.what}\n    {finding.hint}" for finding in findings)
     return kind(
         f"The check found {len(findings)} problems.\n\n{listed}", hint="run `frazil check` again when they are mended"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from jobs.cli.app import named
 from jobs.demo.victim import STAGED
 from jobs.local.produce import produce
 from jobs.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
@@ -66,7 +68,7 @@ def main() -> int:
         print("\nstopped, and with it every server that was started", file=sys.stderr)
         return 130
     except FrazilError as error:
-        print(error, file=sys.stderr)
+        print(named(error), file=sys.stderr)
         return error.exit_status
     print(f"\nThat took {time.monotonic() - started:.0f} s; every server that was started is stopped.")
     print(NEXT, end="")
@@ -129,7 +131,7 @@ def _run_and_kill() -> None:
 
 
 def _frazil(*arguments: str) -> None:
-    print(f"$ frazil {' '.join(arguments)}", flush=True)
+    print(f"$ frazil {shlex.join(arguments)}", flush=True)
     command = [sys.executable, "-m", "jobs.cli.app", *arguments, "--config", str(CONFIG)]
     status = subprocess.run(command, check=False).returncode
     if status:

@@ -46,7 +46,7 @@ def test_a_configuration_error_is_misuse(folder: Path, capsys: pytest.CaptureFix
 
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "tables/orders.yaml:1:1: topik: there is no such key\n\nhint: did you mean topic?\n"
+    assert err == "SettingError: tables/orders.yaml:1:1: topik: there is no such key\n\nhint: did you mean topic?\n"
 
 
 def test_the_configuration_may_be_named_by_the_environment(
@@ -80,9 +80,9 @@ def test_findings_of_further_checks_are_shown_together(
     assert capsys.readouterr().err == (
         "The check found 2 problems.\n"
         "\n"
-        "No answer from localhost:9092.\n"
+        "BrokerError: No answer from localhost:9092.\n"
         "    run `frazil local up`\n"
-        "There is no topic orders.\n"
+        "SpecError: There is no topic orders.\n"
         "    create it\n"
         "\n"
         "hint: run `frazil check` again when they are mended\n"
