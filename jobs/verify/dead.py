@@ -83,13 +83,12 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
 
 def _present(batch: pa.RecordBatch, state: TableState) -> tuple[pa.RecordBatch, int]:
     """Without the dead letters of a topic that has been replaced since by another of its name, and their number."""
+    present = batch
     for source in state.sources:
-        same = pc.equal(batch.column("topic"), source.topic)
-        earlier = pc.and_(same, pc.less(batch.column("generation"), source.generation))
-        rest = batch.filter(pc.invert(pc.fill_null(earlier, False)))
-        if rest.num_rows < batch.num_rows:
-            return rest, batch.num_rows - rest.num_rows
-    return batch, 0
+        same = pc.equal(present.column("topic"), source.topic)
+        earlier = pc.and_(same, pc.less(present.column("generation"), source.generation))
+        present = present.filter(pc.invert(pc.fill_null(earlier, False)))
+    return present, batch.num_rows - present.num_rows
 
 
 def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:

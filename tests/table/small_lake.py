@@ -214,12 +214,16 @@ class SmallLake:
                     replacing.delete_data_file(task.file)
                 for file in files:
                     replacing.append_data_file(file)
+        self.summarise_otherwise(operation="replace")
+
+    def summarise_otherwise(self, **figures: str) -> None:
+        """Write other figures into the head's summary; an underscore in a name stands for a hyphen."""
         head = self.view.head
         metadata = Path(self.table.metadata_location.removeprefix("file://"))
         content = json.loads(metadata.read_text())
         for snapshot in content["snapshots"]:
             if snapshot["snapshot-id"] == head:
-                snapshot["summary"]["operation"] = "replace"
+                snapshot["summary"] |= {name.replace("_", "-"): value for name, value in figures.items()}
         metadata.write_text(json.dumps(content))
 
 
@@ -238,7 +242,9 @@ def rows(spec: TableSpec, topic: str, partition: int, offsets: Sequence[int]) ->
     return pa.RecordBatch.from_pydict({name: column for name, column in columns.items() if name in kept})
 
 
-def dead_letters(topic: str, partition: int, offsets: Sequence[int], batch_id: str) -> pa.RecordBatch:
+def dead_letters(
+    topic: str, partition: int, offsets: Sequence[int], batch_id: str, *, generation: int = 0
+) -> pa.RecordBatch:
     count = len(offsets)
     epoch = int(batch_id.removeprefix("batch") or 0)
     headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -246,7 +252,7 @@ def dead_letters(topic: str, partition: int, offsets: Sequence[int], batch_id: s
         {
             "topic": [topic] * count,
             "topic_id": [f"id-{topic}"] * count,
-            "generation": pa.array([0] * count, pa.int32()),
+            "generation": pa.array([generation] * count, pa.int32()),
             "partition": pa.array([partition] * count, pa.int32()),
             "offset": pa.array(list(offsets), pa.int64()),
             "timestamp": pa.array([NOON] * count, pa.timestamp("us", "UTC")),

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.adapters.iceberg_scan import LiveFile, live_files
 from jobs.model.progress import Counts, TableState
 from jobs.verify.table import verify_table
 from jobs.verify.verification import Finding, FindingKind, Verification
@@ -62,6 +63,7 @@ def test_lost_row_is_named(lake: SmallLake) -> None:
     assert finding(verification, FindingKind.LOST_ROWS).offsets == (77,)
     assert finding(verification, FindingKind.LOST_ROWS).where == "orders-0"
     assert str(path) in finding(verification, FindingKind.CHANGED_FILE).where
+    assert finding(verification, FindingKind.CHANGED_FILE).what == "39 rows in the file, 40 in its manifest"
 
 
 def test_several_lost_rows_beside_a_gap_are_candidates(lake: SmallLake) -> None:
@@ -264,8 +266,7 @@ def test_dead_letter_lost_is_found(lake: SmallLake) -> None:
 
 
 def test_dead_letter_doubled_is_named(lake: SmallLake) -> None:
-    table = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
-    table.append(pa.Table.from_batches([dead_letters("orders", 0, [10], "batch9")]))
+    _append_dead_letters(lake, dead_letters("orders", 0, [10], "batch9"))
 
     assert finding(verify(lake), FindingKind.DOUBLED_DEAD_LETTERS).offsets == (10,)
 
@@ -297,6 +298,73 @@ def test_rolled_back_table_is_clean_and_says_so(lake: SmallLake) -> None:
     assert any("dead letters of batches that the rows do not have are left out" in n for n in verification.notes)
 
 
+def test_summary_that_its_manifests_contradict_is_found(lake: SmallLake) -> None:
+    lake.summarise_otherwise(total_data_files="9")
+
+    assert finding(verify(lake), FindingKind.SUMMARY).what == (
+        "its summary says total-data-files = 9, its manifests add up to 2"
+    )
+
+
+def test_summary_may_leave_totals_out(lake: SmallLake) -> None:
+    metadata = Path(lake.table.metadata_location.removeprefix("file://"))
+    metadata.write_text(metadata.read_text().replace('"total-data-files"', '"not-given"'))
+
+    assert verify(lake).clean
+
+
+def test_equality_deletes_cannot_be_looked_through(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = live_files(lake.view, lake.view.head or 0)
+    deletes = replace(there, equality_deletes=(LiveFile("deletes.parquet", 1, 1),))
+    monkeypatch.setattr("jobs.verify.files.live_files", lambda view, snapshot_id: deletes)
+
+    assert kinds(verify(lake)) == {FindingKind.UNPROVABLE}
+
+
+def test_table_without_the_columns_that_trace_rows_is_unprovable(lake: SmallLake) -> None:
+    renamed = replace(lake.spec, metadata=replace(lake.spec.metadata, prefix="k_"))
+
+    assert kinds(verify_table(lake.lake, renamed)) == {FindingKind.UNPROVABLE}
+
+
+def test_rows_of_a_partition_that_was_never_read_are_found(lake: SmallLake) -> None:
+    lake.table.append(pa.Table.from_batches([rows(lake.spec, "orders", 7, [1, 2])]))
+
+    found = finding(verify(lake), FindingKind.OUT_OF_BOUNDS)
+
+    assert (found.where, found.what) == ("orders-7", "2 rows of a partition that was never read")
+
+
+def test_dead_letter_of_an_offset_that_was_never_read_is_found(lake: SmallLake) -> None:
+    _append_dead_letters(lake, dead_letters("orders", 0, [500], "batch2"))
+
+    assert finding(verify(lake), FindingKind.OUT_OF_BOUNDS).offsets == (500,)
+
+
+def test_dead_letters_of_a_replaced_topic_do_not_count(lake: SmallLake) -> None:
+    _append_dead_letters(lake, dead_letters("orders", 0, [10, 500], "batch0", generation=-1))
+
+    verification = verify(lake)
+
+    assert verification.findings == ()
+    assert "2 dead letters are of topics that were replaced since, and are not counted" in verification.notes
+
+
+def test_offsets_out_of_order_in_the_state_are_found(lake: SmallLake) -> None:
+    def backwards(state: TableState) -> TableState:
+        (source,) = state.sources
+        return replace(
+            state,
+            sources=(replace(source, partitions={**source.partitions, 1: replace(source.partitions[1], start=51)}),),
+        )
+
+    lake.batch(Read("orders", 0, 100, 101), damage_state=backwards)
+
+    assert finding(verify(lake), FindingKind.UNBALANCED).what == (
+        "began at 0, last batch at 51, read to 50: not in order"
+    )
+
+
 def test_missing_table_is_a_finding(tmp_path: Path) -> None:
     lake = SmallLake(tmp_path, spec_of("orders"))
 
@@ -324,6 +392,10 @@ def _file_with(lake: SmallLake, offset: int, partition: int = 0) -> Path:
         if {"kafka_partition": partition, "kafka_offset": offset} in table.to_pylist():
             return path
     raise AssertionError(f"no file holds offset {offset}")
+
+
+def _append_dead_letters(lake: SmallLake, letters: pa.RecordBatch) -> None:
+    lake.lake.catalog.load_table(lake.spec.dead_letters_identifier).append(pa.Table.from_batches([letters]))
 
 
 def _table(lake: SmallLake, offsets: list[int]) -> pa.Table:
