@@ -105,6 +105,7 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "jobs.adapters.daemon",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     "spark.speculation": "false",
 }
