@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -64,7 +65,7 @@ def publish(
             case Done():
                 return replace(view, head=staged.snapshot_id)
             case Ready():
-                last_look(view, plan, staged, rows=rows)
+                _looked_at(lake, view, plan, staged, rows=rows)
                 try:
                     lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=list(stage_branches(view)))
                 except (CommitRejectedError, CommitUnknownError) as failed:
@@ -131,6 +132,16 @@ def last_look(view: TableView, plan: BatchPlan, staged: Staged, *, rows: int) ->
             f" expected {rows} and 0; nothing was published",
             hint="the table is paused: run `frazil verify`, then `frazil resume`",
         )
+
+
+def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, *, rows: int) -> None:
+    """A last look; the branch of what does not pass it is dropped."""
+    try:
+        last_look(view, plan, staged, rows=rows)
+    except CountMismatchError:
+        with suppress(CommitRejectedError, CommitUnknownError):  # whoever publishes next drops it
+            lake.drop_branches(view, [staged.branch])
+        raise
 
 
 def stage_branches(view: TableView) -> Iterator[str]:

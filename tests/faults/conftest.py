@@ -8,7 +8,10 @@ import pytest
 
 from jobs.local.supervisor import LocalServices
 from jobs.model.spec import CatalogSettings
-from tests.faults.world import World, glue_catalog, jdbc_catalog, new_world, with_trigger
+
+pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped")
+
+from tests.faults.world import World, glue_catalog, jdbc_catalog, new_world, with_trigger  # noqa: E402
 
 
 @pytest.fixture(params=["jdbc", "glue"])

@@ -130,14 +130,24 @@ class World:
     def run(self, observe: Observer | None = None, **doors: object) -> TableRun:
         return self.setting.run(self.setting.doors(observe=observe, **doors))  # type: ignore[arg-type]
 
-    def produce(self, count: int = 6, *, partitions: Sequence[int] = (0, 1), bad_every: int = 3) -> None:
-        """Records over the partitions in turn; every `bad_every`th cannot become a row."""
-        producer = plain_producer(self.setting.services)
+    def produce(
+        self,
+        count: int = 6,
+        *,
+        partitions: Sequence[int] = (0, 1),
+        producer: Producer | None = None,
+        keys: int | None = None,
+    ) -> None:
+        """Records over the partitions in turn; every third cannot become a row. `keys` is how many keys they share."""
+        producer = producer or plain_producer(self.setting.services)
         for index in range(count):
-            self.send(producer, partitions[index % len(partitions)], bad=bad_every > 0 and index % bad_every == 1)
+            key = None if keys is None else f"key-{index % keys}"
+            self.send(producer, partitions[index % len(partitions)], bad=index % 3 == 1, key=key)
         assert producer.flush(WAIT_SECONDS) == 0
 
-    def send(self, producer: Producer, partition: int, *, bad: bool = False, counts: bool = True) -> None:
+    def send(
+        self, producer: Producer, partition: int, *, bad: bool = False, counts: bool = True, key: str | None = None
+    ) -> None:
         """One record. `counts` is false for one that nobody may ever see (its transaction is aborted)."""
         number, self.next_number = self.next_number, self.next_number + 1
         value = b"not framed" if bad else framed(self.schema_id, number)
@@ -147,7 +157,8 @@ class World:
             assert error is None, error
             known[partition, int(message.offset() or 0)] = number
 
-        producer.produce(self.topic, value, f"key-{number}".encode(), partition=partition, on_delivery=delivered)
+        key = key or f"key-{number}"
+        producer.produce(self.topic, value, key.encode(), partition=partition, on_delivery=delivered)
 
     def catch_up(self, run: TableRun | None = None) -> TableRun:
         """Run batch after batch until nothing is left."""
@@ -258,7 +269,7 @@ def _assert_counts_agree(world: World) -> None:
 def new_world(services: LocalServices, catalog: CatalogSettings, *, partitions: int = 2, **topic: str) -> World:
     """A topic with a schema and nothing in it, and no table yet. `topic` is its configuration."""
     name = f"faults_{_new_id()}"
-    make_topic(services, name, partitions, topic)
+    make_topic(services, name, partitions, {key.replace("_", "."): value for key, value in topic.items()})
     schema_id = register(services, f"{name}-value", SCHEMA)
     return World(Setting(services, catalog, _spec(name)), schema_id)
 

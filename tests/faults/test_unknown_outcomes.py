@@ -1,0 +1,175 @@
+"""A commit without an answer: it landed, it never will, or it lands when nobody waits any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.materialize.run import Published
+from jobs.materialize.schedule import Stopping, run_once
+from jobs.materialize.stage import STAGE_PREFIX
+from jobs.model.errors import ContendedError, CountMismatchError, PausedError
+from jobs.model.ingested import WrittenFile
+from jobs.model.snapshot import TableView
+from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.faults.test_killed import BATCH, CREATING, add_column
+from tests.faults.world import World, assert_exactly_once
+
+FATES = ["landed", "never lands", "lands before the next commit", "lands after the run"]
+
+
+@dataclass(slots=True)
+class NoAnswer:
+    """The first commit of a name is answered by an error; what becomes of it is another matter."""
+
+    name: str
+    fate: str
+    late: list[Commit] = field(default_factory=list)
+    met: bool = False
+
+    def __call__(self, name: str, commit: Commit) -> object:
+        if name == self.name and not self.met:
+            self.met = True
+            if self.fate == "landed":
+                commit()
+            else:
+                self.late.append(commit)
+            raise TimeoutError("no answer")
+        if self.fate == "lands before the next commit":
+            self.land()
+        return commit()
+
+    def land(self) -> None:
+        """The catalog carries out what it was asked long ago, if it still can."""
+        while self.late:
+            commit = self.late.pop()
+            try:
+                commit()
+            except Exception as refused:
+                print(f"{self.name} was refused: {refused}")
+
+
+@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize("commit", [*BATCH, "dead letters drop_branches", "rows change_schema"])
+def test_a_commit_without_an_answer_is_decided_by_the_table(local_world: World, commit: str, fate: str) -> None:
+    lose_the_answer(local_world, commit, fate)
+
+
+@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize("commit", ["rows stage", "rows publish"])
+def test_a_commit_without_an_answer_on_every_catalog(world: World, commit: str, fate: str) -> None:
+    lose_the_answer(world, commit, fate)
+
+
+def lose_the_answer(world: World, commit: str, fate: str) -> None:
+    world.produce(6)
+    world.catch_up()
+    for_the_commit(world, commit)
+    world.produce(6)
+    fault = NoAnswer(commit, fate)
+    run = world.run(lake=WatchedLake(world.setting.catalog, around=fault))
+
+    assert isinstance(run.batch(), Published)
+    if fate == "lands after the run":
+        fault.land()
+
+    assert fault.met
+    world.produce(6)
+    world.catch_up()
+    assert_exactly_once(world)
+
+
+def for_the_commit(world: World, commit: str) -> None:
+    """See that the next batch has a reason for it."""
+    if commit == "dead letters drop_branches":
+        world.produce(2)
+        leave_prepared(world)
+    if commit == "rows change_schema":
+        add_column(world, 0)
+
+
+def leave_prepared(world: World) -> None:
+    class DiedError(Exception):
+        pass
+
+    def die(when: str, step: str) -> None:
+        if (when, step) == ("after", "prepare"):
+            raise DiedError
+
+    with pytest.raises(DiedError):
+        world.run(die).batch()
+
+
+@pytest.mark.parametrize("fate", ["landed", "never lands"])
+@pytest.mark.parametrize("commit", CREATING)
+def test_a_creation_without_an_answer_is_tried_again(world: World, commit: str, fate: str) -> None:
+    world.produce(6)
+    fault = NoAnswer(commit, fate)
+
+    reports = run_once([world.run(lake=WatchedLake(world.setting.catalog, around=fault))], Stopping())
+
+    assert [report.failure for report in reports] == [None]
+    assert fault.met
+    assert_exactly_once(world)
+
+
+def test_a_table_that_never_stops_moving_ends_the_batch_with_nothing_published(local_world: World) -> None:
+    local_world.produce(6)
+    local_world.catch_up()
+    local_world.produce(6)
+
+    def overtaken(name: str, commit: Commit) -> object:
+        if name == "rows publish":
+            local_world.insert()
+        return commit()
+
+    with pytest.raises(ContendedError):
+        local_world.run(lake=WatchedLake(local_world.setting.catalog, around=overtaken)).batch()
+
+    assert local_world.standing().state.epoch == 1
+    local_world.catch_up()
+    assert_exactly_once(local_world)
+
+
+class ForgetfulLake(IcebergLake):
+    """Stages the last file twice over, or not at all, and says nothing."""
+
+    def __init__(self, world: World, copies: int) -> None:
+        super().__init__(world.setting.catalog)
+        self._copies = copies
+
+    def stage(
+        self,
+        view: TableView,
+        *,
+        base: int,
+        branch: str,
+        files: Sequence[WrittenFile],
+        summary: Mapping[str, str],
+        without: str | None = None,
+    ) -> int:
+        if branch.startswith(STAGE_PREFIX):
+            copies = [replace(files[-1], path=f"{files[-1].path}{'?' * n}") for n in range(self._copies)]
+            files = [*files[:-1], *copies]
+        return super().stage(view, base=base, branch=branch, files=files, summary=summary, without=without)
+
+
+@pytest.mark.parametrize("copies", [0, 2], ids=["a file is missing", "a file stands twice"])
+def test_what_is_not_what_the_tasks_returned_is_dropped_and_pauses_the_table(world: World, copies: int) -> None:
+    world.produce(6)
+    world.catch_up()
+    world.produce(6)
+
+    with pytest.raises(CountMismatchError):
+        world.run(lake=ForgetfulLake(world, copies)).batch()
+
+    at = world.standing()
+    assert (at.state.epoch, set(at.view.branches)) == (1, {"main"})
+    with pytest.raises(PausedError):
+        world.run().batch()
+    world.lake.set_properties(world.spec.identifier, put={}, remove=["frazil.paused"])
+    world.catch_up()
+    assert_exactly_once(world)
