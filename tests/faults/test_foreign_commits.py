@@ -11,12 +11,12 @@ from jobs.materialize.run import Again, Published, TableRun
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.errors import FencedError, StateLostError
 from tests.faults.stepped import Stepped
-from tests.faults.world import MOMENTS, Moment, World, assert_exactly_once, at, with_trigger
+from tests.faults.world import BOUNDARIES, MOMENTS, Moment, World, assert_exactly_once, at, with_trigger
 
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 
 
-def at_every_moment(world: World, *acts: Callable[[], object], of: list[Moment] = MOMENTS) -> None:
+def between_any_two_steps(world: World, *acts: Callable[[], object], of: list[Moment] = BOUNDARIES) -> None:
     """A batch for each moment, at which the acts happen; then all that is left."""
     world.produce(4)
     world.catch_up()
@@ -29,19 +29,19 @@ def at_every_moment(world: World, *acts: Callable[[], object], of: list[Moment] 
     assert_exactly_once(world)
 
 
-def test_a_user_inserts_at_every_moment(local_world: World) -> None:
-    at_every_moment(local_world, local_world.insert)
+def test_a_user_inserts_between_any_two_steps(local_world: World) -> None:
+    between_any_two_steps(local_world, local_world.insert)
 
 
-def test_a_user_deletes_at_every_moment(local_world: World) -> None:
-    at_every_moment(local_world, local_world.delete)
+def test_a_user_deletes_between_any_two_steps(local_world: World) -> None:
+    between_any_two_steps(local_world, local_world.delete)
 
 
-def test_a_user_changes_a_property_at_every_moment_and_keeps_it(local_world: World) -> None:
-    at_every_moment(local_world, local_world.set_property)
+def test_a_user_changes_a_property_between_any_two_steps_and_keeps_it(local_world: World) -> None:
+    between_any_two_steps(local_world, local_world.set_property)
 
     kept = [name for name in local_world.table().properties if name.startswith("user.")]
-    assert len(kept) == len(MOMENTS)
+    assert len(kept) == len(BOUNDARIES)
 
 
 def test_a_property_changed_between_staging_and_publishing_costs_no_second_staging(world: World) -> None:
@@ -68,19 +68,19 @@ def test_a_users_changes_are_named_by_the_receipt_and_by_the_state(world: World)
     assert_exactly_once(world)
 
 
-def test_the_table_is_rolled_back_at_every_moment(local_world: World) -> None:
-    at_every_moment(local_world, local_world.roll_back)
+def test_the_table_is_rolled_back_between_any_two_steps(local_world: World) -> None:
+    between_any_two_steps(local_world, local_world.roll_back)
 
 
-def test_snapshots_expire_with_the_youngest_cutoff_at_every_moment(local_world: World) -> None:
-    at_every_moment(local_world, local_world.expire)
+def test_snapshots_expire_with_the_youngest_cutoff_between_any_two_steps(local_world: World) -> None:
+    between_any_two_steps(local_world, local_world.expire)
 
 
-def test_a_user_inserts_and_snapshots_expire_at_every_moment(local_world: World) -> None:
-    at_every_moment(local_world, local_world.insert, local_world.expire)
+def test_a_user_inserts_and_snapshots_expire_between_any_two_steps(local_world: World) -> None:
+    between_any_two_steps(local_world, local_world.insert, local_world.expire)
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=" ".join)
+@pytest.mark.parametrize("moment", BOUNDARIES, ids=" ".join)
 def test_a_user_inserts_into_a_table_that_has_no_batch_yet_and_snapshots_expire(
     local_world: World, moment: Moment
 ) -> None:
@@ -96,12 +96,12 @@ def test_a_user_inserts_into_a_table_that_has_no_batch_yet_and_snapshots_expire(
 
 @pytest.mark.parametrize("moment", [("after", "ingest"), ("after", "stage"), ("before", "publish")], ids=" ".join)
 def test_others_commit_to_both_kinds_of_catalog_while_a_batch_is_on_its_way(world: World, moment: Moment) -> None:
-    at_every_moment(world, world.insert, world.delete, world.set_property, of=[moment])
+    between_any_two_steps(world, world.insert, world.delete, world.set_property, of=[moment])
 
 
 @pytest.mark.parametrize("moment", [("before", "stage"), ("after", "publish"), ("after", "announce")], ids=" ".join)
 def test_a_rolled_back_table_reads_its_records_again(world: World, moment: Moment) -> None:
-    at_every_moment(world, world.roll_back, of=[moment])
+    between_any_two_steps(world, world.roll_back, of=[moment])
 
 
 @pytest.mark.parametrize("seed", range(3))

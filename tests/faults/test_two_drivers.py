@@ -12,7 +12,7 @@ from jobs.model.errors import FencedError
 from jobs.model.plan import NothingToDo
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.stepped import Stepped
-from tests.faults.world import MOMENTS, Moment, World, assert_exactly_once
+from tests.faults.world import BOUNDARIES, MOMENTS, Moment, World, assert_exactly_once
 
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 PLANNED = [m for m in BEFORE_PUBLISH if m not in (("before", "evolve"), ("after", "evolve"), ("before", "plan"))]
@@ -22,7 +22,7 @@ PLANNED = [m for m in BEFORE_PUBLISH if m not in (("before", "evolve"), ("after"
 def test_a_zombie_that_goes_on_while_its_successor_stands_at_a_step_changes_nothing(
     local_world: World, successor_at: Moment
 ) -> None:
-    for zombie_at in MOMENTS:
+    for zombie_at in BOUNDARIES:
         local_world.produce(4)
         zombie, successor = Stepped(local_world), Stepped(local_world)
         zombie.until(zombie_at)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from jobs.adapters.iceberg import IcebergLake
+from jobs.materialize.branches import STAGE_PREFIX
 from jobs.materialize.run import Published
 from jobs.materialize.schedule import Stopping, run_once
-from jobs.materialize.stage import STAGE_PREFIX
 from jobs.model.errors import ContendedError, CountMismatchError, PausedError
 from jobs.model.ingested import WrittenFile
 from jobs.model.snapshot import TableView

@@ -392,6 +392,8 @@ Moment = tuple[str, Step]
 """Before or after a step."""
 
 MOMENTS: list[Moment] = [(when, step) for step in STEPS for when in ("before", "after")]
+BOUNDARIES: list[Moment] = [*(moment for moment in MOMENTS if moment[0] == "before"), ("after", STEPS[-1])]
+"""Before the first step, between any two, and after the last."""
 Act = Callable[[], object]
 
 

@@ -1,0 +1,61 @@
+"""One driver with the real Spark, which is killed at a moment; or one of its workers is, in the middle of a task.
+
+    python -m tests.faults.spark_driver SETTING FOLDER WHO MOMENT
+
+WHO is `driver`, `group`, `worker` or `nobody`. `in a task` is when a task has written its files and not returned them.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+from jobs.adapters import spark, worker
+from jobs.materialize.schedule import Stopping, run_once
+from jobs.model.errors import FrazilError
+from jobs.model.ingested import IngestTask, TaskResult
+from tests.faults.world import Setting
+
+IN_A_TASK = "in a task"
+
+
+def dying(task: IngestTask, *, who: str, driver: int, once: Path) -> TaskResult | FrazilError:
+    """Carry out a task; the first time, end it before anybody hears of it."""
+    result = worker.run(task)
+    if not once.exists():
+        once.touch()
+        match who:
+            case "worker":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "driver":
+                os.kill(driver, signal.SIGKILL)
+            case _:
+                os.killpg(os.getpgid(driver), signal.SIGKILL)
+    return result
+
+
+def main() -> None:
+    path, folder, who, moment = sys.argv[1:]
+    setting: Setting = pickle.loads(Path(path).read_bytes())
+
+    def reach(when: str, step: str) -> None:
+        if f"{when} {step}" == moment:
+            os.killpg(0, signal.SIGKILL) if who == "group" else os.kill(os.getpid(), signal.SIGKILL)
+
+    if moment == IN_A_TASK:
+        once = Path(folder) / f"{who} died"
+        spark.run = partial(dying, who=who, driver=os.getpid(), once=once)  # type: ignore[assignment]
+    runner = spark.SparkRunner(log_file=Path(folder) / "spark.log")
+    reports = run_once([setting.run(setting.doors(runner=runner, observe=reach))], Stopping())
+    runner.stop()
+    for report in reports:
+        if report.failure is not None:
+            raise report.failure
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""As `test_killed`, with the real Spark: fewer moments, since each start costs seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.faults.spark_driver import IN_A_TASK
+from tests.faults.world import World, assert_exactly_once
+
+TRIAL_SECONDS = 100
+KILLED, DONE = -signal.SIGKILL, 0
+
+
+@pytest.fixture
+def groups() -> Iterator[list[int]]:
+    """The process groups that were started. What a killed driver leaves of them may go on until the test ends."""
+    started: list[int] = []
+    yield started
+    for group in started:
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def test_killed_under_spark_each_record_is_there_once(local_world: World, tmp_path: Path, groups: list[int]) -> None:
+    trials = [
+        ("driver", IN_A_TASK, KILLED),
+        ("group", IN_A_TASK, KILLED),
+        ("driver", "after stage", KILLED),
+        ("group", "before reveal", KILLED),
+        ("worker", IN_A_TASK, DONE),
+    ]
+    for who, moment, end in trials:
+        local_world.produce(12)
+        assert run_driver(local_world, tmp_path, who, moment, groups) == end, (tmp_path / "driver.log").read_text()
+
+    assert (tmp_path / "worker died").exists()
+    assert written_files(local_world) > visible_files(local_world), "no task has left files behind"
+    assert_exactly_once(local_world)
+
+
+def run_driver(world: World, folder: Path, who: str, moment: str, groups: list[int]) -> int:
+    """How it ended."""
+    setting = world.setting.save(folder / "setting")
+    command = [sys.executable, "-m", "tests.faults.spark_driver", str(setting), str(folder), who, moment]
+    with (
+        (folder / "driver.log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True) as driver,
+    ):
+        groups.append(driver.pid)
+        try:
+            return driver.wait(TRIAL_SECONDS)
+        finally:
+            driver.kill()
+
+
+def written_files(world: World) -> int:
+    location = world.table().location().removeprefix("file://")
+    return len(list(Path(location).glob("data/**/*.parquet")))
+
+
+def visible_files(world: World) -> int:
+    return len(list(world.table().scan().plan_files()))

@@ -1,0 +1,97 @@
+"""Iceberg's own maintenance, as others run it, between any two steps of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jobs.local.supervisor import LocalServices
+from jobs.materialize.run import Again, Published
+from tests.faults.procedures import Procedures, procedures
+from tests.faults.world import BOUNDARIES, Moment, World, assert_exactly_once, at, jdbc_catalog, new_world, with_trigger
+
+WITH_PREPARED = [("before", "stage"), ("before", "publish"), ("before", "reveal"), ("before", "announce")]
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """A warehouse that this process and a Spark both work on."""
+
+    services: LocalServices
+    folder: str
+    spark: Procedures
+
+    def world(self) -> World:
+        return with_trigger(new_world(self.services, jdbc_catalog(Path(self.folder))), rows=6)
+
+    def compact_and_expire(self, *tables: str) -> None:
+        for table in tables:
+            self.spark.compact(table)
+            self.spark.expire(table)
+
+
+@pytest.fixture(scope="module")
+def maintained(services: LocalServices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maintained]:
+    folder = tmp_path_factory.mktemp("maintained")
+    with procedures(folder) as spark:
+        yield Maintained(services, str(folder), spark)
+
+
+def test_compaction_and_expiry_with_the_youngest_cutoff_between_any_two_steps(maintained: Maintained) -> None:
+    world = maintained.world()
+    spec = world.spec
+    world.produce(4)
+    world.catch_up()
+
+    for moment in BOUNDARIES:
+        world.produce(4)
+        tables = [spec.identifier, *([spec.dead_letters_identifier] if moment in WITH_PREPARED else [])]
+        run = world.run(at(moment, lambda tables=tuple(tables): maintained.compact_and_expire(*tables)))
+        assert isinstance(run.batch(), Published), moment
+        world.catch_up(run)
+
+    assert_exactly_once(world)
+
+
+@pytest.mark.parametrize("moment", [("after", "ingest"), ("before", "publish"), ("before", "reveal")], ids=" ".join)
+def test_rollback_to_snapshot_takes_the_offsets_with_it(maintained: Maintained, moment: Moment) -> None:
+    world = maintained.world()
+    world.produce(12)
+    world.catch_up()
+
+    def roll_back() -> None:
+        before = world.standing().carrier.parent_id
+        assert before is not None
+        maintained.spark.roll_back(world.spec.identifier, before)
+
+    world.produce(6)
+    run = world.run(at(moment, roll_back))
+
+    assert isinstance(run.batch(), Published | Again)
+    world.catch_up(run)
+    assert_exactly_once(world)
+
+
+def test_users_sql_in_between_is_kept_and_named(maintained: Maintained) -> None:
+    world = maintained.world()
+    world.produce(6)
+    world.catch_up()
+    world.produce(6)
+    table = f"frazil.{world.spec.identifier}"
+
+    def change() -> None:
+        number = min(world.rows.values())
+        maintained.spark.sql(f"INSERT INTO {table} (n) VALUES (1000000)")
+        maintained.spark.sql(f"DELETE FROM {table} WHERE n = {number}")
+        maintained.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('user.said' = 'so')")
+        world.inserted.append(1000000)
+        world.deleted.add(number)
+
+    run = world.run(at(("after", "stage"), change))
+
+    assert isinstance(run.batch(), Published)
+    assert world.table().properties["user.said"] == "so"
+    assert_exactly_once(world)
