@@ -8,16 +8,9 @@ from dataclasses import dataclass
 from jobs.formats.avro.mapping import map_schema
 from jobs.formats.avro.schema import parse_schema
 from jobs.formats.avro.types import Record
+from jobs.materialize.compare import aliases_of, applied, compare, refusal
 from jobs.materialize.dead_letters import check_owner
-from jobs.materialize.evolve import (
-    FormerNames,
-    aliases_of,
-    applied,
-    compare,
-    former_names_of,
-    former_names_property,
-    refusal,
-)
+from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
 from jobs.materialize.layout import metadata_columns, name_clashes, partition_problems, reads_avro_keys
 from jobs.materialize.state import CHECKPOINT_TAG, standing
 from jobs.model.columns import Column, ColumnType, Struct

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from jobs.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, contended, stage_on_branch
 from jobs.materialize.layout import DEAD_LETTER_COLUMNS
-from jobs.materialize.stage import ATTEMPTS, BaseExpiredError, Staged, branch_names, contended, stage
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
 from jobs.model.ingested import WrittenFile
@@ -165,7 +165,7 @@ def _stage(
         place = _place_for(view, int(summary[EPOCH]))
         without = None if place.whole else beginning.condition
         try:
-            stage(lake, view, base=place.base, names=names, files=files, summary=summary, without=without)
+            stage_on_branch(lake, view, base=place.base, names=names, files=files, summary=summary, without=without)
         except BaseExpiredError as expired:
             view, reason = _load(lake, view.identifier), expired
         else:

@@ -1,248 +1,142 @@
-"""Safe changes of a table's schema, found by comparing what writers write with what the table has.
-
-Safe: a new column, int → long, float → double, a decimal with more digits before the point, a rename that the
-writer's schema declares by an alias. A column that a writer no longer has stays, and is null in its rows.
-Everything else is a finding, and all of them are collected.
-"""
+"""The step evolve: the table gets a place for everything that known writers write, before anything is planned."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
-from jobs.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
-from jobs.model.errors import IncompatibleSchemaError
-from jobs.model.schemas import Finding
+from jobs.materialize.branches import ATTEMPTS, contended
+from jobs.materialize.compare import Evolution, applied, compare, refusal
+from jobs.materialize.create import LatestSchemas, key_column_type, latest_schemas, record_columns
+from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
+from jobs.materialize.layout import metadata_columns, name_clashes
+from jobs.model.columns import Column
+from jobs.model.plan import WriterSchemas
+from jobs.model.progress import TableState
+from jobs.model.schemas import RegisteredSchema
+from jobs.model.snapshot import TableView
+from jobs.model.spec import TableSpec
+from jobs.ports import CommitRejectedError, CommitUnknownError, Lake, SchemaRegistry
 
-FORMER_NAMES_PROPERTY = "frazil.former-names"
-"""A table property: JSON of column path → the names under which older writer schemas know the column."""
 
-FormerNames = Mapping[str, tuple[str, ...]]
+@dataclass(slots=True)
+class Absorbed:
+    """The writer schemas that the table has been seen to have columns for, in this process, by id."""
 
-_WIDENS = {("int", "long"), ("float", "double")}
+    values: dict[int, RegisteredSchema]
+    keys: dict[int, RegisteredSchema]
+
+    def as_writer_schemas(self) -> WriterSchemas:
+        return WriterSchemas(dict(self.values), dict(self.keys))
 
 
 @dataclass(frozen=True, slots=True)
-class Evolution:
-    """What has to change so that the table can hold a writer's records, and what stands against it."""
+class Wanted:
+    """Columns that the table has to hold. `schema_id` is None for those about the record, which the spec asks for.
 
-    changes: tuple[Change, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    former_names: FormerNames = field(default_factory=dict)
+    The record's own columns and those about it are compared apart, so that no alias leads from one to the other.
+    """
 
-    def __add__(self, other: Evolution) -> Evolution:
-        """One after the other: whoever comes later was given the former names and returns all of them."""
-        return Evolution(self.changes + other.changes, self.findings + other.findings, other.former_names)
-
-
-def former_names_of(properties: Mapping[str, str]) -> FormerNames:
-    return {path: tuple(names) for path, names in json.loads(properties.get(FORMER_NAMES_PROPERTY, "{}")).items()}
+    columns: tuple[Column, ...]
+    schema_id: int | None
+    of_record: bool
 
 
-def former_names_property(names: FormerNames) -> dict[str, str]:
-    kept = {path: list(former) for path, former in sorted(names.items()) if former}
-    return {FORMER_NAMES_PROPERTY: json.dumps(kept)} if kept else {}
+def evolve(
+    lake: Lake,
+    registry: SchemaRegistry,
+    spec: TableSpec,
+    view: TableView,
+    *,
+    state: TableState,
+    met: WriterSchemas,
+    absorbed: Absorbed,
+) -> TableView:
+    """Evolve the table for the subjects' latest schemas, those that its state names, and those that were met.
+
+    Idempotent and additive. Raises IncompatibleSchemaError with every finding of the first schema that cannot be
+    carried over, RegistryError, ContendedError.
+    """
+    latest = latest_schemas(registry, spec)
+    view = _evolve(lake, spec, view, _about_the_record(spec))
+    for schema in _new(_values(registry, latest, state, met), absorbed.values):
+        view = _evolve(lake, spec, view, _of_values(spec, schema))
+        absorbed.values[schema.id] = schema
+    for schema in _new(_keys(registry, latest, state, met), absorbed.keys):
+        view = _evolve(lake, spec, view, _of_keys(spec, schema))
+        absorbed.keys[schema.id] = schema
+    return view
 
 
-def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
-    """The former names that a new table begins with: every alias that is not a column beside it, given once."""
-    found: dict[str, tuple[str, ...]] = {}
-    taken = {column.name for column in columns}
-    for column in columns:
-        here = _join(path, column.name)
-        former = tuple(alias for alias in column.aliases if alias not in taken)
-        taken.update(former)
-        if former:
-            found[here] = former
-        for inner_path, inner in _structs_in(column.type, here):
-            found.update(aliases_of(inner.columns, inner_path))
-    return found
-
-
-def compare(
-    wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, *, path: str = ""
-) -> Evolution:
-    """What the table's columns `have` need in order to hold the columns `wanted`, both at `path`."""
-    total = Evolution(former_names=dict(former_names))
-    matches = _matches(wanted, have, former_names, path)
-    for column in wanted:
-        total = total + _compare_column(column, matches.get(column.name), wanted, have, total.former_names, path)
+def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
+    """What the latest schemas would do to the table. Raises IncompatibleSchemaError where one is no table at all."""
+    columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
+    wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]
+    for each in (*wanted, *(_of_keys(spec, schema) for schema in latest.keys)):
+        evolution = needed(spec, each, columns, total.former_names)
+        columns, total = applied(columns, evolution.changes), total + evolution
     return total
 
 
-def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) -> IncompatibleSchemaError:
-    """`schema_id` is None where it is the spec that asks for columns about the record."""
-    listed = "\n".join(f"  - {finding}" for finding in findings)
-    what = f"the writer schema {schema_id}" if schema_id is not None else "what the spec asks for about each record"
-    return IncompatibleSchemaError(
-        f"{table}: {what} cannot be carried over safely, {len(findings)} finding(s):\n{listed}",
-        hint=f"register a compatible schema, or materialize into another `table`; then `frazil resume {table}`",
-    )
+def needed(spec: TableSpec, wanted: Wanted, columns: tuple[Column, ...], former_names: FormerNames) -> Evolution:
+    """What a table with these columns needs in order to hold the wanted ones."""
+    about = {finding.path for finding in name_clashes(columns, spec)}
+    have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
+    evolution = compare(wanted.columns, have, former_names)
+    clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
+    return replace(evolution, findings=evolution.findings + clashes)
 
 
-def applied(columns: tuple[Column, ...], changes: tuple[Change, ...]) -> tuple[Column, ...]:
-    """The columns after the changes of one comparison, whose paths are all in the names before it."""
-    renames = [change for change in changes if isinstance(change, RenameColumn)]
-    for change in (*(each for each in changes if not isinstance(each, RenameColumn)), *reversed(renames)):
-        columns = _applied(columns, change, change.path)
-    return columns
+def _about_the_record(spec: TableSpec) -> Wanted:
+    return Wanted(metadata_columns(spec, None), None, of_record=False)
 
 
-def _applied(columns: tuple[Column, ...], change: Change, path: str) -> tuple[Column, ...]:
-    step = re.split(r"[.\[{]", path, maxsplit=1)[0]
-    rest = path[len(step) :]
-    if isinstance(change, AddColumn) and not rest:
-        return (*columns, Column(step, change.type, doc=change.doc))
-    if isinstance(change, RenameColumn) and not rest:
-        return tuple(replace(each, name=change.new_name) if each.name == step else each for each in columns)
-    return tuple(
-        replace(each, type=_applied_inside(each.type, change, rest)) if each.name == step else each for each in columns
-    )
+def _of_values(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
+    return Wanted(record_columns(spec, schema), schema.id, of_record=True)
 
 
-def _applied_inside(column_type: ColumnType, change: Change, rest: str) -> ColumnType:
-    match column_type:
-        case ListOf(element) if rest:
-            return ListOf(_applied_inside(element, change, rest.removeprefix("[]")))
-        case MapOf(key, value) if rest:
-            return MapOf(key, _applied_inside(value, change, rest.removeprefix("{}")))
-        case Struct(columns) if rest:
-            return Struct(_applied(columns, change, rest.removeprefix(".")))
-        case _:
-            return change.to_type if isinstance(change, WidenType) else column_type
+def _of_keys(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
+    column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
+    return Wanted((column,), schema.id, of_record=False)
 
 
-def _matches(
-    wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, path: str
-) -> dict[str, Column]:
-    """The table's column for each of the writer's: by its name, by a former name, or by an alias. None serves two."""
-    free = {each.name: each for each in have}
-    found = {column.name: free.pop(column.name) for column in wanted if column.name in free}
-    written = {column.name for column in wanted} - set(found)
-    for each in tuple(free.values()):
-        former = next((name for name in former_names.get(_join(path, each.name), ()) if name in written), None)
-        if former is not None:
-            written.remove(former)
-            found[former] = free.pop(each.name)
-    for column in wanted:
-        alias = next((alias for alias in column.aliases if alias in free), None)
-        if column.name in written and alias is not None:
-            found[column.name] = free.pop(alias)
-    return found
+def _values(
+    registry: SchemaRegistry, latest: LatestSchemas, state: TableState, met: WriterSchemas
+) -> Iterable[RegisteredSchema | None]:
+    yield from latest.values
+    yield from met.values.values()
+    yield from (registry.by_id(schema_id) for schema_id in state.schema_ids)
 
 
-def _compare_column(
-    column: Column,
-    match: Column | None,
-    wanted: tuple[Column, ...],
-    have: tuple[Column, ...],
-    former_names: FormerNames,
-    path: str,
-) -> Evolution:
-    beside = {each.name for each in (*wanted, *have)}
-    known = match is not None and column.name in (match.name, *former_names.get(_join(path, match.name), ()))
-    if match is not None and known:
-        kept = Evolution(former_names=_learnt(column, match.name, beside, former_names, path))
-        return kept + _compare_types(column.type, match.type, kept.former_names, _join(path, match.name))
-    twin = next((e.name for e in have if e is not match and e.name.lower() == column.name.lower()), None)
-    if twin is not None:
-        problem = f"differs only in letter case from the table's column {twin}"
-        return _refuse(_join(path, column.name), problem, former_names)
-    if match is not None:
-        return _rename(column, match, beside, former_names, path)
-    return _add(column, beside, former_names, path)
+def _keys(
+    registry: SchemaRegistry, latest: LatestSchemas, state: TableState, met: WriterSchemas
+) -> Iterable[RegisteredSchema | None]:
+    yield from latest.keys
+    yield from met.keys.values()
+    yield from (registry.by_id(schema_id) for schema_id in state.key_schema_ids)
 
 
-def _learnt(column: Column, name: str, beside: set[str], former_names: FormerNames, path: str) -> FormerNames:
-    """A writer may name an alias later than the column: it is remembered, unless it means another column."""
-    here = _join(path, name)
-    others = {former for known, names in former_names.items() if _parent(known) == path for former in names}
-    new = tuple(dict.fromkeys(a for a in column.aliases if a not in beside | others))
-    return {**former_names, here: (*former_names.get(here, ()), *new)} if new else dict(former_names)
+def _new(
+    schemas: Iterable[RegisteredSchema | None], absorbed: dict[int, RegisteredSchema]
+) -> Iterable[RegisteredSchema]:
+    """Those not seen yet. One that the registry has lost since is left out: its records will be dead letters."""
+    return (schema for schema in schemas if schema is not None and schema.id not in absorbed)
 
 
-def _rename(column: Column, old: Column, beside: set[str], former_names: FormerNames, path: str) -> Evolution:
-    was, now = _join(path, old.name), _join(path, column.name)
-    moved = {_moved(known, was, now): names for known, names in former_names.items()}
-    moved[now] = (*moved.get(now, ()), old.name)
-    renaming = Evolution(
-        (RenameColumn(was, column.name),), former_names=_learnt(column, column.name, beside, moved, path)
-    )
-    inner = _compare_types(column.type, old.type, renaming.former_names, now)
-    # The library resolves every path of one update against the names before it.
-    return renaming + replace(inner, changes=tuple(_under_old_name(c, now, was) for c in inner.changes))
-
-
-def _moved(path: str, was: str, now: str) -> str:
-    inside = path == was or path.startswith((f"{was}.", f"{was}[", f"{was}{{"))
-    return now + path[len(was) :] if inside else path
-
-
-def _under_old_name(change: Change, now: str, was: str) -> Change:
-    return replace(change, path=_moved(change.path, now, was))
-
-
-def _add(column: Column, beside: set[str], former_names: FormerNames, path: str) -> Evolution:
-    here = _join(path, column.name)
-    inner = {k: v for k, v in aliases_of((column,), path).items() if k != here}
-    known = _learnt(column, column.name, beside, former_names, path)
-    return Evolution((AddColumn(here, column.type, column.doc),), former_names={**known, **inner})
-
-
-def _compare_types(wanted: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Evolution:
-    match wanted, have:
-        case Struct(columns), Struct(present):
-            return compare(columns, present, former_names, path=path)
-        case ListOf(element), ListOf(present_element):
-            return _compare_types(element, present_element, former_names, f"{path}[]")
-        case MapOf(key, value), MapOf(present_key, present_value):
-            if key != present_key:
-                return _refuse(path, f"the map's keys are {key}, the table has {present_key}", former_names)
-            return _compare_types(value, present_value, former_names, f"{path}{{}}")
-        case _:
-            return _compare_scalars(wanted, have, former_names, path)
-
-
-def _compare_scalars(wanted: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Evolution:
-    if wanted == have or _widens(wanted, have):
-        return Evolution(former_names=former_names)
-    if _widens(have, wanted):
-        return Evolution((WidenType(path, have, wanted),), former_names=former_names)
-    return _refuse(path, f"is {wanted} in the writer's schema, the table has {have}", former_names)
-
-
-def _widens(narrow: ColumnType, wide: ColumnType) -> bool:
-    match narrow, wide:
-        case Scalar(a), Scalar(b):
-            return (a, b) in _WIDENS
-        case Decimal(digits, scale), Decimal(more_digits, same_scale):
-            return scale == same_scale and digits < more_digits
-        case _:
-            return False
-
-
-def _refuse(path: str, problem: str, former_names: FormerNames) -> Evolution:
-    return Evolution(findings=(Finding(path, problem),), former_names=former_names)
-
-
-def _structs_in(column_type: ColumnType, path: str) -> Iterator[tuple[str, Struct]]:
-    match column_type:
-        case Struct():
-            yield path, column_type
-        case ListOf(element):
-            yield from _structs_in(element, f"{path}[]")
-        case MapOf(_, value):
-            yield from _structs_in(value, f"{path}{{}}")
-        case _:
-            return
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _parent(path: str) -> str:
-    return path.rpartition(".")[0]
+def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> TableView:
+    """Apply what one schema needs; on a conflict load again, compare again, and keep what is already true."""
+    reason: Exception = CommitRejectedError("not tried")
+    for _ in range(ATTEMPTS):
+        known = former_names_of(view.properties)
+        evolution = needed(spec, wanted, view.columns, known)
+        if evolution.findings:
+            raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
+        learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
+        if not evolution.changes and not learnt:
+            return view
+        try:
+            return lake.change_schema(view, evolution.changes, learnt)
+        except (CommitRejectedError, CommitUnknownError) as failed:
+            reason = failed
+        view = lake.load(spec.identifier) or view
+    raise contended(spec.identifier, "evolve the schema", reason) from reason

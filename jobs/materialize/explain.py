@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from jobs.materialize.absorb import foreseen
 from jobs.materialize.create import describe_topics, latest_schemas, new_table
+from jobs.materialize.evolve import foreseen
 from jobs.materialize.plan import plan_batch
 from jobs.materialize.run import TableRun
 from jobs.materialize.state import Standing, standing

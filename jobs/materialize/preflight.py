@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from jobs.materialize.absorb import foreseen
+from jobs.materialize.compare import refusal
 from jobs.materialize.create import (
     LatestSchemas,
     describe_topics,
@@ -18,7 +18,7 @@ from jobs.materialize.create import (
     start_problems,
 )
 from jobs.materialize.dead_letters import check_owner
-from jobs.materialize.evolve import refusal
+from jobs.materialize.evolve import foreseen
 from jobs.materialize.layout import partition_problems
 from jobs.materialize.state import standing
 from jobs.model.errors import FrazilError, ServiceError

@@ -10,23 +10,24 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from jobs.materialize.absorb import Absorbed, absorb
-from jobs.materialize.account import Ingested, gather, next_state, receipt_of
+from jobs.materialize.account import Ingested, gather
+from jobs.materialize.branches import STAGE_PREFIX, branch_names
 from jobs.materialize.create import describe_topics, ensure_table
-from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
+from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, reveal
+from jobs.materialize.evolve import Absorbed, evolve
 from jobs.materialize.ingest.distribute import task_context, tasks_of
 from jobs.materialize.limits import check_limits, through
 from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through, pause_property
 from jobs.materialize.plan import plan_batch
-from jobs.materialize.publish import OvertakenError, new_base, publish
-from jobs.materialize.stage import STAGE_PREFIX, BaseExpiredError, Staged, branch_names, stage
+from jobs.materialize.publish import publish
+from jobs.materialize.stage import ReadBatch
 from jobs.materialize.state import Standing, standing
+from jobs.materialize.verdicts import OvertakenError
 from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from jobs.model.receipt import Receipt
 from jobs.model.snapshot import TableView
 from jobs.model.spec import RegistrySettings, SettingValue, TableSpec
-from jobs.model.summary import receipt_to_summary, state_to_summary
 from jobs.ports import Lake, SchemaRegistry, TaskRunner, Topics
 
 LOG = logging.getLogger(__name__)
@@ -124,12 +125,12 @@ class TableRun:
         if here.state.batch_id:
             reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state)
         if PAUSED_PROPERTY not in view.properties:
-            view = self._absorb(here)
+            view = self._evolve(here)
         return standing(view, pipeline=self.spec.pipeline), ensure_dead_letters(doors.lake, self.spec)
 
-    def _absorb(self, here: Standing) -> TableView:
+    def _evolve(self, here: Standing) -> TableView:
         try:
-            return absorb(
+            return evolve(
                 self.doors.lake,
                 self.doors.registry,
                 self.spec,
@@ -190,7 +191,9 @@ class TableRun:
         )
 
     def _make_visible(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> Outcome:
-        batch = _Batch(self, plan, got, planned_at)
+        batch = ReadBatch(
+            self.doors.lake, self.spec, self.writer, self.stage_names, plan, got, planned_at, self.seconds
+        )
         try:
             with self._step("prepare"):
                 batch.prepare()
@@ -224,51 +227,3 @@ class TableRun:
         yield
         self.seconds[name] = round(time.monotonic() - started, 4)
         self.doors.observe("after", name)
-
-
-@dataclass(slots=True)
-class _Batch:
-    """A batch that is read and about to become visible: it can be staged on whatever head `main` has."""
-
-    run: TableRun
-    plan: BatchPlan
-    got: Ingested
-    planned_at: datetime
-
-    def prepare(self) -> None:
-        prepare(
-            self.run.doors.lake,
-            self.run.spec.dead_letters_identifier,
-            plan=self.plan,
-            writer=self.run.writer,
-            files=self.got.dead_letter_files,
-        )
-
-    def stage_again_on(self, here: Standing) -> Staged:
-        """As `stage_on`, when others have been here since: they may have dropped the prepared dead letters too."""
-        self.prepare()
-        return self.stage_on(here)
-
-    def stage_on(self, here: Standing) -> Staged:
-        """On top of where the table stands. Raises as `publish` does."""
-        try:
-            return self._stage_on(here)
-        except BaseExpiredError:
-            return self._stage_on(new_base(self.run.doors.lake, self.plan))
-
-    def _stage_on(self, here: Standing) -> Staged:
-        assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
-        plan = replace(self.plan, state=here.state_with_foreign)
-        state = next_state(plan, self.got, writer=self.run.writer, planned_at=self.planned_at)
-        receipt = receipt_of(plan, self.got, state, seconds=self.run.seconds)
-        return stage(
-            self.run.doors.lake,
-            here.view,
-            base=here.view.head,
-            names=self.run.stage_names,
-            files=self.got.row_files,
-            summary={**state_to_summary(state), **receipt_to_summary(receipt)},
-        )
-
-    def receipt(self, now: Standing) -> Receipt:
-        return receipt_of(self.plan, self.got, now.state, seconds=self.run.seconds)

@@ -1,74 +1,74 @@
-"""Files onto a branch of this attempt, which nobody reads. Each attempt has a branch of its own."""
+"""A batch that is read goes onto a branch: its dead letters onto one of their table, then its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from jobs.model.errors import ContendedError
-from jobs.model.ingested import WrittenFile
-from jobs.model.snapshot import TableView
-from jobs.ports import CommitRejectedError, CommitUnknownError, Lake
-
-STAGE_PREFIX = "frazil_stage_"
-ATTEMPTS = 5
-"""How often a commit that others overtook is tried again."""
-
-
-class BaseExpiredError(Exception):
-    """The snapshot that a branch was to begin at is gone: others have moved `main` on, and it has expired."""
+from jobs.materialize.account import Ingested, next_state, receipt_of
+from jobs.materialize.branches import BaseExpiredError, Staged, stage_on_branch
+from jobs.materialize.dead_letters import prepare
+from jobs.materialize.state import Standing
+from jobs.materialize.verdicts import new_base
+from jobs.model.plan import BatchPlan
+from jobs.model.receipt import Receipt
+from jobs.model.spec import TableSpec
+from jobs.model.summary import receipt_to_summary, state_to_summary
+from jobs.ports import Lake
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """A staged snapshot. `base` is the snapshot that its branch began at."""
+class ReadBatch:
+    """A batch that is read and about to become visible: it can be staged on whatever head `main` has.
 
-    branch: str
-    snapshot_id: int
-    base: int
-
-
-def branch_names(prefix: str, writer: str) -> Iterator[str]:
-    """A new branch name for every attempt of a writer: a commit that lands late lands on a branch nobody uses."""
-    attempt = 0
-    while True:
-        attempt += 1
-        yield f"{prefix}{writer}_{attempt}"
-
-
-def stage(
-    lake: Lake,
-    view: TableView,
-    *,
-    base: int,
-    names: Iterator[str],
-    files: Sequence[WrittenFile],
-    summary: Mapping[str, str],
-    without: str | None = None,
-) -> Staged:
-    """Stage files on top of `base`, `without` the rows that meet that condition.
-
-    Raises BaseExpiredError, and ContendedError where the catalog refuses five times over.
+    `names` gives the next branch name of this writer; `seconds` are those of the steps so far.
     """
-    for _ in range(ATTEMPTS):
-        if base not in view.snapshots:
-            raise BaseExpiredError
-        branch = next(names)
+
+    lake: Lake
+    spec: TableSpec
+    writer: str
+    names: Iterator[str]
+    plan: BatchPlan
+    got: Ingested
+    planned_at: datetime
+    seconds: Mapping[str, float]
+
+    def prepare(self) -> None:
+        """Put the dead letters where nobody sees them, before the rows can be seen."""
+        prepare(
+            self.lake,
+            self.spec.dead_letters_identifier,
+            plan=self.plan,
+            writer=self.writer,
+            files=self.got.dead_letter_files,
+        )
+
+    def stage_again_on(self, here: Standing) -> Staged:
+        """As `stage_on`, when others have been here since: they may have dropped the prepared dead letters too."""
+        self.prepare()
+        return self.stage_on(here)
+
+    def stage_on(self, here: Standing) -> Staged:
+        """On top of where the table stands. Raises as `publish` does."""
         try:
-            head = lake.stage(view, base=base, branch=branch, files=files, summary=summary, without=without)
-            return Staged(branch, head, base)
-        except (CommitRejectedError, CommitUnknownError) as failed:
-            reason: Exception = failed
-        fresh = lake.load(view.identifier)
-        if fresh is not None:
-            view = fresh
-        if branch in view.branches:
-            return Staged(branch, view.branches[branch], base)
-    raise contended(view.identifier, "stage", reason) from reason
+            return self._stage_on(here)
+        except BaseExpiredError:
+            return self._stage_on(new_base(self.lake, self.plan))
 
+    def _stage_on(self, here: Standing) -> Staged:
+        assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
+        plan = replace(self.plan, state=here.state_with_foreign)
+        state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at)
+        receipt = receipt_of(plan, self.got, state, seconds=self.seconds)
+        return stage_on_branch(
+            self.lake,
+            here.view,
+            base=here.view.head,
+            names=self.names,
+            files=self.got.row_files,
+            summary={**state_to_summary(state), **receipt_to_summary(receipt)},
+        )
 
-def contended(table: str, step: str, reason: Exception) -> ContendedError:
-    return ContendedError(
-        f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {reason}",
-        hint="look for another process that keeps committing to the table, then run again: nothing was published",
-    )
+    def receipt(self, now: Standing) -> Receipt:
+        return receipt_of(self.plan, self.got, now.state, seconds=self.seconds)

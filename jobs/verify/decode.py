@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
-from jobs.materialize.evolve import former_names_of
+from jobs.materialize.former_names import former_names_of
 from jobs.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from jobs.materialize.ingest.distribute import write_target
 from jobs.materialize.ingest.writers import UnknownIds, Writers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobs.materialize.evolve import former_names_of
+from jobs.materialize.former_names import former_names_of
 from jobs.model.ingested import IngestTask, TaskContext, WriteTarget
 from jobs.model.plan import BatchPlan, OffsetRange
 from jobs.model.snapshot import TableView

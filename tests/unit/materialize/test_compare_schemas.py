@@ -8,16 +8,8 @@ from hypothesis import strategies as st
 
 from jobs.formats.avro.mapping import map_schema
 from jobs.formats.avro.schema import parse_schema
-from jobs.materialize.evolve import (
-    Evolution,
-    FormerNames,
-    aliases_of,
-    applied,
-    compare,
-    former_names_of,
-    former_names_property,
-    refusal,
-)
+from jobs.materialize.compare import Evolution, aliases_of, applied, compare, refusal
+from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
 from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
 from jobs.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from jobs.model.schemas import Finding

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from values_of_tables import SPEC, progress, snapshot, state, view
 
-from jobs.materialize.publish import Done, PlanAgain, Ready, StageAgain, judge, last_look, stage_branches
-from jobs.materialize.stage import Staged
+from jobs.materialize.branches import Staged
+from jobs.materialize.publish import last_look, stage_branches
 from jobs.materialize.state import CHECKPOINT_TAG
+from jobs.materialize.verdicts import Done, PlanAgain, Ready, StageAgain, judge
 from jobs.model.errors import CountMismatchError, FencedError, ForeignOwnerError, StateLostError
 from jobs.model.plan import BatchPlan, WriterSchemas
 from jobs.model.progress import TableState

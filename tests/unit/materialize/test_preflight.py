@@ -13,10 +13,10 @@ from pyiceberg.types import LongType, NestedField, StringType
 from values_of_tables import SPEC, names, spec, topic
 
 from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize.absorb import Absorbed, absorb, foreseen
 from jobs.materialize.create import ensure_table, latest_schemas, new_table
 from jobs.materialize.dead_letters import ensure_dead_letters
-from jobs.materialize.evolve import former_names_of
+from jobs.materialize.evolve import Absorbed, evolve, foreseen
+from jobs.materialize.former_names import former_names_of
 from jobs.materialize.preflight import problems
 from jobs.materialize.state import standing
 from jobs.model.errors import (
@@ -56,7 +56,7 @@ class World:
         view = self.lake.load(wanted.identifier)
         assert view is not None
         state = standing(view, pipeline=wanted.pipeline).state
-        return absorb(self.lake, self.registry, wanted, view, state=state, met=NO_SCHEMAS, absorbed=Absorbed({}, {}))
+        return evolve(self.lake, self.registry, wanted, view, state=state, met=NO_SCHEMAS, absorbed=Absorbed({}, {}))
 
     def tables(self) -> list[str]:
         if not self.lake.catalog.namespace_exists("lake"):

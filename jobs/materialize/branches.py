@@ -1,0 +1,74 @@
+"""Branches: each attempt stages its files on one of its own, which nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jobs.model.errors import ContendedError
+from jobs.model.ingested import WrittenFile
+from jobs.model.snapshot import TableView
+from jobs.ports import CommitRejectedError, CommitUnknownError, Lake
+
+STAGE_PREFIX = "frazil_stage_"
+ATTEMPTS = 5
+"""How often a commit that others overtook is tried again."""
+
+
+class BaseExpiredError(Exception):
+    """The snapshot that a branch was to begin at is gone: others have moved `main` on, and it has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A staged snapshot. `base` is the snapshot that its branch began at."""
+
+    branch: str
+    snapshot_id: int
+    base: int
+
+
+def branch_names(prefix: str, writer: str) -> Iterator[str]:
+    """A new branch name for every attempt of a writer: a commit that lands late lands on a branch nobody uses."""
+    attempt = 0
+    while True:
+        attempt += 1
+        yield f"{prefix}{writer}_{attempt}"
+
+
+def stage_on_branch(
+    lake: Lake,
+    view: TableView,
+    *,
+    base: int,
+    names: Iterator[str],
+    files: Sequence[WrittenFile],
+    summary: Mapping[str, str],
+    without: str | None = None,
+) -> Staged:
+    """Stage files on top of `base`, `without` the rows that meet that condition.
+
+    Raises BaseExpiredError, and ContendedError where the catalog refuses five times over.
+    """
+    for _ in range(ATTEMPTS):
+        if base not in view.snapshots:
+            raise BaseExpiredError
+        branch = next(names)
+        try:
+            head = lake.stage(view, base=base, branch=branch, files=files, summary=summary, without=without)
+            return Staged(branch, head, base)
+        except (CommitRejectedError, CommitUnknownError) as failed:
+            reason: Exception = failed
+        fresh = lake.load(view.identifier)
+        if fresh is not None:
+            view = fresh
+        if branch in view.branches:
+            return Staged(branch, view.branches[branch], base)
+    raise contended(view.identifier, "stage", reason) from reason
+
+
+def contended(table: str, step: str, reason: Exception) -> ContendedError:
+    return ContendedError(
+        f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {reason}",
+        hint="look for another process that keeps committing to the table, then run again: nothing was published",
+    )

@@ -1,0 +1,20 @@
+"""Under which names older writer schemas know a table's columns: the table remembers, in a property of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+FORMER_NAMES_PROPERTY = "frazil.former-names"
+"""A table property: JSON of column path → the names under which older writer schemas know the column."""
+
+FormerNames = Mapping[str, tuple[str, ...]]
+
+
+def former_names_of(properties: Mapping[str, str]) -> FormerNames:
+    return {path: tuple(names) for path, names in json.loads(properties.get(FORMER_NAMES_PROPERTY, "{}")).items()}
+
+
+def former_names_property(names: FormerNames) -> dict[str, str]:
+    kept = {path: list(former) for path, former in sorted(names.items()) if former}
+    return {FORMER_NAMES_PROPERTY: json.dumps(kept)} if kept else {}
