@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
-from jobs.model.errors import BrokerError
+from jobs.model.errors import BrokerError, SettingError
 from jobs.model.plan import PartitionFacts, TopicFacts
 from jobs.model.spec import (
     Secret,
@@ -67,7 +67,7 @@ class KafkaTopics:
 
     def __init__(self, settings: Mapping[str, SettingValue]) -> None:
         self._servers = str(settings.get("bootstrap.servers", ""))
-        self._admin = AdminClient({**librdkafka(settings), "socket.timeout.ms": int(ANSWER_SECONDS * 1000)})
+        self._admin = _admin({**librdkafka(settings), "socket.timeout.ms": int(ANSWER_SECONDS * 1000)})
 
     def describe(self, topic: str) -> TopicFacts | None:
         described = self._described(topic)
@@ -141,6 +141,17 @@ class KafkaTopics:
             f"the Kafka cluster at {self._servers} could not {what}: {why}",
             hint="check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)",
         )
+
+
+def _admin(settings: Mapping[str, str | int]) -> AdminClient:
+    """Raises SettingError for what librdkafka does not take: a file that is not there, a mechanism it does not have."""
+    try:
+        return AdminClient(dict(settings))
+    except KafkaException as refused:
+        raise SettingError(
+            f"the `kafka` settings cannot be used: {refused.args[0]}",
+            hint="mend `kafka` in frazil.yaml; files are named from the folder that it lies in",
+        ) from refused
 
 
 def _epoch(info: ListOffsetsResultInfo) -> int | None:

@@ -1,9 +1,10 @@
-"""`frazil check`: are the configuration and the table specs valid?"""
+"""`frazil check`: are the configuration and the table specs valid, and does anything stand against materializing?"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated
 
 import typer
 
@@ -14,18 +15,39 @@ from jobs.model.spec import Settings, TableSpec
 Check = Callable[[Settings], Iterable[FrazilError]]
 """Gives (or raises) what it finds wrong. It imports what is slow when it is called."""
 
-CHECKS: tuple[Check, ...] = ()
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Only read the files; ask neither broker, registry nor catalog.")
+]
+
+
+def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
+    """Broker, registry and catalog answer, and every table can be made, or gone on with. Nothing is made."""
+    from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from jobs.adapters.kafka import KafkaTopics  # noqa: PLC0415
+    from jobs.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from jobs.materialize.preflight import problems  # noqa: PLC0415
+
+    return problems(
+        settings.tables,
+        lake=IcebergLake(settings.catalog),
+        topics=KafkaTopics(settings.kafka),
+        registry=ConfluentRegistry(settings.registry),
+    )
+
+
+CHECKS: tuple[Check, ...] = (what_materialize_would_refuse,)
 """What is asked beyond the files, in this order: reachable, permitted, consistent."""
 
 
 def register(app: typer.Typer) -> None:
-    app.command("check", epilog=example("frazil check", "frazil check --config staging.yaml"))(check)
+    examples = example("frazil check", "frazil check --offline", "frazil check --config staging.yaml")
+    app.command("check", epilog=examples)(check)
 
 
-def check(config: Config = DEFAULT_CONFIG) -> None:
-    """Check the configuration and all table specs; show every problem at once."""
+def check(offline: Offline = False, config: Config = DEFAULT_CONFIG) -> None:
+    """Check configuration, table specs and what they name; show every problem at once."""
     settings = settings_from(config)
-    findings = find_problems(settings, CHECKS)
+    findings = find_problems(settings, () if offline else CHECKS)
     for line in summarise(settings.tables):
         print(line)
     if findings:

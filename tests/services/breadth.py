@@ -121,7 +121,7 @@ class Place:
         for old in tables.glob("*.yaml"):
             old.unlink()
         for number, text in enumerate(specs):
-            (tables / f"t{number}.yaml").write_text(text, encoding="utf-8")
+            (tables / f"t{number:02d}.yaml").write_text(text, encoding="utf-8")
         written = {
             "kafka": {"bootstrap.servers": self.services.bootstrap_servers},
             "schema_registry": {"url": self.services.schema_registry_url},

@@ -23,6 +23,7 @@ LEAVES = [name for name in HELPS if not any(other.startswith(f"{name} ") for oth
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FRAZIL_CONFIG", raising=False)
+    monkeypatch.setattr(check, "CHECKS", ())
     (tmp_path / "frazil.yaml").write_text(GOOD)
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/orders.yaml").write_text("topic: orders")

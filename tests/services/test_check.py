@@ -1,0 +1,233 @@
+"""`frazil check` against real services: what it says, how it exits, and that `frazil materialize` refuses the same."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import pytest
+from breadth import NoSecrets, Place, record_of
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+
+from jobs.adapters import kafka, registry
+from jobs.adapters.iceberg import IcebergLake
+from jobs.cli import app, doors
+from jobs.model.spec import RegistrySettings
+from jobs.specs.load import load_settings
+
+SCHEMA = record_of(("n", "long"), ("day", {"type": "int", "logicalType": "date"}))
+Said = pytest.CaptureFixture[str]
+
+
+MADE = registry.ConfluentRegistry
+
+
+@functools.cache
+def _one_for(url: str) -> registry.ConfluentRegistry:
+    return MADE(RegistrySettings(url))
+
+
+@pytest.fixture(autouse=True)
+def one_client_of_each_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An HTTP client that a command leaves open until its process ends is a warning here, and warnings are errors."""
+    for module in (registry, doors):
+        monkeypatch.setattr(module, "ConfluentRegistry", lambda settings: _one_for(settings.url))
+
+
+def frazil(place: Place, *arguments: str) -> int:
+    return app.run([*arguments, "--config", str(place.folder / "frazil.yaml")])
+
+
+def topic_with(place: Place, schema: object = SCHEMA) -> str:
+    topic = place.topic()
+    place.register(f"{topic}-value", schema)
+    return topic
+
+
+def tables(place: Place) -> list[str]:
+    catalog = IcebergLake(load_settings(place.folder / "frazil.yaml", {}, NoSecrets()).catalog).catalog
+    return [name for _, name in catalog.list_tables(place.name)] if catalog.namespace_exists(place.name) else []
+
+
+def refuses(place: Place, capsys: Said, status: int, *said: str) -> None:
+    """Both commands exit alike and say the same, and no table is made."""
+    before = tables(place)
+    for command in (("check",), ("materialize", "--create-only")):
+        capsys.readouterr()
+        assert frazil(place, *command) == status, command
+        heard = capsys.readouterr().err
+        assert [each for each in said if each not in heard] == [], heard
+    assert tables(place) == before
+
+
+def test_a_good_configuration_passes_and_makes_nothing(place: Place, capsys: Said) -> None:
+    topic = topic_with(place)
+    place.settings(f"topic: {topic}\npartition_by: [month(day), bucket(4, n)]")
+
+    assert frazil(place, "check") == 0
+
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{place.name}.{topic} <- {topic}: append avro")
+    assert err.endswith(": 1 table, no problem found.\n")
+    assert tables(place) == []
+    assert frazil(place, "materialize", "--create-only") == 0
+    assert frazil(place, "check") == 0
+
+
+def test_a_topic_and_a_subject_that_are_not_there(place: Place, capsys: Said) -> None:
+    place.settings(f"topic: {place.name}-nowhere\ntable: t\nsubject: {{name: {topic_with(place)}-value}}")
+    refuses(
+        place,
+        capsys,
+        1,
+        f"{place.name}.t: the cluster has no topic {place.name}-nowhere, or this user may not see it",
+        "hint: create the topic, or mend `topic` in ",
+    )
+
+    place.settings(f"topic: {place.topic('-without')}\ntable: t")
+    refuses(
+        place,
+        capsys,
+        1,
+        f"the schema registry has no subject {place.name}-without-value",
+        "hint: register it (a producer does with its first record)",
+    )
+
+
+def test_a_broker_that_does_not_answer(place: Place, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 1.0)
+    topic = topic_with(place)
+    place.settings(f"topic: {topic}", f"topic: {topic}\ntable: second")
+    rewrite(place, "kafka", {"bootstrap.servers": "127.0.0.1:9"})
+
+    assert frazil(place, "check") == 1
+
+    err = capsys.readouterr().err
+    assert err.count("the Kafka cluster at 127.0.0.1:9 could not describe the topic") == 1
+    assert "hint: check `kafka` in frazil.yaml and that the cluster is up" in err
+
+
+def test_a_registry_that_does_not_answer(place: Place, capsys: Said) -> None:
+    place.settings(f"topic: {topic_with(place)}", f"topic: {place.name}\ntable: second")
+    rewrite(place, "schema_registry", {"url": "http://127.0.0.1:9/"})
+
+    assert frazil(place, "check") == 1
+
+    err = capsys.readouterr().err
+    assert err.count("the schema registry at http://127.0.0.1:9 could not look up the subject") == 1
+    assert "hint: check `schema_registry` in frazil.yaml" in err
+
+
+def test_a_catalog_that_cannot_be_opened(place: Place, capsys: Said) -> None:
+    place.settings(f"topic: {topic_with(place)}")
+    (place.folder / "file").write_text("not a folder")
+    rewrite(place, "catalog", {"type": "jdbc", "warehouse": "file"})
+
+    for command in (("check",), ("materialize", "--create-only")):
+        assert frazil(place, *command) == 1
+        err = capsys.readouterr().err
+        assert f"the jdbc catalog at {place.folder / 'file'} could not be opened" in err
+        assert "hint: check `catalog` in frazil.yaml" in err
+
+
+def test_settings_that_the_kafka_client_does_not_take(place: Place, capsys: Said) -> None:
+    place.settings(f"topic: {topic_with(place)}")
+    written = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "ssl", "ssl.ca.location": "gone.pem"}
+    rewrite(place, "kafka", written)
+    (place.folder / "gone.pem").write_text("no certificate")
+
+    assert frazil(place, "check") == 2
+
+    err = capsys.readouterr().err
+    assert "the `kafka` settings cannot be used: " in err
+    assert "hint: mend `kafka` in frazil.yaml" in err
+
+
+def test_a_schema_that_no_table_can_hold_says_everything_against_it(place: Place, capsys: Said) -> None:
+    bad = record_of(("n", "long"), ("N", "int"), ("Kafka_offset", "int"), ("nothing", "null"))
+    place.settings(f"topic: {topic_with(place, bad)}")
+    refuses(place, capsys, 1, "  - (record): n and N differ only in case", "  - nothing: null alone holds no data")
+
+
+def test_names_that_clash_with_the_columns_about_the_record(place: Place, capsys: Said) -> None:
+    place.settings(f"topic: {topic_with(place, record_of(('Kafka_offset', 'int'), ('kafka_key', 'int')))}")
+    refuses(
+        place,
+        capsys,
+        1,
+        "  - Kafka_offset: the name clashes with the metadata column kafka_offset",
+        "  - kafka_key: the name clashes with the metadata column kafka_key",
+    )
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        ("account", "partition_by: account names a column that the table does not have; its columns are n, day, "),
+        ("hour(day)", "partition_by: hour(day) cannot partition by a column of type date"),
+    ],
+)
+def test_partitions_that_the_table_cannot_have_are_misuse(place: Place, capsys: Said, by: str, said: str) -> None:
+    place.settings(f"topic: {topic_with(place)}\npartition_by: [{by}]")
+
+    refuses(place, capsys, 2, said, "hint: mend `partition_by` in ")
+
+
+def test_tables_of_others(place: Place, capsys: Said) -> None:
+    topic = topic_with(place)
+    lake = IcebergLake(place.settings(f"topic: {topic}\ntable: theirs").catalog)
+    lake.catalog.create_namespace(place.name)
+    lake.catalog.create_table(f"{place.name}.theirs", Schema(NestedField(1, "n", LongType())))
+    refuses(place, capsys, 1, f"the table {place.name}.theirs exists and Frazil did not create it", "--adopt")
+
+    place.settings(f"topic: {topic}\ntable: ours")
+    assert frazil(place, "materialize", "--create-only") == 0
+    other = place.topic("-other")
+    place.settings(f"topic: {other}\ntable: ours\nsubject: {{name: {topic}-value}}")
+    refuses(
+        place, capsys, 1, f"the table {place.name}.ours is owned by the pipeline {place.name}.ours<-{topic}, not by"
+    )
+
+    lake.catalog.create_table(f"{place.name}.fresh__dead_letters", Schema(NestedField(1, "n", StringType())))
+    place.settings(f"topic: {topic}\ntable: fresh")
+    refuses(place, capsys, 1, f"the table {place.name}.fresh__dead_letters, which would hold the dead letters, exists")
+
+
+def test_a_table_whose_columns_do_not_fit_any_more(place: Place, capsys: Said) -> None:
+    topic = topic_with(place)
+    place.settings(f"topic: {topic}")
+    assert frazil(place, "materialize", "--create-only") == 0
+    place.register(f"{topic}-value", record_of(("n", "string"), ("day", "int")))
+    capsys.readouterr()
+
+    assert frazil(place, "check") == 1
+
+    err = capsys.readouterr().err
+    assert "  - n: is string in the writer's schema, the table has long" in err
+    assert "  - day: is int in the writer's schema, the table has date" in err
+
+
+def test_problems_of_several_kinds_are_listed_with_their_hints(place: Place, capsys: Said) -> None:
+    topic = topic_with(place)
+    place.settings(f"topic: {topic}\npartition_by: [account]", f"topic: {place.name}-nowhere\ntable: u")
+
+    assert frazil(place, "check") == 1
+
+    err = capsys.readouterr().err
+    assert err.startswith(("The check found 3 problems.", "FrazilError: The check found 3 problems."))
+    assert err.count("    mend `partition_by` in ") == 1
+
+
+def test_offline_asks_nobody(place: Place, capsys: Said) -> None:
+    place.settings(f"topic: {place.name}-nowhere")
+    rewrite(place, "kafka", {"bootstrap.servers": "127.0.0.1:9"})
+
+    assert frazil(place, "check", "--offline") == 0
+    assert "no problem found" in capsys.readouterr().err
+
+
+def rewrite(place: Place, section: str, values: dict[str, str]) -> None:
+    path: Path = place.folder / "frazil.yaml"
+    path.write_text(json.dumps({**json.loads(path.read_text()), section: values}))
