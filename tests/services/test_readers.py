@@ -1,0 +1,332 @@
+"""One table, three readers: PyIceberg, Spark and DuckDB see equal rows, however it is partitioned and wherever it lies.
+
+Spark has no type for Iceberg's time: tables for it have no such column (DuckDB and PyIceberg read it).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import pytest
+from breadth import Place, Table, aws_identity, encode, glue_catalog, record_of
+from every_type import ADDRESS, FIELDS, LEAST, SCHEMA, TIMES, USUAL, plain
+from pyiceberg.conversions import from_bytes
+from pyspark.sql import SparkSession
+
+from jobs.local.jars import class_path
+from jobs.local.java import find_java
+from jobs.local.supervisor import LocalServices
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+"""The gateway to the JVM leaves its sockets to the garbage collector."""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Iceberg's own Java, on embedded catalogs that each test names."""
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    folder = tmp_path_factory.mktemp("spark")
+    builder = SparkSession.builder.master("local[2]").appName("readers")
+    settings = {
+        "spark.driver.extraClassPath": class_path("iceberg"),
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(folder),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def in_spark(spark: SparkSession, place: Place, table: Table) -> list[dict[str, Any]]:
+    """Rows as Spark reads them, in the order of partition and offset."""
+    use_catalog(spark, place)
+    found = spark.sql(f"select * from frazil.{table.spec.identifier} order by kafka_partition, kafka_offset")
+    return found.toArrow().to_pylist()  # PySpark's own Python values of times know no year 1
+
+
+def use_catalog(spark: SparkSession, place: Place) -> None:
+    """The catalog in the place's folder, under the name that its tables are listed under."""
+    warehouse = place.folder / "warehouse"
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"jdbc:sqlite:{warehouse}/catalog.db",
+        ".jdbc.schema-version": "V1",
+        ".warehouse": str(warehouse),
+        ".cache-enabled": "false",
+    }
+    for name, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.frazil{name}", value)
+    spark._jsparkSession.sessionState().catalogManager().reset()
+
+
+def extension(name: str) -> str:
+    found = importlib.util.find_spec(f"duckdb_extension_{name}")
+    assert found is not None
+    assert found.origin is not None
+    return str(next(Path(found.origin).parent.rglob(f"{name}.duckdb_extension")))
+
+
+@pytest.fixture(scope="module")
+def duck(services: LocalServices) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "autoinstall_known_extensions": "false"})
+    for name in ("avro", "httpfs", "iceberg"):
+        connection.execute(f"load '{extension(name)}'")
+    endpoint = services.aws_endpoint_url.removeprefix("http://")
+    connection.execute(
+        f"create secret (type s3, key_id 'local', secret 'local', region 'us-east-1', endpoint '{endpoint}',"
+        " use_ssl false, url_style 'path')"
+    )
+    connection.execute("set timezone = 'UTC'")
+    return connection
+
+
+def in_duck(duck: duckdb.DuckDBPyConnection, table: Table) -> list[dict[str, Any]]:
+    metadata = table.view.current.metadata_location
+    found = duck.execute(f"select * from iceberg_scan('{metadata}') order by kafka_partition, kafka_offset")
+    return found.to_arrow_table().to_pylist()  # DuckDB's own Python values of times need a library more
+
+
+def filtered(table: str) -> str:
+    """For each filter the records that it finds, each by a scan of its own that may pass files over."""
+    scans = (
+        f"select {n} as filter, kafka_partition, kafka_offset from {table} where {where}"
+        for n, where in enumerate(FILTERS)
+    )
+    return " union all ".join(scans) + " order by 1, 2, 3"
+
+
+def alike(value: Any) -> Any:
+    """What readers say of one value in their own ways: maps as pairs or dictionaries, uuids as text, empty as null."""
+    if isinstance(value, list) and value and all(isinstance(each, tuple) for each in value):
+        value = dict(value)
+    match value:
+        case dict():
+            value = {str(key): alike(each) for key, each in value.items()}
+        case list():
+            value = [alike(each) for each in value]
+        case bytearray():
+            value = bytes(value)
+        case UUID():
+            value = str(value)
+        case datetime() if value.tzinfo is not None:
+            value = value.astimezone(UTC).replace(tzinfo=None)
+    return None if value in ({}, []) else value
+
+
+def alike_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: alike(each) for name, each in row.items()} for row in rows]
+
+
+# --- every type -----------------------------------------------------------------------------------------------------
+
+
+def everything(place: Place, *, without: Sequence[str] = ()) -> Table:
+    schema = {**SCHEMA, "fields": [field for field in SCHEMA["fields"] if field["name"] not in without]}
+    topic = place.topic()
+    place.register(f"{topic}-address", ADDRESS)
+    schema_id = place.register(f"{topic}-value", schema, references=[("shop.Address", f"{topic}-address")])
+    rows = [{name: value for name, value in row.items() if name not in without} for row in (USUAL, LEAST)]
+    place.send(topic, *encode(plain(schema), schema_id, *rows, uses=[ADDRESS]), key=b"k")
+    return place.materialize(f"topic: {topic}\nmetadata: {{keep: [timestamp, key, headers, schema_id, value]}}")
+
+
+def test_duckdb_reads_every_type(place: Place, duck: duckdb.DuckDBPyConnection) -> None:
+    table = everything(place)
+
+    assert alike_rows(in_duck(duck, table)) == alike_rows(table.rows())
+
+
+def test_spark_reads_every_type_but_times(place: Place, spark: SparkSession) -> None:
+    table = everything(place, without=TIMES)
+
+    assert set(table.types) >= set(FIELDS) - set(TIMES)
+    assert alike_rows(in_spark(spark, place, table)) == alike_rows(table.rows())
+
+
+# --- partitions -----------------------------------------------------------------------------------------------------
+
+TRADE = record_of(
+    ("symbol", ["null", "string"]),
+    ("price", ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}]),
+    ("ts", ["null", {"type": "long", "logicalType": "timestamp-micros"}]),
+    ("due", ["null", {"type": "int", "logicalType": "date"}]),
+    ("n", ["null", "long"]),
+)
+SECONDS = 1_000_000
+
+
+def trades(count: int = 200) -> list[dict[str, Any]]:
+    """Times on both sides of 1970, numbers on both sides of nought, every fifth value null."""
+    seeded = random.Random(5)
+
+    def or_null(value: Any) -> Any:
+        return None if seeded.random() < 0.2 else value
+
+    return [
+        {
+            "symbol": or_null(seeded.choice(["ABC", "ABD", "ZÜRICH", "", "a/b"])),
+            "price": or_null(seeded.randrange(-500, 500).to_bytes(2, "big", signed=True)),
+            "ts": or_null(seeded.randrange(-90 * 86_400, 90 * 86_400) * SECONDS),
+            "due": or_null(seeded.randrange(-400, 400)),
+            "n": or_null(seeded.randrange(-30, 30)),
+        }
+        for _ in range(count)
+    ]
+
+
+PARTITIONS = (
+    "[symbol]",
+    "[price]",
+    "[year(ts)]",
+    "[day(ts)]",
+    "[hour(ts)]",
+    "[day(due), bucket(4, price)]",
+    "[bucket(4, n), truncate(2, symbol)]",
+    "[truncate(50, price)]",
+    "[month(ts), bucket(2, symbol), truncate(20, n)]",
+    "[]",
+)
+FILTERS = (
+    "symbol = 'ABC'",
+    "symbol is null",
+    "price < 0",
+    "price = 1.25 or price > 4.5",
+    "ts >= timestamp '1970-01-01 00:00:00' and ts < timestamp '1970-01-15 12:00:00'",
+    "ts < timestamp '1969-12-01 00:00:00'",
+    "due between date '1969-12-25' and date '1970-01-10'",
+    "n = -7",
+    "n is null",
+)
+
+
+@pytest.fixture(scope="module")
+def market(services: LocalServices, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Place, Table]]:
+    """The same topic in a table for each way of partitioning, all in one catalog."""
+    place = Place(services, tmp_path_factory.mktemp("market"))
+    topic = place.topic(partitions=2)
+    schema_id = place.register(f"{topic}-value", TRADE)
+    sent = encode(plain(TRADE), schema_id, *trades())
+    place.send(topic, *sent[:120])
+    place.send(topic, *sent[120:], partition=1)
+    specs = [f"topic: {topic}\ntable: t{n}\npartition_by: {by}" for n, by in enumerate(PARTITIONS)]
+    tables: dict[str, tuple[Place, Table]] = {}
+    for by, run in zip(PARTITIONS, place.runs(*specs), strict=True):
+        run.batch()
+        tables[by] = place, Table(run)
+    return tables
+
+
+@pytest.mark.parametrize("by", PARTITIONS)
+def test_all_readers_agree_however_a_table_is_partitioned(
+    market: dict[str, tuple[Place, Table]], spark: SparkSession, duck: duckdb.DuckDBPyConnection, by: str
+) -> None:
+    """With filters too: whoever prunes by wrong partitions or bounds misses rows."""
+    place, table = market[by]
+    _, unpartitioned = market["[]"]
+    rows = alike_rows(table.rows())
+
+    assert rows == alike_rows(unpartitioned.rows())
+    assert alike_rows(in_spark(spark, place, table)) == rows
+    assert alike_rows(in_duck(duck, table)) == rows
+    metadata = f"iceberg_scan('{table.view.current.metadata_location}')"
+    expected = judged(unpartitioned, duck)
+    assert duck.execute(filtered(metadata)).fetchall() == expected
+    assert [tuple(row) for row in spark.sql(filtered(f"frazil.{table.spec.identifier}")).collect()] == expected
+
+
+def judged(table: Table, duck: duckdb.DuckDBPyConnection) -> list[tuple[int, int, int]]:
+    """What `filtered` must find: every filter judged for every row, with no way to pass any file over."""
+    answers = ", ".join(f"coalesce({where}, false)" for where in FILTERS)
+    metadata = table.view.current.metadata_location
+    rows = duck.execute(f"select kafka_partition, kafka_offset, {answers} from iceberg_scan('{metadata}')").fetchall()
+    return sorted((n, row[0], row[1]) for row in rows for n in range(len(FILTERS)) if row[2 + n])
+
+
+def test_every_filter_finds_something_and_not_everything(
+    market: dict[str, tuple[Place, Table]], duck: duckdb.DuckDBPyConnection
+) -> None:
+    found = [n for n, _, _ in judged(market["[]"][1], duck)]
+
+    assert all(0 < found.count(n) < 200 for n in range(len(FILTERS)))
+
+
+def test_spark_would_have_made_the_same_partitions_and_bounds(
+    market: dict[str, tuple[Place, Table]], spark: SparkSession
+) -> None:
+    """Spark writes the rows into a table of the same shape; then both tables' metadata say the same."""
+    place, table = market["[month(ts), bucket(2, symbol), truncate(20, n)]"]
+    use_catalog(spark, place)
+    name = f"frazil.{table.spec.identifier}"
+    spark.sql(f"drop table if exists {name}_by_spark")
+    spark.sql(
+        f"create table {name}_by_spark using iceberg partitioned by (months(ts), bucket(2, symbol), truncate(20, n))"
+        f" tblproperties ('write.distribution-mode' = 'hash') as select * from {name}"
+    )
+
+    facts = "partition, record_count, lower_bounds, upper_bounds, null_value_counts"
+    ours = spark.sql(f"select {facts} from {name}.files").collect()
+    theirs = spark.sql(f"select {facts} from {name}_by_spark.files").collect()
+
+    assert sorted(map(_comparable, ours)) == sorted(map(_comparable, theirs))
+
+
+def _comparable(row: Any) -> str:
+    """Bounds of the record's own columns; how Java and C++ order a file's rows does not matter to them."""
+    partition, count, lower, upper, nulls = row
+    bounds = [(n, bytes(lower[n]).hex(), bytes(upper[n]).hex()) for n in sorted(lower)]
+    return repr((tuple(partition), count, bounds, sorted(nulls.items())))
+
+
+def test_bounds_let_a_reader_pass_files_over(market: dict[str, tuple[Place, Table]]) -> None:
+    _, table = market["[day(due), bucket(4, price)]"]
+    due = next(row["due"] for row in table.rows() if row["due"] is not None)
+
+    chosen = list(table.view.current.scan(row_filter=f"due == '{due}'").plan_files())
+
+    every = list(table.view.current.scan().plan_files())
+    assert 0 < len(chosen) < len(every) / 10
+    schema = table.view.current.schema()
+    field = schema.find_field("price")
+    for task in every:
+        low, high = (bounds.get(field.field_id) for bounds in (task.file.lower_bounds, task.file.upper_bounds))
+        if low is not None and high is not None:
+            assert from_bytes(field.field_type, low) <= from_bytes(field.field_type, high)
+
+
+# --- on S3, listed by Glue ------------------------------------------------------------------------------------------
+
+
+def test_a_table_on_s3_listed_by_glue_reads_the_same(
+    services: LocalServices, tmp_path: Path, duck: duckdb.DuckDBPyConnection
+) -> None:
+    place = Place(services, tmp_path, catalog=glue_catalog(services))
+    table = everything(place)
+
+    rows = table.rows()
+
+    assert len(rows) == 2
+    assert table.view.location.startswith("s3://")
+    assert alike_rows(in_duck(duck, table)) == alike_rows(rows)
+    assert rows[0]["decimal_bytes"] == Decimal("-123.45")
+    assert rows[0]["date"] == date(2024, 10, 4)
+    assert aws_identity(services)["s3.endpoint"] == services.aws_endpoint_url
