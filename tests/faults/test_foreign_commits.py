@@ -6,13 +6,16 @@ import random
 from collections.abc import Callable
 
 import pytest
+from pyiceberg.expressions import And, EqualTo
 
+from jobs.materialize.branches import STAGE_PREFIX
 from jobs.materialize.run import Again, Published, TableRun
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.errors import FencedError, StateLostError
 from tests.faults.stepped import Stepped
-from tests.faults.world import BOUNDARIES, MOMENTS, Moment, World, assert_exactly_once, at, with_trigger
+from tests.faults.world import BOUNDARIES, MOMENTS, Moment, World, assert_exactly_once, at, one_row, with_trigger
 
+DEAD_LETTERS_ON_A_BRANCH: list[Moment] = [("after", "prepare"), ("before", "publish"), ("before", "reveal")]
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 
 
@@ -120,6 +123,53 @@ def test_any_mixture_of_changes_by_others(local_world: World, seed: int) -> None
     assert_exactly_once(local_world)
 
 
+@pytest.mark.parametrize("moment", [("after", "stage"), ("before", "publish")], ids=" ".join)
+def test_what_somebody_appends_to_a_staged_branch_is_never_published(world: World, moment: Moment) -> None:
+    world.produce(6)
+
+    def append() -> None:
+        branch = next(name for name in world.standing().view.branches if name.startswith(STAGE_PREFIX))
+        world.table().append(one_row(-1), branch=branch)
+
+    outcome = world.run(at(moment, append)).batch()
+
+    assert isinstance(outcome, Published)
+    assert_exactly_once(world)
+
+
+@pytest.mark.parametrize("moment", DEAD_LETTERS_ON_A_BRANCH, ids=" ".join)
+def test_dead_letters_that_moved_since_theirs_were_prepared_keep_what_others_did(
+    local_world: World, moment: Moment
+) -> None:
+    local_world.produce(6)
+    local_world.catch_up()
+    local_world.produce(6)
+    gone = min(local_world.bad)
+
+    def erase() -> None:
+        table = local_world.table(local_world.spec.dead_letters_identifier)
+        table.delete(And(EqualTo("partition", gone[0]), EqualTo("offset", gone[1])))
+
+    local_world.catch_up(local_world.run(at(moment, erase)))
+
+    dead = local_world.scanned(local_world.spec.dead_letters_identifier, "partition", "offset")
+    assert dead == sorted(place for place in local_world.bad if place != gone)
+
+
+def test_an_adopted_table_survives_expiry_before_its_first_batch(local_world: World) -> None:
+    local_world.lake.catalog.create_namespace(local_world.spec.database)
+    local_world.lake.catalog.create_table(local_world.spec.identifier, one_row(0).schema)
+    local_world.insert()
+    run = local_world.run(at(("after", "plan"), lambda: (local_world.insert(), local_world.expire())))
+    run.adopt = True
+    local_world.produce(4)
+
+    assert isinstance(run.batch(), Published)
+
+    local_world.catch_up(run)
+    assert_exactly_once(local_world)
+
+
 def test_a_zombie_that_publishes_after_its_successor_was_rolled_back_brings_its_own_dead_letters(world: World) -> None:
     """The successor's publish made the zombie's batch impossible, and the rollback made it possible again."""
     world.produce(6)
@@ -182,6 +232,9 @@ def test_the_checkpoint_is_the_snapshot_of_the_last_batch(world: World) -> None:
     assert at_end.view.tags == {CHECKPOINT_TAG: at_end.carrier.id}
     assert at_end.state.writer == run.writer
     assert set(at_end.view.branches) == {"main"}
+    dead_letters = world.lake.load(world.spec.dead_letters_identifier)
+    assert dead_letters is not None
+    assert set(dead_letters.branches) == {"main"}
 
 
 def test_dead_letters_are_rolled_back_with_their_batch_although_their_own_snapshots_have_expired(
