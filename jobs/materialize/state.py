@@ -28,7 +28,7 @@ class Standing:
 
     @property
     def state_with_foreign(self) -> TableState:
-        return self.state.with_foreign(foreign_changes(self.view, self.foreign))
+        return self.state.with_foreign(foreign_changes(self.foreign))
 
 
 def standing(view: TableView, *, pipeline: str) -> Standing:
@@ -71,15 +71,22 @@ def _chain_broken(view: TableView, oldest: Snapshot) -> StateLostError:
     )
 
 
-def foreign_changes(view: TableView, foreign: tuple[Snapshot, ...]) -> ForeignChanges:
+def foreign_changes(foreign: tuple[Snapshot, ...]) -> ForeignChanges:
     """What others' snapshots did to the rows, by their summaries. Compaction (`replace`) changes none."""
     total = ForeignChanges()
     for snapshot in foreign:
-        total = total + _foreign_change(view, snapshot)
+        total = total + _foreign_change(snapshot)
     return total
 
 
-def _foreign_change(view: TableView, snapshot: Snapshot) -> ForeignChanges:
-    before = 0 if snapshot.parent_id is None else view.snapshots[snapshot.parent_id].live_rows
-    change = 0 if snapshot.operation == "replace" else snapshot.live_rows - before
-    return ForeignChanges(snapshots=1, rows_added=max(change, 0), rows_removed=max(-change, 0), names=(snapshot.name,))
+def _foreign_change(snapshot: Snapshot) -> ForeignChanges:
+    """Its own figures, not the difference to its parent: an overwrite that adds rows removes some as well."""
+    if snapshot.operation == "replace":
+        return ForeignChanges(snapshots=1, names=(snapshot.name,))
+    marked = snapshot.figure("added-position-deletes") - snapshot.figure("removed-position-deletes")
+    return ForeignChanges(
+        snapshots=1,
+        rows_added=snapshot.figure("added-records"),
+        rows_removed=snapshot.figure("deleted-records") + max(marked, 0),
+        names=(snapshot.name,),
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from doors_in_memory import RegistryInMemory, a_field, record
@@ -41,6 +42,7 @@ class ReaderInMemory:
 
     records: Sequence[Sent | None]
     chunk: int = 1_000
+    first_ms: int = 1_000
 
     def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
         del wanted
@@ -49,7 +51,7 @@ class ReaderInMemory:
             held = [(n, r) for n in range(start, end) if (r := self.records[n]) is not None]
             yield Records(
                 offsets=[n for n, _ in held],
-                timestamps_ms=[1_000 + n if n != 1 else None for n, _ in held],
+                timestamps_ms=[self.first_ms + n if n != 1 else None for n, _ in held],
                 keys=[r[0] for _, r in held],
                 values=[r[1] for _, r in held],
                 headers=[[("h", b"\xff"), ("h", None)] for _ in held],
@@ -124,6 +126,7 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
         key_type: ColumnType | None = None,
         chunk: int = 1_000,
         max_bytes: int = 10**9,
+        first_ms: int = 1_000,
         former_names: dict[str, tuple[str, ...]] | None = None,
     ) -> Read:
         wanted = wanted or spec()
@@ -143,7 +146,7 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
             source_ids={"orders": ("id-1", 2)},
         )
         whole = OffsetRange("orders", 0, 0, len(records), len(records), max_bytes)
-        reader = ReaderInMemory(records, chunk)
+        reader = ReaderInMemory(records, chunk, first_ms)
         return Read(ingest(IngestTask(context, (whole,)), reader=reader, registry=registry), tmp_path)
 
     return carry_out
@@ -352,3 +355,14 @@ def test_columns_about_the_record_follow_the_rows_that_are_left(read: Any) -> No
     assert about == [("orders", 0, 1, "b", 2, new(1)), ("orders", 0, 2, "c", 1, old(2))]
     assert got.rows("kafka_timestamp")[0] is None
     assert got.rows("kafka_headers")[0] == [{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}]
+
+
+@pytest.mark.parametrize(("first_ms", "micros"), [(10**15, 10**18), (2**62, None), (-(2**62), None)])
+def test_no_timestamp_of_a_record_stops_a_batch(read: Any, first_ms: int, micros: int | None) -> None:
+    got = read((b"k", new(0)), (b"k", new(1)), (b"k", b"bad"), first_ms=first_ms)
+
+    assert got.range.counts == Counts(3, 2, dead_letters=1)
+    (file,) = got.result.row_files
+    stamps = pq.read_table(file.path.removeprefix("file://"))["kafka_timestamp"].cast(pa.int64()).to_pylist()
+    assert stamps == [micros, None]
+    assert got.range.latest_ms == first_ms + 2

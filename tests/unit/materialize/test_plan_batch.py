@@ -174,7 +174,7 @@ def test_a_range_ends_where_resume_accepted_bad_records(accepted: int, end: int)
 
 def test_the_plan_carries_what_others_did_on_top() -> None:
     ours = snapshot(1, None, carries=state({0: progress(0, 7)}), total_records=7)
-    theirs = snapshot(2, 1, operation="delete", total_records=5)
+    theirs = snapshot(2, 1, operation="delete", deleted_records=2)
     at = standing(view(ours, theirs), pipeline=SPEC.pipeline)
 
     planned = plan(at, topic({0: (0, 9)}))

@@ -41,15 +41,22 @@ def test_the_newest_state_counts() -> None:
 @pytest.mark.parametrize(
     ("theirs", "changes"),
     [
-        (snapshot(2, 1, total_records=9), ForeignChanges(1, 2, 0, ("append 2",))),
-        (snapshot(2, 1, operation="delete", total_records=4), ForeignChanges(1, 0, 3, ("delete 2",))),
+        (snapshot(2, 1, added_records=2), ForeignChanges(1, 2, 0, ("append 2",))),
+        (snapshot(2, 1, operation="delete", deleted_records=3), ForeignChanges(1, 0, 3, ("delete 2",))),
         (
-            snapshot(2, 1, operation="overwrite", total_records=7, total_position_deletes=2),
+            snapshot(2, 1, operation="overwrite", added_position_deletes=5, removed_position_deletes=3),
             ForeignChanges(1, 0, 2, ("overwrite 2",)),
         ),
-        (snapshot(2, 1, operation="replace", total_records=6), ForeignChanges(1, 0, 0, ("replace 2",))),
+        (
+            snapshot(2, 1, operation="overwrite", added_records=5, deleted_records=1),
+            ForeignChanges(1, 5, 1, ("overwrite 2",)),
+        ),
+        (
+            snapshot(2, 1, operation="replace", added_records=6, deleted_records=7),
+            ForeignChanges(1, 0, 0, ("replace 2",)),
+        ),
     ],
-    ids=["append", "delete", "position deletes", "compaction changes no rows"],
+    ids=["append", "delete", "position deletes", "an overwrite that removes and adds", "compaction changes no rows"],
 )
 def test_what_others_committed_on_top_is_counted(theirs: Snapshot, changes: ForeignChanges) -> None:
     here = stand(view(OURS, theirs))
@@ -59,8 +66,8 @@ def test_what_others_committed_on_top_is_counted(theirs: Snapshot, changes: Fore
 
 
 def test_changes_of_others_add_up_in_their_order() -> None:
-    added = snapshot(2, 1, total_records=9)
-    removed = snapshot(3, 2, operation="delete", total_records=8)
+    added = snapshot(2, 1, added_records=2)
+    removed = snapshot(3, 2, operation="delete", deleted_records=1)
 
     assert stand(view(OURS, added, removed)).state_with_foreign.foreign == ForeignChanges(
         2, 2, 1, ("append 2", "delete 3")
