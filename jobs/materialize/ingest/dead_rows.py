@@ -37,7 +37,7 @@ def dead_rows(
         "generation": [generation] * len(dead),
         "partition": [partition] * len(dead),
         "offset": [records.offsets[i] for i in places],
-        "timestamp": [_micros(records.timestamps_ms[i]) for i in places],
+        "timestamp": [micros(records.timestamps_ms[i]) for i in places],
         "key": [records.keys[i] for i in places],
         "value": [records.values[i] for i in places],
         "headers": [header_structs(records.headers[i]) for i in places],
@@ -61,8 +61,11 @@ def _column(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
     return pa.array(values, arrow_type)
 
 
-def _micros(milliseconds: int | None) -> int | None:
-    return None if milliseconds is None else milliseconds * 1000
+def micros(milliseconds: int | None) -> int | None:
+    """A record's timestamp as tables keep it; None where it has none, or one that their 64 bits do not reach."""
+    if milliseconds is None or not -(2**63) <= milliseconds * 1000 < 2**63:
+        return None
+    return milliseconds * 1000
 
 
 def _schema_id(value: bytes | None) -> int | None:

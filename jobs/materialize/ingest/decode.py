@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.formats.framing import Framed, group_by_schema_id
-from jobs.materialize.ingest.dead_rows import dead_rows, header_structs
+from jobs.materialize.ingest.dead_rows import dead_rows, header_structs, micros
 from jobs.materialize.ingest.keys import avro_key_schema, avro_keys, bad_keys, former_key_names, text_keys
 from jobs.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
 from jobs.materialize.ingest.writers import Writers
@@ -207,7 +207,7 @@ def _about(chunk: _Chunk, name: str, arrow_type: pa.DataType) -> pa.Array:
     if name in ("topic", "partition"):
         return pa.repeat(pa.scalar(chunk.topic if name == "topic" else chunk.partition, arrow_type), len(records))
     if name == "timestamp":
-        return pa.array(records.timestamps_ms, pa.timestamp("ms", tz="UTC")).cast(arrow_type)
+        return _timestamps(records.timestamps_ms, arrow_type)
     if name == "headers":
         return pa.array([header_structs(headers) for headers in records.headers], arrow_type)
     return pa.array(_PLAIN[name](records), arrow_type)
@@ -219,6 +219,13 @@ _PLAIN: Mapping[str, Callable[[Records], Sequence[object]]] = {
     "leader_epoch": lambda records: records.leader_epochs,
     "value": lambda records: records.values,
 }
+
+
+def _timestamps(milliseconds: Sequence[int | None], arrow_type: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(milliseconds, pa.timestamp("ms", tz="UTC")).cast(arrow_type)
+    except pa.ArrowInvalid:  # a producer may stamp a record with any number
+        return pa.array([micros(each) for each in milliseconds], pa.int64()).cast(arrow_type)
 
 
 def now_utc() -> datetime:
