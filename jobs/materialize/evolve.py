@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from jobs.materialize.layout import metadata_columns, name_clashes
 from jobs.model.columns import Column
 from jobs.model.plan import WriterSchemas
 from jobs.model.progress import TableState
-from jobs.model.schemas import RegisteredSchema
+from jobs.model.schemas import Finding, RegisteredSchema
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.ports import CommitRejectedError, CommitUnknownError, Lake, SchemaRegistry
@@ -71,20 +72,38 @@ def evolve(
 def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
     """What the latest schemas would do to the table. Raises IncompatibleSchemaError where one is no table at all."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
+    partitions = _partition_names(view)
     wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]
     for each in (*wanted, *(_of_keys(spec, schema) for schema in latest.keys)):
-        evolution = needed(spec, each, columns, total.former_names)
+        evolution = needed(spec, each, columns, total.former_names, partitions)
         columns, total = applied(columns, evolution.changes), total + evolution
     return total
 
 
-def needed(spec: TableSpec, wanted: Wanted, columns: tuple[Column, ...], former_names: FormerNames) -> Evolution:
+def needed(
+    spec: TableSpec,
+    wanted: Wanted,
+    columns: tuple[Column, ...],
+    former_names: FormerNames,
+    partition_names: frozenset[str],
+) -> Evolution:
     """What a table with these columns needs in order to hold the wanted ones."""
     about = {finding.path for finding in name_clashes(columns, spec)}
     have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
     evolution = compare(wanted.columns, have, former_names)
     clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
-    return replace(evolution, findings=evolution.findings + clashes)
+    taken = tuple(
+        Finding(column.name, "a partition field of the table has the name")
+        for column in wanted.columns
+        if column.name in partition_names
+    )
+    return replace(evolution, findings=evolution.findings + clashes + taken)
+
+
+def _partition_names(view: TableView) -> frozenset[str]:
+    """Of partition fields that are no columns: Iceberg lets no column have such a name."""
+    fields = json.loads(view.partition_spec_json)["fields"]
+    return frozenset(field["name"] for field in fields) - {column.name for column in view.columns}
 
 
 def _about_the_record(spec: TableSpec) -> Wanted:
@@ -128,7 +147,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> Tab
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
         known = former_names_of(view.properties)
-        evolution = needed(spec, wanted, view.columns, known)
+        evolution = needed(spec, wanted, view.columns, known, _partition_names(view))
         if evolution.findings:
             raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}

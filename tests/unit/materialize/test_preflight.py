@@ -409,3 +409,17 @@ def test_a_new_table_is_decided_before_it_is_made(world: World) -> None:
 
     assert (new.state.epoch, new.state.sources[0].partitions[0].next) == (0, 2)
     assert names(new.columns) == names(world.make().columns)
+
+
+def test_a_new_column_may_not_take_the_name_of_a_partition(world: World) -> None:
+    timed = spec(partition_by=("day(kafka_timestamp)", "n"))
+    world.make(timed)
+    world.registry.register("orders-value", record(a_field("n"), a_field("kafka_timestamp_day")))
+
+    with pytest.raises(IncompatibleSchemaError) as said:
+        world.absorb(timed)
+
+    assert said.value.what.endswith(
+        "1 finding(s):\n  - kafka_timestamp_day: a partition field of the table has the name"
+    )
+    assert only(world.check(timed)).what == said.value.what
