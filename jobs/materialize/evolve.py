@@ -92,11 +92,8 @@ def needed(
     have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
     evolution = compare(wanted.columns, have, former_names)
     clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
-    taken = tuple(
-        Finding(column.name, "a partition field of the table has the name")
-        for column in wanted.columns
-        if column.name in partition_names
-    )
+    after = {column.name for column in applied(have, evolution.changes)}
+    taken = tuple(Finding(n, "a partition field of the table has the name") for n in sorted(after & partition_names))
     return replace(evolution, findings=evolution.findings + clashes + taken)
 
 
