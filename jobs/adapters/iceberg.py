@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -201,11 +202,14 @@ class IcebergLake:
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> None:
         try:
-            self.catalog.commit_table(table, requirements, updates)
+            committed = self.catalog.commit_table(table, requirements, updates)
         except CommitFailedException as lost:
             raise CommitRejectedError(str(lost)) from lost
         except Exception as problem:
             raise CommitUnknownError(f"{type(problem).__name__}: {problem}") from problem
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is not removed now is left to maintenance
+            self.catalog._delete_old_metadata(table.io, table.metadata, committed.metadata)
 
     def _ensure_namespace(self, identifier: str) -> None:
         try:

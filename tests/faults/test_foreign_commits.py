@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyiceberg.expressions import And, EqualTo
@@ -248,4 +249,18 @@ def test_dead_letters_are_rolled_back_with_their_batch_although_their_own_snapsh
 
     local_world.catch_up()
 
+    assert_exactly_once(local_world)
+
+
+def test_metadata_files_of_long_ago_do_not_pile_up(local_world: World) -> None:
+    local_world.run().create()
+    with local_world.table().transaction() as transaction:
+        transaction.set_properties({"write.metadata.previous-versions-max": "2"})
+    for _ in range(3):
+        local_world.produce(4)
+        local_world.catch_up()
+
+    folder = Path(local_world.table().location().removeprefix("file://")) / "metadata"
+
+    assert len(list(folder.glob("*.metadata.json"))) == 3
     assert_exactly_once(local_world)

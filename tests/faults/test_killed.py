@@ -24,6 +24,7 @@ from tests.faults.world import (
     World,
     assert_exactly_once,
     glue_catalog,
+    kafka_side,
     new_world,
     register,
     with_trigger,
@@ -91,7 +92,7 @@ def kill_at_every_moment(world: World, folder: Path, who: Iterator[str]) -> None
             killed_at(moment)
         assert start.run("nobody") == "done"
 
-    assert_exactly_once(world)
+    assert_exactly_once(world, kafka_side(world))
 
 
 def add_column(world: World, number: int) -> None:

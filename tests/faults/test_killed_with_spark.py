@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.spark_driver import IN_A_TASK
-from tests.faults.world import World, assert_exactly_once
+from tests.faults.world import World, assert_exactly_once, kafka_side
 
 TRIAL_SECONDS = 100
 KILLED, DONE = -signal.SIGKILL, 0
@@ -43,7 +43,7 @@ def test_killed_under_spark_each_record_is_there_once(local_world: World, tmp_pa
 
     assert (tmp_path / "worker died").exists()
     assert written_files(local_world) > visible_files(local_world), "no task has left files behind"
-    assert_exactly_once(local_world)
+    assert_exactly_once(local_world, kafka_side(local_world))
 
 
 def run_driver(world: World, folder: Path, who: str, moment: str, groups: list[int]) -> int:

@@ -24,6 +24,7 @@ from pyiceberg.table import Table
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
+from jobs.adapters.kafka_reader import KafkaReader
 from jobs.adapters.registry import ConfluentRegistry
 from jobs.local.supervisor import LocalServices
 from jobs.materialize.run import STEPS, Doors, Observer, Outcome, Published, Step, TableRun
@@ -42,6 +43,7 @@ from jobs.model.spec import (
     Trigger,
 )
 from jobs.ports import Lake, SchemaRegistry, TaskRunner, Topics
+from jobs.verify.against_kafka import KafkaSide
 from jobs.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
 
@@ -114,6 +116,11 @@ class World:
     inserted: list[int] = field(default_factory=list)
     deleted: set[int] = field(default_factory=set)
     next_number: int = 0
+    lake: IcebergLake = field(init=False)
+    """One for all looks and runs in this process: opening a catalog costs more than a batch."""
+
+    def __post_init__(self) -> None:
+        self.lake = IcebergLake(self.setting.catalog)
 
     @property
     def spec(self) -> TableSpec:
@@ -123,12 +130,9 @@ class World:
     def topic(self) -> str:
         return self.spec.topics[0]
 
-    @property
-    def lake(self) -> IcebergLake:
-        return IcebergLake(self.setting.catalog)
-
     def run(self, observe: Observer | None = None, **doors: object) -> TableRun:
-        return self.setting.run(self.setting.doors(observe=observe, **doors))  # type: ignore[arg-type]
+        """A new driver in this process."""
+        return self.setting.run(self.setting.doors(observe=observe, **{"lake": self.lake, **doors}))  # type: ignore[arg-type]
 
     def produce(
         self,
@@ -229,7 +233,7 @@ def published(outcomes: Sequence[Outcome]) -> list[Published]:
     return [each for each in outcomes if isinstance(each, Published)]
 
 
-def assert_exactly_once(world: World) -> None:
+def assert_exactly_once(world: World, kafka: KafkaSide | None = None) -> None:
     """Each record that was produced stands exactly once, as a row or as a dead letter, and the state says so too."""
     spec = world.spec
     rows = world.scanned(spec.identifier, "n", "kafka_partition", "kafka_offset")
@@ -238,11 +242,17 @@ def assert_exactly_once(world: World) -> None:
     assert _surplus(rows, _expected_rows(world)) == ([], []), "rows (missing, unexpected)"
     assert _surplus(dead, list(world.bad)) == ([], []), "dead letters (missing, unexpected)"
     _assert_counts_agree(world)
-    proof = verify_table(world.lake, spec)
+    proof = verify_table(world.lake, spec, kafka=kafka)
     assert proof.clean, [str(finding) for finding in proof.findings]
     more = proof.foreign.rows_added - proof.foreign.rows_removed
     assert more == len(world.inserted) - len(world.deleted), proof.foreign
     assert len(proof.foreign.names) >= min(len(world.inserted) + len(world.deleted), FOREIGN_NAMES_KEPT)
+
+
+def kafka_side(world: World) -> KafkaSide:
+    """For a proof record by record."""
+    services = world.setting.services
+    return KafkaSide(topics_of(services), KafkaReader(world.setting.kafka), registry_of(services))
 
 
 def _expected_rows(world: World) -> list[tuple[object, ...]]:
