@@ -20,6 +20,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
@@ -30,8 +31,8 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 from pyiceberg.table.update.schema import UpdateSchema
-from pyiceberg.table.update.snapshot import ManageSnapshots
-from pyiceberg.typedef import Record
+from pyiceberg.table.update.snapshot import ManageSnapshots, _FastAppendFiles
+from pyiceberg.typedef import EMPTY_DICT, Record
 
 from jobs.adapters.iceberg_types import from_schema, to_partition_spec, to_schema, to_type
 from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
@@ -124,9 +125,10 @@ class IcebergLake:
         ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
         if without is not None:
             _take_out(transaction, without, branch, summary)
-        with transaction.update_snapshot(snapshot_properties=dict(summary), branch=branch).fast_append() as append:
-            for file in files:
-                append.append_data_file(_data_file(file, table))
+        append = _Append(Operation.APPEND, transaction, table.io, snapshot_properties=dict(summary), branch=branch)
+        for file in files:
+            append.append_data_file(_data_file(file, table))
+        append.commit()
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=branch, snapshot_id=None),
@@ -222,6 +224,24 @@ class IcebergLake:
             f"the {self._settings.type} catalog at {self._settings.warehouse} could not {verb}:"
             f" {type(problem).__name__}: {problem}",
             hint="check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`",
+        )
+
+
+class _Append(_FastAppendFiles):
+    """An append whose summary counts files and rows, and names no partitions.
+
+    The library would name them through Python's datetimes, which end with the year 9999.
+    """
+
+    def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
+        metrics = UpdateMetrics()
+        for file in self._added_data_files:
+            metrics.add_file(file)
+        metadata = self._transaction.table_metadata
+        parent = None if self._parent_snapshot_id is None else metadata.snapshot_by_id(self._parent_snapshot_id)
+        return update_snapshot_summaries(
+            Summary(self._operation, **metrics.to_dict(), **snapshot_properties),
+            None if parent is None or parent.summary is None else parent.summary.additional_properties,
         )
 
 

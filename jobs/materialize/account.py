@@ -137,8 +137,13 @@ def _complete_through(plan: BatchPlan, sources: Sequence[SourceProgress], planne
             elif partition.latest_ms is None:
                 return None
             else:
-                moments.append(datetime.fromtimestamp(partition.latest_ms / 1000, tz=UTC))
+                moments.append(_no_later_than(planned_at, partition.latest_ms))
     return min(moments, default=None)
+
+
+def _no_later_than(limit: datetime, stamp_ms: int) -> datetime:
+    """A producer may write any timestamp, beyond the years that a datetime has as well."""
+    return datetime.fromtimestamp(min(stamp_ms / 1000, limit.timestamp()), tz=UTC)
 
 
 def receipt_of(plan: BatchPlan, got: Ingested, state: TableState, *, seconds: Mapping[str, float]) -> Receipt:

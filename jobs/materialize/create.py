@@ -14,7 +14,7 @@ from jobs.materialize.former_names import FormerNames, former_names_of, former_n
 from jobs.materialize.layout import metadata_columns, name_clashes, partition_problems, reads_avro_keys
 from jobs.materialize.state import CHECKPOINT_TAG, standing
 from jobs.model.columns import Column, ColumnType, Struct
-from jobs.model.errors import BrokerError, ForeignTableError, RegistryError, SpecError, StateLostError
+from jobs.model.errors import ForeignTableError, SpecError, StateLostError, SubjectMissingError, TopicMissingError
 from jobs.model.plan import TopicFacts
 from jobs.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
 from jobs.model.schemas import Finding, RegisteredSchema
@@ -40,7 +40,7 @@ class LatestSchemas:
 
 
 def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
-    """Raises RegistryError where a subject is missing."""
+    """Raises SubjectMissingError."""
     values = [_latest(registry, spec, spec.value_subject.of(topic, "value"), topic) for topic in spec.topics]
     if not reads_avro_keys(spec):
         return LatestSchemas(_known(values), ())
@@ -57,7 +57,7 @@ def _latest(registry: SchemaRegistry, spec: TableSpec, subject: str | None, topi
         return None
     schema = registry.latest(subject)
     if schema is None:
-        raise RegistryError(
+        raise SubjectMissingError(
             f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
             hint=f"register it (a producer does with its first record), or name another in `subject` in"
             f" {spec.source_file}",
@@ -68,14 +68,14 @@ def _latest(registry: SchemaRegistry, spec: TableSpec, subject: str | None, topi
 
 
 def describe_topics(topics: Topics, spec: TableSpec) -> tuple[TopicFacts, ...]:
-    """Raises BrokerError where a topic is missing."""
+    """Raises TopicMissingError."""
     return tuple(_described(topics, spec, topic) for topic in spec.topics)
 
 
 def _described(topics: Topics, spec: TableSpec, topic: str) -> TopicFacts:
     facts = topics.describe(topic)
     if facts is None:
-        raise BrokerError(
+        raise TopicMissingError(
             f"{spec.identifier}: the cluster has no topic {topic}, or this user may not see it",
             hint=f"create the topic, or mend `topic` in {spec.source_file}",
         )

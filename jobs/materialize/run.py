@@ -25,6 +25,7 @@ from jobs.materialize.state import Standing, standing
 from jobs.materialize.verdicts import OvertakenError
 from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
+from jobs.model.progress import TableState
 from jobs.model.receipt import Receipt
 from jobs.model.snapshot import TableView
 from jobs.model.spec import RegistrySettings, SettingValue, TableSpec
@@ -72,7 +73,7 @@ Outcome = Published | Again | NothingToDo
 
 @dataclass(slots=True)
 class TableRun:
-    """What one process knows of one table. `writer` is its id, new in every process."""
+    """What one process knows of one table. `writer` is its id, new in every process; `state` the last one seen."""
 
     spec: TableSpec
     doors: Doors
@@ -82,6 +83,7 @@ class TableRun:
     met: WriterSchemas = field(default_factory=lambda: WriterSchemas({}, {}))
     seconds: dict[str, float] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)
+    state: TableState | None = None
     stage_names: Iterator[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,6 +103,7 @@ class TableRun:
         if isinstance(plan, Halt):
             raise plan.error
         if isinstance(plan, NothingToDo):
+            self.state = plan.state
             return plan
         with self._step("ingest"):
             got = self._ingest(plan, here.view, dead_letters)
@@ -207,6 +210,7 @@ class TableRun:
             self._pause(mismatch)
             raise
         now = standing(view, pipeline=self.spec.pipeline)
+        self.state = now.state
         with self._step("reveal"):
             reveal(self.doors.lake, self.spec.dead_letters_identifier, state=now.state)
             drop_others(self.doors.lake, self.spec.dead_letters_identifier, epoch=plan.epoch, batch_id=plan.batch_id)

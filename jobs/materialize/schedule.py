@@ -15,9 +15,9 @@ from jobs.materialize.run import Again, Outcome, Published, TableRun
 from jobs.model.errors import (
     BadRecordLimitError,
     ContendedError,
+    DefectError,
     FrazilError,
     IncompatibleSchemaError,
-    MissingToolError,
     PausedError,
     ServiceError,
 )
@@ -27,7 +27,10 @@ from jobs.model.progress import TableState
 LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 4
-"""Tables with a batch on its way at the same time."""
+"""Tables with a batch on its way at the same time; the others wait for their turn, however many there are."""
+
+LOOK_SECONDS = 5.0
+"""Between two triggers, how often it is looked whether a full batch has come together before its time."""
 
 RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts after something outside did not answer. Nothing else is tried again."""
@@ -49,10 +52,11 @@ class TableReport:
 
 
 class Stopping:
-    """Tells every table to stop after the batch that is on its way."""
+    """Tells every table to stop after the batch that is on its way, and whose turn it is until then."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self.turns = threading.BoundedSemaphore(IN_FLIGHT)
 
     def stop(self) -> None:
         self._event.set()
@@ -78,7 +82,7 @@ def run_every(runs: Sequence[TableRun], every: timedelta | None, stopping: Stopp
 def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]) -> list[TableReport]:
     if len(runs) == 1:
         return [carry_out(runs[0])]
-    with ThreadPoolExecutor(max_workers=min(IN_FLIGHT, max(len(runs), 1)), thread_name_prefix="table") as pool:
+    with ThreadPoolExecutor(max_workers=max(len(runs), 1), thread_name_prefix="table") as pool:
         return list(pool.map(carry_out, runs))
 
 
@@ -88,7 +92,7 @@ def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
         targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping)
         fruitless = 0
         while not stopping.asked:
-            outcome = retrying(run.batch, stopping)
+            outcome = retrying(lambda: _in_turn(run, stopping), stopping)
             if isinstance(outcome, Published):
                 batches, rows = batches + 1, rows + outcome.receipt.counts.rows
             fruitless = fruitless + 1 if isinstance(outcome, Again) else 0
@@ -98,7 +102,22 @@ def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
                 break
     except FrazilError as failure:
         return TableReport(run.spec.identifier, batches, rows, failure)
+    except Exception as defect:  # the edge of one table: the others go on
+        LOG.exception("unforeseen", extra={"table": run.spec.identifier})
+        return TableReport(run.spec.identifier, batches, rows, _unforeseen(run.spec.identifier, defect))
     return TableReport(run.spec.identifier, batches, rows, None)
+
+
+def _in_turn(run: TableRun, stopping: Stopping) -> Outcome:
+    with stopping.turns:
+        return run.batch()
+
+
+def _unforeseen(table: str, defect: Exception) -> DefectError:
+    return DefectError(
+        f"{table}: {type(defect).__name__}: {defect}",
+        hint="this is a defect of Frazil: report it with the trace in the log; running again starts from the table",
+    )
 
 
 def _no_progress(table: str) -> ContendedError:
@@ -134,8 +153,29 @@ def _for_ever(run: TableRun, every_seconds: float, stopping: Stopping) -> TableR
             LOG.error(str(failure))
         if not isinstance(failure, ServiceError | None) and not _paused(failure):
             break
-        stopping.sleep(every_seconds)
+        _wait(run, every_seconds, stopping, healthy=failure is None)
     return TableReport(run.spec.identifier, batches, rows, failure)
+
+
+def _wait(run: TableRun, every_seconds: float, stopping: Stopping, *, healthy: bool) -> None:
+    """Until the next trigger: the time is up, or a full batch is there, whichever comes first."""
+    left = every_seconds
+    while left > 0 and not stopping.sleep(min(left, LOOK_SECONDS)):
+        left -= LOOK_SECONDS
+        if healthy and left > 0 and _full_batch_waits(run):
+            return
+
+
+def _full_batch_waits(run: TableRun) -> bool:
+    if run.state is None:
+        return False
+    try:
+        topics = describe_topics(run.doors.topics, run.spec)
+    except ServiceError:
+        return False  # the next batch says it, and tries again
+    read = {(s.topic, n): p.next for s in run.state.sources for n, p in s.partitions.items()}
+    pending = (p.end - read.get((facts.topic, n), p.earliest) for facts in topics for n, p in facts.partitions.items())
+    return sum(pending) >= run.spec.trigger.rows
 
 
 def _paused(failure: FrazilError) -> bool:
@@ -148,9 +188,9 @@ def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:
     for wait in RETRY_WAITS_SECONDS:
         try:
             return act()
-        except MissingToolError:
-            raise
         except ServiceError as failure:
+            if not failure.worth_retrying:
+                raise
             LOG.warning("waiting", extra={"seconds": wait, "error": failure.what})
             if stopping.sleep(wait):
                 raise

@@ -17,14 +17,17 @@ FrazilError
 │   ├── ContendedError         `main` kept moving, the bounded attempts are used up
 │   ├── CountMismatchError     the sums of a batch do not agree: a defect, nothing is published
 │   └── PausedError
+├── DefectError            something that nobody foresaw: the trace is in the log (exit 1)
 └── ServiceError           something outside does not answer or refuses (exit 1; worth retrying)
     ├── BrokerError
+    │   └── TopicMissingError
     ├── RegistryError
+    │   └── SubjectMissingError
     ├── CatalogError
     └── MissingToolError       Java, a jar or a compiler is not on this machine
 
-Two questions are answered by type: whose fault it is (the branch) and whether trying again
-unchanged can help (`ServiceError` only, `MissingToolError` excepted).
+Two questions are answered by type: whose fault it is (the branch) and whether trying again at once, unchanged, can
+help (`worth_retrying`: of services only, and not where they answered that something is missing).
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ class FrazilError(Exception):
     """The root. One sentence saying what failed, on which thing, expected against found; and what to run next."""
 
     exit_status = 1
+    worth_retrying = False
 
     def __init__(self, what: str, *, hint: str) -> None:
         super().__init__(what)
@@ -117,16 +121,34 @@ class PausedError(TableError):
     """The table is paused."""
 
 
+class DefectError(FrazilError):
+    """A defect of Frazil: something that nobody foresaw."""
+
+
 class ServiceError(FrazilError):
     """Something outside does not answer, or refuses. Trying again unchanged may help."""
+
+    worth_retrying = True
 
 
 class BrokerError(ServiceError):
     """The Kafka cluster does not answer, or refuses."""
 
 
+class TopicMissingError(BrokerError):
+    """The cluster has no such topic, or this user may not see it."""
+
+    worth_retrying = False
+
+
 class RegistryError(ServiceError):
     """The schema registry does not answer, or refuses."""
+
+
+class SubjectMissingError(RegistryError):
+    """The registry has no such subject."""
+
+    worth_retrying = False
 
 
 class CatalogError(ServiceError):
@@ -135,3 +157,5 @@ class CatalogError(ServiceError):
 
 class MissingToolError(ServiceError):
     """A tool that this machine needs is not there."""
+
+    worth_retrying = False

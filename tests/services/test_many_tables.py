@@ -12,7 +12,13 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import BadRecordLimitError, BrokerError, ForeignTableError, IncompatibleSchemaError, SpecError
+from jobs.model.errors import (
+    BadRecordLimitError,
+    ForeignTableError,
+    IncompatibleSchemaError,
+    SpecError,
+    TopicMissingError,
+)
 from jobs.model.progress import ForeignChanges
 
 SCHEMA = record_of(("n", "long"))
@@ -40,7 +46,7 @@ def test_a_table_that_fails_holds_up_no_other(place: Place) -> None:
     reports = run_once(runs, _Impatient())
 
     assert [type(report.failure) for report in reports] == [
-        type(None), BrokerError, BadRecordLimitError, IncompatibleSchemaError, type(None),
+        type(None), TopicMissingError, BadRecordLimitError, IncompatibleSchemaError, type(None),
     ]  # fmt: skip
     assert [(report.batches, report.rows) for report in reports] == [(1, 10), (0, 0), (0, 0), (0, 0), (4, 10)]
     assert [row["n"] for row in Table(runs[4]).rows()] == list(range(10))

@@ -179,8 +179,9 @@ def test_the_state_names_its_writer_its_batch_and_every_schema_so_far() -> None:
         ((9, 50), (1_000, None), None),
         ((9, 9), (None, None), NOW),
         ((50, 50), (-5_000, 2_000), datetime.fromtimestamp(-5, UTC)),
+        ((50, 50), (1_700_000_000_000_000, 2**62), NOW),
     ],
-    ids=["both ends met", "one behind", "both behind", "no timestamp known", "empty", "before 1970"],
+    ids=["both ends met", "one behind", "both behind", "no timestamp known", "empty", "before 1970", "beyond 9999"],
 )
 def test_a_table_is_complete_through_the_slowest_partition(
     ends: tuple[int, int], latest: tuple[int | None, int | None], expected: datetime | None

@@ -20,14 +20,14 @@ from jobs.materialize.former_names import former_names_of
 from jobs.materialize.preflight import problems
 from jobs.materialize.state import standing
 from jobs.model.errors import (
-    BrokerError,
     CatalogError,
     ForeignOwnerError,
     ForeignTableError,
     FrazilError,
     IncompatibleSchemaError,
-    RegistryError,
     SpecError,
+    SubjectMissingError,
+    TopicMissingError,
 )
 from jobs.model.plan import TopicFacts, WriterSchemas
 from jobs.model.snapshot import TableView
@@ -109,19 +109,19 @@ TIMED = MetadataColumns("kafka_", ("partition", "offset", "timestamp"))
 WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
     "no such topic": (
         spec(topics=("orderz",), value_subject=SubjectSettings(override="orders-value")),
-        BrokerError,
+        TopicMissingError,
         "lake.orders: the cluster has no topic orderz, or this user may not see it",
         "create the topic, or mend `topic` in tables/orders.yaml",
     ),
     "no such subject": (
         spec(value_subject=SubjectSettings(override="orderz-value")),
-        RegistryError,
+        SubjectMissingError,
         "lake.orders: the schema registry has no subject orderz-value, which should hold the schema of orders",
         "register it (a producer does with its first record), or name another in `subject` in tables/orders.yaml",
     ),
     "no subject of keys": (
         spec(key="avro"),
-        RegistryError,
+        SubjectMissingError,
         "lake.orders: the schema registry has no subject orders-key, which should hold the schema of orders",
         "register it (a producer does with its first record), or name another in `subject` in tables/orders.yaml",
     ),
@@ -297,7 +297,7 @@ def test_everything_that_is_wrong_is_said_at_once(world: World) -> None:
 
     found = world.check(wanted)
 
-    assert [type(each) for each in found] == [BrokerError, ForeignTableError, SpecError, SpecError]
+    assert [type(each) for each in found] == [TopicMissingError, ForeignTableError, SpecError, SpecError]
 
 
 def test_what_does_not_answer_is_asked_once_for_all_tables_and_said_once(world: World) -> None:

@@ -1,0 +1,138 @@
+"""Many tables in one process: who runs, who waits, who fails alone."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, cast
+
+from doors_in_memory import TopicsInMemory
+from values_of_tables import SPEC, state
+
+from jobs.materialize.run import Outcome, TableRun
+from jobs.materialize.schedule import IN_FLIGHT, Stopping, retrying, run_every, run_once
+from jobs.model.errors import BrokerError, DefectError, TopicMissingError
+from jobs.model.plan import NothingToDo, PartitionFacts, TopicFacts
+from jobs.model.progress import TableState
+
+
+@dataclass
+class Doors:
+    topics: TopicsInMemory
+
+
+@dataclass
+class Run:
+    """Stands for a table whose every batch does what `act` does."""
+
+    act: Any
+    doors: Doors = field(default_factory=lambda: Doors(at(0)))
+    spec: Any = SPEC
+    state: TableState | None = None
+
+    def batch(self) -> Outcome:
+        self.act()
+        self.state = state()
+        return NothingToDo(self.spec.identifier, self.state)
+
+
+def at(end: int) -> TopicsInMemory:
+    return TopicsInMemory({"orders": TopicFacts("orders", None, {0: PartitionFacts(0, end)})})
+
+
+def as_runs(*runs: Run) -> list[TableRun]:
+    return cast("list[TableRun]", list(runs))
+
+
+def test_what_nobody_foresaw_ends_one_table_and_is_named() -> None:
+    def stumble() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    reports = run_once(as_runs(Run(stumble), Run(lambda: None)), Stopping())
+
+    assert type(reports[0].failure) is DefectError
+    assert reports[0].failure.what == "lake.orders: ZeroDivisionError: division by zero"
+    assert reports[1].failure is None
+
+
+def test_more_tables_than_turns_all_run_for_ever() -> None:
+    stopping = Stopping()
+    runs = [Run(lambda: None) for _ in range(IN_FLIGHT + 2)]
+    waited = [threading.Event() for _ in runs]
+    for run, event in zip(runs, waited, strict=True):
+        run.act = event.set
+
+    thread = threading.Thread(target=run_every, args=(as_runs(*runs), timedelta(seconds=60), stopping))
+    thread.start()
+
+    assert all(event.wait(20) for event in waited)
+    stopping.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_no_more_batches_are_on_their_way_than_there_are_turns() -> None:
+    lock, now, most = threading.Lock(), [0], [0]
+    let_go = threading.Event()
+
+    def work() -> None:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+            if now[0] == IN_FLIGHT:
+                let_go.set()
+        let_go.wait(20)
+        with lock:
+            now[0] -= 1
+
+    run_once(as_runs(*(Run(work) for _ in range(IN_FLIGHT * 3))), Stopping())
+
+    assert most[0] == IN_FLIGHT
+
+
+def test_what_is_missing_is_not_asked_for_again() -> None:
+    asked = []
+
+    def missing() -> None:
+        asked.append(1)
+        raise TopicMissingError("no topic", hint="create it")
+
+    failure = run_once(as_runs(Run(missing)), Stopping())[0].failure
+
+    assert type(failure) is TopicMissingError
+    assert len(asked) == 1
+
+
+def test_a_service_that_comes_back_is_asked_again() -> None:
+    answers = iter([BrokerError("down", hint="wait"), BrokerError("down", hint="wait"), None])
+
+    def ask() -> str:
+        answer = next(answers)
+        if answer is not None:
+            raise answer
+        return "up"
+
+    assert retrying(ask, _Impatient()) == "up"
+
+
+def test_a_full_batch_starts_before_its_time(monkeypatch: Any) -> None:
+    monkeypatch.setattr("jobs.materialize.schedule.LOOK_SECONDS", 0.01)
+    stopping, batches = Stopping(), []
+
+    def act() -> None:
+        batches.append(1)
+        if len(batches) == 3:
+            stopping.stop()
+
+    run_every(as_runs(Run(act, Doors(at(SPEC.trigger.rows + 100)))), timedelta(seconds=3600), stopping)
+
+    assert len(batches) == 3
+
+
+class _Impatient(Stopping):
+    """Does not wait between attempts."""
+
+    def sleep(self, seconds: float) -> bool:
+        del seconds
+        return False
