@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, assert_never
 
@@ -24,6 +25,10 @@ from jobs.model.spec import (
 
 ANSWER_SECONDS = 15.0
 """How long the broker is given to answer one request."""
+
+ELECTIONS = 10
+ELECTION_SECONDS = 0.2
+"""A partition that was just made, or has just lost its broker, has no leader for a moment."""
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -118,16 +123,21 @@ class KafkaTopics:
         """Offsets by partition; `latest` is the last stable offset, since only committed records are read."""
         asked = {TopicPartition(topic, n): spec for n in numbers}
         what = f"list offsets of the topic {topic}"
-        futures = self._ask(
-            what,
-            lambda: self._admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
-            ),
-        )
-        try:
-            return {where.partition: future.result(ANSWER_SECONDS) for where, future in futures.items()}
-        except (KafkaException, TimeoutError) as problem:
-            raise self._failed(what, problem) from problem
+        for _ in range(ELECTIONS):
+            futures = self._ask(
+                what,
+                lambda: self._admin.list_offsets(
+                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
+                ),
+            )
+            try:
+                return {where.partition: future.result(ANSWER_SECONDS) for where, future in futures.items()}
+            except (KafkaException, TimeoutError) as problem:
+                failure = problem
+            if not _has_no_leader_yet(failure):
+                break
+            time.sleep(ELECTION_SECONDS)
+        raise self._failed(what, failure) from failure
 
     def _ask(self, what: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
         try:
@@ -152,6 +162,13 @@ def _admin(settings: Mapping[str, str | int]) -> AdminClient:
             f"the `kafka` settings cannot be used: {refused.args[0]}",
             hint="mend `kafka` in frazil.yaml; files are named from the folder that it lies in",
         ) from refused
+
+
+def _has_no_leader_yet(problem: Exception) -> bool:
+    return isinstance(problem, KafkaException) and problem.args[0].code() in (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    )
 
 
 def _epoch(info: ListOffsetsResultInfo) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs.materialize.state import Standing, standing
@@ -41,9 +42,10 @@ def verify_table(
         at = standing(view, pipeline=spec.pipeline)
     except TableError as error:
         return _without_state(spec, view.head, FindingKind.NO_STATE, error.what)
-    checks, sums_hold = _prove(spec, at, dead_view, watch)
+    proven = _prove(spec, at, dead_view, watch)
+    checks = list(proven.checks)
     if kafka is not None and dead_view is not None:
-        checks.append(_compare(spec, at, dead_view, kafka, checks, sums_hold, watch))
+        checks.append(_compare(spec, at, dead_view, kafka, proven, watch))
     return Verification(
         table=spec.identifier,
         snapshot_id=view.head,
@@ -55,21 +57,25 @@ def verify_table(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Proven:
+    """What the table says by itself: the checks, the partitions whose sums hold, and the rows that are nobody's."""
+
+    checks: tuple[Check, ...]
+    sums_hold: frozenset[Source] = frozenset()
+    unsourced: int = 0
+
+
 def _compare(
-    spec: TableSpec,
-    at: Standing,
-    dead_view: TableView,
-    kafka: KafkaSide,
-    checks: Sequence[Check],
-    sums_hold: frozenset[Source],
-    watch: Watch,
+    spec: TableSpec, at: Standing, dead_view: TableView, kafka: KafkaSide, proven: _Proven, watch: Watch
 ) -> Check:
     from jobs.verify.against_kafka import TableProof, check_against_kafka  # noqa: PLC0415 - decoders take time to load
 
-    if any(finding.kind in NOT_READABLE for check in checks for finding in check.findings):
+    if any(finding.kind in NOT_READABLE for check in proven.checks for finding in check.findings):
         what = "not compared with Kafka: some of the table's rows cannot be read"
         return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
-    proof = TableProof(all(check.passed for check in checks), sums_hold)
+    clean = all(check.passed for check in proven.checks)
+    proof = TableProof(clean, proven.sums_hold, proven.unsourced)
     return check_against_kafka(spec, at, dead_view, kafka, proof=proof, watch=watch)
 
 
@@ -78,23 +84,21 @@ def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: s
     return Verification(spec.identifier, head, None, None, Counts(), (check,))
 
 
-def _prove(
-    spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Watch
-) -> tuple[list[Check], frozenset[Source]]:
-    """Every check of the table by itself, and the partitions whose sums hold."""
+def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Watch) -> _Proven:
     head = at.view.head_snapshot() or at.carrier
     files = check_files(at.view, head, name="files", watch=watch)
     checks = [_check_state(at), files.check]
     unprovable = tuple(_unprovable(spec, at.view, files.check))
     if unprovable:
-        return [*checks, Check("rows", "", unprovable)], frozenset()
+        return _Proven((*checks, Check("rows", "", unprovable)))
     rows = tally_rows(at.view, spec, at.state, without=files.unreadable, watch=watch)
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
     progress = progress_by_source(at.state)
     expected = Expected(progress, at.state_with_foreign.foreign)
     checks.append(check_rows(expected, rows, {} if dead is None else dead.offsets))
     checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
-    return checks, frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
+    sums_hold = frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
+    return _Proven(tuple(checks), sums_hold, rows.unsourced)
 
 
 def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Finding]:
