@@ -183,7 +183,8 @@ def test_a_batch_of_aborted_records_only_moves_the_offsets(local_world: World) -
 
     outcomes = until_caught_up(local_world.run())
 
-    assert any(isinstance(outcome, Published) for outcome in outcomes)
+    receipts = [outcome.receipt for outcome in outcomes if isinstance(outcome, Published)]
+    assert [(each.counts.read, sum(r.gaps for r in each.ranges)) for each in receipts] == [(0, 6), (0, 2)]
     assert {p.next for p in local_world.standing().state.sources[0].partitions.values()} == {4}
     assert_exactly_once(local_world)
 

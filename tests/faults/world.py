@@ -27,7 +27,7 @@ from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.kafka_reader import KafkaReader
 from jobs.adapters.registry import ConfluentRegistry
 from jobs.local.supervisor import LocalServices
-from jobs.materialize.run import STEPS, Doors, Observer, Outcome, Published, Step, TableRun
+from jobs.materialize.run import STEPS, Doors, Observer, Outcome, Step, TableRun
 from jobs.materialize.state import Standing, standing
 from jobs.model.plan import NothingToDo
 from jobs.model.progress import FOREIGN_NAMES_KEPT, MODULUS, OffsetSums
@@ -227,10 +227,6 @@ def until_caught_up(run: TableRun) -> list[Outcome]:
         if isinstance(outcomes[-1], NothingToDo):
             return outcomes
     raise AssertionError(f"not caught up after {BATCHES} batches: {outcomes[-1]}")
-
-
-def published(outcomes: Sequence[Outcome]) -> list[Published]:
-    return [each for each in outcomes if isinstance(each, Published)]
 
 
 def assert_exactly_once(world: World, kafka: KafkaSide | None = None) -> None:
