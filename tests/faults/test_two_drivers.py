@@ -37,7 +37,15 @@ def test_a_zombie_that_goes_on_while_its_successor_stands_at_a_step_changes_noth
 
 
 @pytest.mark.parametrize("zombie_at", PLANNED, ids=" ".join)
-def test_a_zombie_whose_successor_published_is_fenced(world: World, zombie_at: Moment) -> None:
+def test_a_zombie_whose_successor_published_is_fenced(local_world: World, zombie_at: Moment) -> None:
+    wake_after_the_successor(local_world, zombie_at)
+
+
+def test_a_zombie_whose_successor_published_is_fenced_on_every_catalog(world: World) -> None:
+    wake_after_the_successor(world, ("before", "publish"))
+
+
+def wake_after_the_successor(world: World, zombie_at: Moment) -> None:
     world.produce(12)
     zombie = Stepped(world)
     zombie.until(zombie_at)
