@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 from jobs.materialize.run import Outcome, Step, TableRun
-from tests.faults.world import WAIT_SECONDS, Moment, World
+from tests.faults.moments import Moment
+from tests.faults.world import WAIT_SECONDS, World
 
 
 class Stepped:

@@ -13,8 +13,9 @@ from jobs.materialize.branches import STAGE_PREFIX
 from jobs.materialize.run import Again, Published, TableRun
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.errors import FencedError, StateLostError
+from tests.faults.moments import BOUNDARIES, MOMENTS, Moment, at
 from tests.faults.stepped import Stepped
-from tests.faults.world import BOUNDARIES, MOMENTS, Moment, World, assert_exactly_once, at, one_row, with_trigger
+from tests.faults.world import World, assert_exactly_once, one_row, with_trigger
 
 DEAD_LETTERS_ON_A_BRANCH: list[Moment] = [("after", "prepare"), ("before", "publish"), ("before", "reveal")]
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]

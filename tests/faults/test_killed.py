@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from jobs.local.supervisor import LocalServices
+from tests.faults.moments import MOMENTS
 from tests.faults.world import (
-    MOMENTS,
     SCHEMA,
     World,
     assert_exactly_once,

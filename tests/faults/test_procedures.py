@@ -10,8 +10,9 @@ import pytest
 
 from jobs.local.supervisor import LocalServices
 from jobs.materialize.run import Again, Published
+from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.procedures import Procedures, procedures
-from tests.faults.world import BOUNDARIES, Moment, World, assert_exactly_once, at, jdbc_catalog, new_world, with_trigger
+from tests.faults.world import World, assert_exactly_once, jdbc_catalog, new_world, with_trigger
 
 WITH_PREPARED = [("before", "stage"), ("before", "publish"), ("before", "reveal"), ("before", "announce")]
 

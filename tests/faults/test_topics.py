@@ -16,13 +16,12 @@ from jobs.materialize.run import Published
 from jobs.model.errors import BrokerError, RecordsLostError, SourceChangedError
 from jobs.model.plan import NothingToDo, PartitionFacts, TopicFacts
 from jobs.model.spec import Start
+from tests.faults.moments import Moment, at
 from tests.faults.world import (
     WAIT_SECONDS,
-    Moment,
     World,
     admin_of,
     assert_exactly_once,
-    at,
     jdbc_catalog,
     make_topic,
     new_world,

@@ -11,8 +11,9 @@ from jobs.materialize.schedule import Stopping, run_once
 from jobs.model.errors import FencedError
 from jobs.model.plan import NothingToDo
 from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
 from tests.faults.stepped import Stepped
-from tests.faults.world import BOUNDARIES, MOMENTS, Moment, World, assert_exactly_once
+from tests.faults.world import World, assert_exactly_once
 
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 PLANNED = [m for m in BEFORE_PUBLISH if m not in (("before", "evolve"), ("after", "evolve"), ("before", "plan"))]

@@ -9,7 +9,7 @@ import struct
 import urllib.request
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +27,7 @@ from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.kafka_reader import KafkaReader
 from jobs.adapters.registry import ConfluentRegistry
 from jobs.local.supervisor import LocalServices
-from jobs.materialize.run import STEPS, Doors, Observer, Outcome, Step, TableRun
+from jobs.materialize.run import Doors, Observer, Outcome, TableRun
 from jobs.materialize.state import Standing, standing
 from jobs.model.plan import NothingToDo
 from jobs.model.progress import FOREIGN_NAMES_KEPT, MODULUS, OffsetSums
@@ -395,27 +395,3 @@ def _new_id() -> str:
 
 def _nobody(*_: object) -> None:
     return
-
-
-# --- moments --------------------------------------------------------------------------------------------------------
-
-Moment = tuple[str, Step]
-"""Before or after a step."""
-
-MOMENTS: list[Moment] = [(when, step) for step in STEPS for when in ("before", "after")]
-BOUNDARIES: list[Moment] = [*(moment for moment in MOMENTS if moment[0] == "before"), ("after", STEPS[-1])]
-"""Before the first step, between any two, and after the last."""
-Act = Callable[[], object]
-
-
-def at(moment: Moment, act: Act) -> Observer:
-    """Do something once, the first time that a run comes to a moment."""
-    left: Iterator[Act] = iter([act])
-
-    def observe(when: str, step: Step) -> None:
-        if (when, step) == moment:
-            for once in left:
-                once()
-                break
-
-    return observe

@@ -1,0 +1,28 @@
+"""The moments of a batch: before and after each of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jobs.materialize.run import STEPS, Observer, Step
+
+Moment = tuple[str, Step]
+"""Before or after a step."""
+
+MOMENTS: list[Moment] = [(when, step) for step in STEPS for when in ("before", "after")]
+BOUNDARIES: list[Moment] = [*(moment for moment in MOMENTS if moment[0] == "before"), ("after", STEPS[-1])]
+"""Before the first step, between any two, and after the last."""
+Act = Callable[[], object]
+
+
+def at(moment: Moment, act: Act) -> Observer:
+    """Do something once, the first time that a run comes to a moment."""
+    left: Iterator[Act] = iter([act])
+
+    def observe(when: str, step: Step) -> None:
+        if (when, step) == moment:
+            for once in left:
+                once()
+                break
+
+    return observe
