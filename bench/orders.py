@@ -15,7 +15,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
+from jobs.adapters.kafka import KafkaTopics
+from jobs.adapters.kafka_reader import KafkaReader
 from jobs.local.supervisor import LocalServices
+from jobs.model.plan import OffsetRange
+from jobs.model.records import Wanted
 
 TOPIC = "bench_orders"
 PARTITIONS = 6
@@ -115,6 +119,17 @@ def fill(services: LocalServices, rows: int) -> int:
         other.unlink()
     marker(rows).touch()
     return schema_id
+
+
+def read_through(services: LocalServices) -> None:
+    """Read the topic once: whoever comes first would otherwise wait for the disk."""
+    topics = KafkaTopics({"bootstrap.servers": services.bootstrap_servers})
+    facts = topics.describe(TOPIC)
+    reader = KafkaReader({"bootstrap.servers": services.bootstrap_servers})
+    for number, partition in ({} if facts is None else facts.partitions).items():
+        whole = OffsetRange(TOPIC, number, partition.earliest, partition.end, partition.end, 2**63)
+        for _ in reader.read(whole, Wanted(timestamp_type=False, leader_epoch=False)):
+            pass
 
 
 def _fill_partition(servers: str, partition: int, rows: int, schema_id: int) -> None:

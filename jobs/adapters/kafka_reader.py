@@ -21,7 +21,7 @@ from jobs.model.plan import OffsetRange
 from jobs.model.records import Headers, Records, Wanted
 from jobs.model.spec import SettingValue
 
-CHUNK = 20_000
+CHUNK = 5_000
 """Records handed on at a time: large enough to spread the cost of a call, small enough to stay in the caches."""
 
 POLL_SECONDS = 0.2
