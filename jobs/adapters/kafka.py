@@ -14,13 +14,13 @@ from confluent_kafka.admin._topic import TopicDescription
 from jobs.model.errors import BrokerError, SettingError
 from jobs.model.plan import PartitionFacts, TopicFacts
 from jobs.model.spec import (
-    Secret,
     SettingValue,
     Start,
     StartEarliest,
     StartLatest,
     StartOffsets,
     StartTimestamp,
+    revealed,
 )
 
 ANSWER_SECONDS = 15.0
@@ -42,7 +42,7 @@ Value = TypeVar("Value")
 
 def librdkafka(settings: Mapping[str, SettingValue]) -> dict[str, str]:
     """The user's `kafka` section as librdkafka takes it."""
-    return {name: v.reveal() if isinstance(v, Secret) else v for name, v in settings.items()}
+    return revealed(settings)
 
 
 def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, str | int | bool]:

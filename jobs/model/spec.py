@@ -30,6 +30,11 @@ class Secret:
 SettingValue = str | Secret
 
 
+def revealed(settings: Mapping[str, SettingValue]) -> dict[str, str]:
+    """Settings as a library takes them, secrets in the clear: keep the result no longer than the call."""
+    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in settings.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogSettings:
     """Where tables are listed and stored.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.materialize.ingest.payloads import HEADER_BYTES
+from jobs.formats.framing import HEADER_BYTES
 from jobs.model.dead_letter import Reject
 from jobs.model.ingested import TaskContext
 from jobs.model.records import Headers, Records

@@ -10,15 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from jobs.formats.arrow import project
-from jobs.formats.framing import Framed, Group
+from jobs.formats.framing import HEADER_BYTES, Framed, Group
 from jobs.materialize.ingest.writers import LookupsSpentError, NewSchemaError, Writers
 from jobs.model.dead_letter import Reason, Reject
 from jobs.model.ingested import StoppedBy
 
 Indexes = npt.NDArray[np.int64]
-
-HEADER_BYTES = 5
-"""The registry's wire format: a zero byte and the schema's id before the payload."""
 
 
 @dataclass(frozen=True, slots=True)

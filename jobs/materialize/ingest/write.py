@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
@@ -23,7 +23,7 @@ from pyiceberg.types import IcebergType, UUIDType
 
 from jobs.materialize.ingest.statistics import file_statistics
 from jobs.model.ingested import WriteTarget, WrittenFile
-from jobs.model.spec import Secret, SettingValue
+from jobs.model.spec import SettingValue, revealed
 
 ROW_GROUP_ROWS = 262_144
 """Rows of a row group: each write of one costs about the same, so small ones are gathered first."""
@@ -161,7 +161,7 @@ class _Output:
     arrow_schema: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
-        properties = {n: v.reveal() if isinstance(v, Secret) else v for n, v in self.storage.items()}
+        properties = revealed(self.storage)
         self.io = load_file_io({**properties, **self.target.properties}, self.target.location)
         self.locations = load_location_provider(self.target.location, dict(self.target.properties))
         self.arrow_schema = schema_to_pyarrow(self.schema)
@@ -239,8 +239,3 @@ class _OpenFile:
             upper_bounds=statistics.upper_bounds,
             split_offsets=statistics.split_offsets,
         )
-
-
-def conform(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """Columns in the table's order as one batch of its schema."""
-    return pa.RecordBatch.from_arrays(list(columns), schema=schema)
