@@ -30,12 +30,17 @@ test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
 bench: setup ## the benchmarks, side by side with the peers
 	$(BIN)/python -m bench
 
-lock: ## write requirements.lock anew from requirements.in (needs uv)
-	@{ echo '# Made by `make lock` from requirements.in: every package that is installed, for all platforms, with its hashes.'; \
-	  env -u PIP_FIND_LINKS -u UV_FIND_LINKS $(UV) pip compile --quiet --no-config --no-header --universal \
-	    --python-version 3.11 --generate-hashes requirements.in; } > requirements.lock.new
-	@! grep -nE '^ *--|://' requirements.lock.new | grep -v -- '--hash=' || { echo 'the lock names an address' >&2; exit 1; }
-	@mv requirements.lock.new requirements.lock
+lock: ## write the locks anew from requirements.in and jobs/requirements.in (needs uv)
+	@$(call locked,requirements.in,requirements.lock,)
+	@$(call locked,jobs/requirements.in,jobs/requirements.lock,--constraint requirements.lock)
+
+define locked
+{ echo '# Made by `make lock` from $(1): every package that is installed, for all platforms, with its hashes.'; \
+  env -u PIP_FIND_LINKS -u UV_FIND_LINKS $(UV) pip compile --quiet --no-config --no-header --universal \
+    --python-version 3.11 --generate-hashes $(3) $(1); } > $(2).new && \
+! { grep -nE '^ *--|://' $(2).new | grep -v -- '--hash='; } || { echo '$(2) names an address' >&2; exit 1; }; \
+mv $(2).new $(2)
+endef
 
 clean: ## remove .venv, caches and builds; the local services and their data stay (frazil local down --wipe)
 	rm -rf $(VENV) build dist *.egg-info native/target .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
