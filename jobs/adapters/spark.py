@@ -65,13 +65,13 @@ class SparkRunner:
 
 def _start(application: str, log_file: Path) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has not started a JVM for us
+    if not _submitted():
         os.environ["JAVA_HOME"] = str(find_java().home)
     try:
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second to import, and only some verbs need it
 
         conf = SparkConf(loadDefaults=True).setAppName(application)
-        for name, value in _DEFAULTS.items():
+        for name, value in (_EVERYWHERE if _submitted() else _EVERYWHERE | _ON_A_LAPTOP).items():
             conf.setIfMissing(name, value)
         with _stderr_to(log_file):
             return SparkContext.getOrCreate(conf)
@@ -96,20 +96,29 @@ def _stderr_to(log_file: Path) -> Iterator[None]:
         os.close(kept)
 
 
-_DEFAULTS = {
+def _submitted() -> bool:
+    """Whether spark-submit started this process, and with it a JVM that knows master, hosts and memory."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+_EVERYWHERE = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "jobs.adapters.daemon",
+    "spark.speculation": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What Frazil relies on; whoever submits may still set it."""
+
+_ON_A_LAPTOP = {
     "spark.master": f"local[*,{ATTEMPTS_OF_A_TASK}]",
     "spark.driver.memory": DRIVER_MEMORY,
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.scheduler.mode": "FAIR",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "jobs.adapters.daemon",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-    "spark.speculation": "false",
 }
-"""For a laptop; on a cluster spark-submit's own settings come first."""
+"""Executors of a cluster could not reach a driver on loopback: there spark-submit decides."""
 
 
 def _first_lines(problem: Exception) -> str:

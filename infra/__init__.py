@@ -1,0 +1,1 @@
+"""The cloud that Frazil runs in: stacks of Terraform, written in Python."""

@@ -1,0 +1,123 @@
+"""The Python packages of a job run, for the machines that it runs on rather than the one that packs them.
+
+Wheels for the target come by hash from jobs/requirements.lock, whatever this machine is; the native decoder is built
+here, so for this machine's architecture only. The interpreter is the one of the release's own image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.artefacts.archive import tar_gz
+from jobs.model.errors import MissingToolError, ServiceError
+
+LOCK = Path("jobs/requirements.lock")
+WHEELS = Path("native/target/install")
+GLIBC_MINORS = range(17, 35)
+"""The manylinux tags that Amazon Linux 2023 (glibc 2.34) takes, as PEP 600 counts them."""
+INSTALL_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the wheels must fit: the version of Python, such as `3.11`, and the architecture as AWS names it."""
+
+    python: str
+    architecture: str
+
+    @property
+    def machine(self) -> str:
+        return {"arm64": "aarch64"}.get(self.architecture, self.architecture)
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        return tuple(f"manylinux_2_{minor}_{self.machine}" for minor in reversed(GLIBC_MINORS))
+
+
+def pack_environment(checkout: Path, target: Target, archive: Path, *, native_required: bool) -> Path | None:
+    """Install and pack; nothing is done where the archive is there already. The native decoder's wheel, if one went in.
+
+    Raises MissingToolError where a native decoder is required and none was built for the target, ServiceError where
+    packages cannot be fetched.
+    """
+    wheel = native_wheel(checkout, target)
+    if wheel is None and native_required:
+        raise _no_wheel(target)
+    if not archive.exists():
+        _install_and_pack(checkout, target, archive, wheel)
+    return wheel
+
+
+def fingerprint(checkout: Path, target: Target) -> str:
+    """Of all that decides about the content, so that nothing is installed anew to find that nothing changed."""
+    digest = hashlib.sha256(repr(target).encode())
+    digest.update((checkout / LOCK).read_bytes())
+    wheel = native_wheel(checkout, target)
+    digest.update(b"" if wheel is None else wheel.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def native_wheel(checkout: Path, target: Target) -> Path | None:
+    """What `make setup` built, if it fits the target."""
+    fitting = [wheel for wheel in sorted((checkout / WHEELS).glob("*.whl")) if wheel.stem.endswith(target.platforms)]
+    return fitting[0] if fitting else None
+
+
+def _install_and_pack(checkout: Path, target: Target, archive: Path, wheel: Path | None) -> None:
+    folder = archive.with_name(archive.name + ".packages")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        _pip(target, folder, "--require-hashes", "--requirement", str(checkout / LOCK))
+        if wheel is not None:
+            _pip(target, folder, "--no-index", str(wheel))
+        _remove_what_depends_on_here(folder)
+        tar_gz(folder, archive)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _pip(target: Target, folder: Path, *what: str) -> None:
+    command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *_fitting(target))
+    ended = subprocess.run(
+        (*command, "--target", str(folder), *what), capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
+    )
+    if ended.returncode != 0:
+        raise ServiceError(
+            f"The packages for {target.architecture} cannot be installed: {ended.stderr.strip()[-600:]}",
+            hint="is the network up? Run the same command again: what was fetched stays in pip's cache",
+        )
+
+
+def _fitting(target: Target) -> Iterator[str]:
+    yield from ("--no-deps", "--no-compile", "--only-binary=:all:", "--implementation", "cp")
+    yield from ("--python-version", target.python)
+    for abi in (f"cp{target.python.replace('.', '')}", "abi3", "none"):
+        yield from ("--abi", abi)
+    for platform in target.platforms:
+        yield from ("--platform", platform)
+
+
+def _remove_what_depends_on_here(folder: Path) -> None:
+    """Scripts name this machine's interpreter; RECORD and direct_url.json name what was installed from where."""
+    shutil.rmtree(folder / "bin", ignore_errors=True)
+    for pattern in (
+        "*.dist-info/RECORD",
+        "*.dist-info/direct_url.json",
+        "*.dist-info/REQUESTED",
+        "*.dist-info/INSTALLER",
+    ):
+        for file in folder.glob(pattern):
+            file.unlink()
+
+
+def _no_wheel(target: Target) -> MissingToolError:
+    return MissingToolError(
+        f"There is no native decoder for {target.architecture} in {WHEELS}: expected a wheel of frazil_native",
+        hint=f"run `make setup` on an {target.architecture} machine with Rust and a C compiler; see docs/deploy.md",
+    )

@@ -1,0 +1,72 @@
+"""Packs the four artefacts of a job run into one folder, and says by which hashes they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from infra.artefacts.archive import files_under, zip_of
+from infra.artefacts.artefact import Artefact, Artefacts, artefact_of
+from infra.artefacts.environment import Target, fingerprint, pack_environment
+from jobs.model.errors import SettingError
+
+PACKAGE = "jobs"
+START = "from jobs.job_run import main\n\nmain()\n"
+SPEC_ENDINGS = {".yaml", ".yml"}
+
+
+def pack(checkout: Path, tables: Path, target: Target, folder: Path, *, native_required: bool) -> Artefacts:
+    """All artefacts, in `folder`; what has not changed is not made again.
+
+    Raises MissingToolError without a native decoder that is required, ServiceError where packages cannot be fetched,
+    SettingError where `tables` holds no table spec.
+    """
+    return Artefacts(
+        environment=_environment(checkout, target, folder, native_required=native_required),
+        frazil=_zip(_sources(checkout), folder / "frazil.zip"),
+        start=_start(folder),
+        tables=_zip(_specs(tables), folder / "tables.zip"),
+    )
+
+
+def _environment(checkout: Path, target: Target, folder: Path, *, native_required: bool) -> Artefact:
+    archive = folder / fingerprint(checkout, target) / "environment.tar.gz"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    pack_environment(checkout, target, archive, native_required=native_required)
+    return artefact_of(archive)
+
+
+def path_of(artefact: Artefact, folder: Path) -> Path:
+    """The packed file; of several environments the one with these bytes."""
+    found = [file for file in folder.rglob(artefact.file) if artefact_of(file) == artefact]
+    if not found:
+        raise SettingError(
+            f"{artefact.file} with SHA-256 {artefact.sha256[:12]}… is not in {folder} any more",
+            hint="run `python -m infra.deploy artefacts`, which packs it again",
+        )
+    return found[0]
+
+
+def _start(folder: Path) -> Artefact:
+    (folder / "start.py").write_text(START)
+    return artefact_of(folder / "start.py")
+
+
+def _zip(files: Iterator[tuple[str, bytes]], target: Path) -> Artefact:
+    zip_of(files, target)
+    return artefact_of(target)
+
+
+def _sources(checkout: Path) -> Iterator[tuple[str, bytes]]:
+    for file in files_under(checkout / PACKAGE):
+        yield file.relative_to(checkout).as_posix(), file.read_bytes()
+
+
+def _specs(tables: Path) -> Iterator[tuple[str, bytes]]:
+    specs = [file for file in files_under(tables) if file.suffix in SPEC_ENDINGS and file.parent == tables]
+    if not specs:
+        raise SettingError(
+            f"there is no table spec in {tables}", hint="write one file per table there, as tables/ does"
+        )
+    for file in specs:
+        yield file.name, file.read_bytes()

@@ -1,0 +1,54 @@
+"""Puts artefacts where the job run fetches them. A key names its content, so what is there is never sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from infra.artefacts.artefact import Artefact, Artefacts
+from infra.artefacts.pack import path_of
+from jobs.model.errors import ServiceError
+
+Progress = Callable[[Artefact, int], None]
+"""Told of each artefact that is sent, and how many bytes more have gone."""
+
+
+def upload(artefacts: Artefacts, folder: Path, bucket: str, s3: Any, progress: Progress) -> list[Artefact]:
+    """Send what the bucket does not have; which those were. `s3` is boto3's client.
+
+    Raises ServiceError where the bucket refuses or does not answer.
+    """
+    sent = [artefact for artefact in artefacts.all if not _is_there(s3, bucket, artefact)]
+    for artefact in sent:
+        _send(s3, bucket, artefact, path_of(artefact, folder), progress)
+    return sent
+
+
+def _is_there(s3: Any, bucket: str, artefact: Artefact) -> bool:
+    """By listing, which says no rather than `forbidden` where the key is missing."""
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    try:
+        listed = s3.list_objects_v2(Bucket=bucket, Prefix=artefact.key, MaxKeys=1)
+    except (BotoCoreError, ClientError) as error:
+        raise _refused(f"s3://{bucket}/{artefact.key} cannot be looked up", error) from error
+    return any(
+        each["Key"] == artefact.key and each["Size"] == artefact.size_bytes for each in listed.get("Contents", ())
+    )
+
+
+def _send(s3: Any, bucket: str, artefact: Artefact, file: Path, progress: Progress) -> None:
+    from boto3.exceptions import S3UploadFailedError  # type: ignore[import-untyped]  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    try:
+        s3.upload_file(str(file), bucket, artefact.key, Callback=lambda count: progress(artefact, count))
+    except (BotoCoreError, ClientError, S3UploadFailedError) as error:
+        raise _refused(f"{file.name} cannot be sent to s3://{bucket}/{artefact.key}", error) from error
+
+
+def _refused(what: str, error: Exception) -> ServiceError:
+    return ServiceError(
+        f"{what}: {error}", hint="run it again: it goes on; `scripts/deploy.sh check` tries permissions"
+    )

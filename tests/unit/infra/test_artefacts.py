@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from infra.artefacts.archive import tar_gz, zip_of
+from infra.artefacts.artefact import artefact_of, read_manifest, write_manifest
+from infra.artefacts.environment import Target, fingerprint, native_wheel, pack_environment
+from infra.artefacts.pack import pack, path_of
+from jobs.model.errors import MissingToolError, SettingError
+
+X86 = Target("3.11", "x86_64")
+ARM = Target("3.11", "arm64")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout as far as packing looks: a package, a lock, a native wheel, table specs."""
+    for name, text in {
+        "jobs/__init__.py": "",
+        "jobs/job_run.py": "print()",
+        "jobs/__pycache__/job_run.pyc": "compiled",
+        "jobs/requirements.lock": "numpy==1\n",
+        "native/target/install/frazil_native-0.1.0-cp311-abi3-manylinux_2_34_x86_64.whl": "wheel",
+        "tables/trades.yaml": "topic: trades\n",
+        "tables/notes.txt": "not a spec",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_the_same_files_make_the_same_tar_whenever_and_in_whatever_order_they_were_written(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, names in ((first, "ab"), (second, "ba")):
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text(name)
+    os.utime(second / "a", (0, 0))
+    (second / "b").chmod(0o600)
+
+    tar_gz(first, tmp_path / "first.tar.gz")
+    tar_gz(second, tmp_path / "second.tar.gz")
+
+    assert (tmp_path / "first.tar.gz").read_bytes() == (tmp_path / "second.tar.gz").read_bytes()
+
+
+def test_a_tar_holds_every_file_under_its_path_and_who_may_run_it(tmp_path: Path) -> None:
+    folder = tmp_path / "packages"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "tool.so").write_text("binary")
+    (folder / "deep" / "tool.so").chmod(0o755)
+    (folder / "module.py").write_text("x = 1")
+
+    tar_gz(folder, tmp_path / "packed.tar.gz")
+
+    with tarfile.open(tmp_path / "packed.tar.gz") as packed:
+        assert {entry.name: entry.mode for entry in packed} == {"deep/tool.so": 0o755, "module.py": 0o644}
+
+
+def test_the_same_files_make_the_same_zip_in_whatever_order_they_come(tmp_path: Path) -> None:
+    zip_of([("a", b"1"), ("b", b"2")], tmp_path / "first.zip")
+    zip_of([("b", b"2"), ("a", b"1")], tmp_path / "second.zip")
+
+    assert (tmp_path / "first.zip").read_bytes() == (tmp_path / "second.zip").read_bytes()
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_a_native_wheel_is_taken_only_for_the_architecture_that_it_was_built_for(checkout: Path) -> None:
+    assert native_wheel(checkout, X86) is not None
+    assert native_wheel(checkout, ARM) is None
+
+
+def test_a_target_without_its_native_wheel_is_refused_where_one_is_required(checkout: Path) -> None:
+    with pytest.raises(MissingToolError, match="no native decoder for arm64"):
+        pack_environment(checkout, ARM, checkout / "environment.tar.gz", native_required=True)
+
+
+def test_a_new_lock_or_wheel_is_a_new_environment(checkout: Path) -> None:
+    before = fingerprint(checkout, X86)
+    (checkout / "jobs" / "requirements.lock").write_text("numpy==2\n")
+    after_the_lock = fingerprint(checkout, X86)
+    next((checkout / "native").rglob("*.whl")).write_text("another")
+
+    assert len({before, after_the_lock, fingerprint(checkout, X86), fingerprint(checkout, ARM)}) == 4
+
+
+def test_packing_twice_gives_the_same_artefacts_and_a_manifest_that_reads_back(checkout: Path) -> None:
+    folder = checkout / "packed"
+    environment = folder / fingerprint(checkout, X86) / "environment.tar.gz"
+    environment.parent.mkdir(parents=True)
+    environment.write_text("installed before")
+
+    first = pack(checkout, checkout / "tables", X86, folder, native_required=True)
+    second = pack(checkout, checkout / "tables", X86, folder, native_required=True)
+    write_manifest(second, folder / "artefacts.json")
+
+    assert first == second == read_manifest(folder / "artefacts.json")
+    assert path_of(first.environment, folder) == environment
+    assert first.frazil.key == f"artefacts/{first.frazil.sha256}/frazil.zip"
+
+
+def test_the_packed_sources_and_specs_are_all_that_a_job_run_reads(checkout: Path) -> None:
+    folder = checkout / "packed"
+    environment = folder / fingerprint(checkout, X86) / "environment.tar.gz"
+    environment.parent.mkdir(parents=True)
+    environment.write_text("installed before")
+
+    pack(checkout, checkout / "tables", X86, folder, native_required=True)
+
+    with zipfile.ZipFile(folder / "frazil.zip") as sources, zipfile.ZipFile(folder / "tables.zip") as specs:
+        assert sources.namelist() == ["jobs/__init__.py", "jobs/job_run.py", "jobs/requirements.lock"]
+        assert specs.namelist() == ["trades.yaml"]
+
+
+def test_a_folder_without_a_table_spec_is_refused(checkout: Path) -> None:
+    (checkout / "tables" / "trades.yaml").unlink()
+    environment = checkout / "packed" / fingerprint(checkout, X86) / "environment.tar.gz"
+    environment.parent.mkdir(parents=True)
+    environment.write_text("installed before")
+
+    with pytest.raises(SettingError, match="no table spec"):
+        pack(checkout, checkout / "tables", X86, checkout / "packed", native_required=True)
+
+
+def test_a_missing_manifest_says_what_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="no manifest") as refused:
+        read_manifest(tmp_path / "artefacts.json")
+
+    assert "infra.deploy artefacts" in refused.value.hint
+
+
+def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+
+    assert artefact_of(tmp_path / "a").sha256 == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
