@@ -1,0 +1,1 @@
+"""Starts, replaces and stops the streaming job run of an EMR Serverless application."""

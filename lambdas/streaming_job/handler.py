@@ -1,0 +1,154 @@
+"""The one part that starts, replaces and stops the streaming job run.
+
+Terraform invokes it whenever the job's definition changes and when the stack goes (`aws_lambda_invocation`, life cycle
+CRUD), wherever Terraform runs, and a schedule invokes it to bring back a run that EMR Serverless has given up. Each
+time it makes the same thing true: one run of the wanted definition, or none.
+
+The event: `application_id`; `wanted`, a request of StartJobRun without its application (null: no run); and from
+Terraform `tf.action`, of which `delete` also stops the application, since one that is started cannot be deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DEFINITION_TAG = "frazil-definition"
+ACTIVE = ("SUBMITTED", "PENDING", "SCHEDULED", "QUEUED", "RUNNING")
+ENDING = ("CANCELLING",)
+STOPPED = ("CREATED", "STOPPED", "TERMINATED")
+LOOK_SECONDS = 3.0
+SPARE_SECONDS = 20.0
+"""What is left of the function's time when it gives up waiting, to say so itself rather than be cut off."""
+
+
+class StillEndingError(Exception):
+    """A run, or the application, did not come to its end in the time that the function has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A job run of this application that has not ended."""
+
+    id: str
+    state: str
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What makes the wanted state true: these runs are cancelled, then one is started unless `kept` goes on."""
+
+    cancel: tuple[str, ...]
+    kept: str | None
+    start: bool
+
+
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Lambda's entry point; what it returns is in Terraform's state and in the log."""
+    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - the tests bring their own client
+
+    deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS
+    keeper = Keeper(
+        emr=boto3.client("emr-serverless"),
+        application=event["application_id"],
+        wait=Waiting(deadline, time.monotonic, time.sleep),
+        new_token=lambda: context.aws_request_id,
+    )
+    leaving = event.get("tf", {}).get("action") == "delete"
+    answer = keeper.leave() if leaving else keeper.keep(event.get("wanted"))
+    print(json.dumps(answer))
+    return answer
+
+
+def definition_of(wanted: Mapping[str, Any]) -> str:
+    """Names what a run was started as: two requests that say the same have the same."""
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def decide(definition: str | None, runs: Sequence[Run]) -> Steps:
+    """Keep one run of the wanted definition; cancel all others."""
+    fitting = [run.id for run in runs if run.definition == definition and run.state in ACTIVE]
+    kept = min(fitting) if fitting else None
+    cancel = tuple(run.id for run in runs if run.state in ACTIVE and run.id != kept)
+    return Steps(cancel, kept, start=kept is None and definition is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Looks again until something is so, or the time is up. The clock counts seconds."""
+
+    deadline: float
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+
+    def until(self, is_so: Callable[[], bool], *, otherwise: str) -> None:
+        while not is_so():
+            if self.clock() >= self.deadline:
+                raise StillEndingError(otherwise)
+            self.sleep(LOOK_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """`emr` is boto3's client of EMR Serverless."""
+
+    emr: Any
+    application: str
+    wait: Waiting
+    new_token: Callable[[], str]
+
+    def keep(self, wanted: Mapping[str, Any] | None) -> dict[str, Any]:
+        """One run of what is wanted, started only when all others have ended: their workers are free for it."""
+        definition = None if wanted is None else definition_of(wanted)
+        steps = decide(definition, self.streaming_runs())
+        self._cancel(steps.cancel)
+        started = self._start(wanted, definition) if steps.start and wanted and definition else None
+        return {"job_run_id": started or steps.kept, "started": started is not None, "cancelled": list(steps.cancel)}
+
+    def leave(self) -> dict[str, Any]:
+        """No run, not of a scheduled batch either, and the application stopped."""
+        running = tuple(each["id"] for each in self._listed() if each["state"] in ACTIVE)
+        self._cancel(running)
+        self.emr.stop_application(applicationId=self.application)
+        self.wait.until(
+            self._is_stopped,
+            otherwise=f"Application {self.application} has not stopped in time; run the delete again: it goes on.",
+        )
+        return {"job_run_id": None, "started": False, "cancelled": list(running)}
+
+    def streaming_runs(self) -> list[Run]:
+        """Those that have not ended."""
+        return [self._run(each) for each in self._listed() if each.get("mode") == "STREAMING"]
+
+    def _listed(self) -> list[Mapping[str, Any]]:
+        """Every run that has not ended, of any mode."""
+        asked = self.emr.get_paginator("list_job_runs")
+        pages = asked.paginate(applicationId=self.application, states=[*ACTIVE, *ENDING])
+        return [each for page in pages for each in page["jobRuns"]]
+
+    def _run(self, listed: Mapping[str, Any]) -> Run:
+        detail = self.emr.get_job_run(applicationId=self.application, jobRunId=listed["id"])["jobRun"]
+        return Run(listed["id"], listed["state"], detail.get("tags", {}).get(DEFINITION_TAG, ""))
+
+    def _cancel(self, runs: Sequence[str]) -> None:
+        for run in runs:
+            self.emr.cancel_job_run(applicationId=self.application, jobRunId=run)
+        self.wait.until(
+            lambda: all(each["id"] not in runs and each["state"] not in ENDING for each in self._listed()),
+            otherwise=f"Job runs {', '.join(runs) or 'of before'} of application {self.application} are still ending; "
+            "run the same again: it goes on.",
+        )
+
+    def _start(self, wanted: Mapping[str, Any], definition: str) -> str:
+        tags = {**wanted.get("tags", {}), DEFINITION_TAG: definition}
+        request = {**wanted, "tags": tags, "applicationId": self.application, "clientToken": self.new_token()}
+        return str(self.emr.start_job_run(**request)["jobRunId"])
+
+    def _is_stopped(self) -> bool:
+        application = self.emr.get_application(applicationId=self.application)["application"]
+        return application["state"] in STOPPED

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from lambdas.streaming_job.handler import Keeper, Run, Steps, StillEndingError, Waiting, decide, definition_of
+
+WANTED = {"name": "frazil", "mode": "STREAMING", "executionRoleArn": "role", "tags": {"app": "frazil"}}
+
+
+class Emr:
+    """EMR Serverless as far as the function asks it; a cancelled run ends after `looks` more looks at the list."""
+
+    def __init__(self, *, looks: int = 1) -> None:
+        self.started: list[dict[str, Any]] = []
+        self.ending: dict[str, int] = {}
+        self.states: dict[str, str] = {}
+        self.modes: dict[str, str] = {}
+        self.application = "STARTED"
+        self.looks = looks
+
+    def get_paginator(self, operation: str) -> Emr:
+        assert operation == "list_job_runs"
+        return self
+
+    def paginate(self, *, applicationId: str, states: list[str]) -> list[dict[str, Any]]:  # noqa: N803
+        for run in list(self.ending):
+            self.ending[run] -= 1
+            if self.ending[run] < 0:
+                self.states[run] = "CANCELLED"
+        found = [{"id": run, "state": state, "mode": self.modes[run]} for run, state in self.states.items()]
+        return [{"jobRuns": [each]} for each in found if each["state"] in states]
+
+    def get_job_run(self, *, applicationId: str, jobRunId: str) -> dict[str, Any]:  # noqa: N803
+        return {"jobRun": {"tags": self.started[int(jobRunId)]["tags"]}}
+
+    def cancel_job_run(self, *, applicationId: str, jobRunId: str) -> None:  # noqa: N803
+        self.states[jobRunId] = "CANCELLING"
+        self.ending[jobRunId] = self.looks
+
+    def start_job_run(self, **request: Any) -> dict[str, Any]:
+        run = str(len(self.started))
+        self.started.append(request)
+        self.states[run] = "RUNNING"
+        self.modes[run] = request["mode"]
+        return {"jobRunId": run}
+
+    def stop_application(self, *, applicationId: str) -> None:  # noqa: N803
+        assert "RUNNING" not in self.states.values(), "EMR Serverless refuses to stop while runs are active"
+        self.application = "STOPPED"
+
+    def get_application(self, *, applicationId: str) -> dict[str, Any]:  # noqa: N803
+        return {"application": {"state": self.application}}
+
+
+def keeper(emr: Emr, *, seconds: float = 60) -> Keeper:
+    seconds_gone = itertools.count()
+    tokens = itertools.count()
+    waiting = Waiting(seconds, lambda: float(next(seconds_gone)), lambda _: None)
+    return Keeper(emr=emr, application="app", wait=waiting, new_token=lambda: f"token-{next(tokens)}")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "runs", "steps"),
+    [
+        ("new", [], Steps((), None, start=True)),
+        ("new", [Run("1", "RUNNING", "new")], Steps((), "1", start=False)),
+        ("new", [Run("1", "RUNNING", "old")], Steps(("1",), None, start=True)),
+        ("new", [Run("2", "RUNNING", "new"), Run("1", "PENDING", "new")], Steps(("2",), "1", start=False)),
+        ("new", [Run("1", "CANCELLING", "new")], Steps((), None, start=True)),
+        ("new", [Run("1", "RUNNING", "")], Steps(("1",), None, start=True)),
+        (None, [Run("1", "RUNNING", "old")], Steps(("1",), None, start=False)),
+        (None, [], Steps((), None, start=False)),
+    ],
+)
+def test_one_run_of_the_wanted_definition_stays(wanted: str | None, runs: list[Run], steps: Steps) -> None:
+    assert decide(wanted, runs) == steps
+
+
+def test_the_same_wish_twice_starts_one_run() -> None:
+    emr = Emr()
+
+    first = keeper(emr).keep(WANTED)
+    second = keeper(emr).keep(WANTED)
+
+    assert first == {"job_run_id": "0", "started": True, "cancelled": []}
+    assert second == {"job_run_id": "0", "started": False, "cancelled": []}
+
+
+def test_a_new_definition_starts_after_the_old_run_has_ended() -> None:
+    emr = Emr(looks=3)
+    keeper(emr).keep(WANTED)
+
+    answer = keeper(emr).keep({**WANTED, "executionRoleArn": "another"})
+
+    assert answer == {"job_run_id": "1", "started": True, "cancelled": ["0"]}
+    assert emr.states == {"0": "CANCELLED", "1": "RUNNING"}
+
+
+def test_a_run_that_was_given_up_is_started_again_under_another_token() -> None:
+    emr = Emr()
+    keeping = keeper(emr)
+    keeping.keep(WANTED)
+    emr.states["0"] = "FAILED"
+
+    answer = keeping.keep(WANTED)
+
+    assert answer["job_run_id"] == "1"
+    assert [request["clientToken"] for request in emr.started] == ["token-0", "token-1"]
+
+
+def test_no_run_is_started_while_another_is_still_ending() -> None:
+    emr = Emr(looks=1000)
+    keeper(emr).keep(WANTED)
+
+    with pytest.raises(StillEndingError, match="run the same again"):
+        keeper(emr, seconds=5).keep({**WANTED, "executionRoleArn": "another"})
+
+    assert len(emr.started) == 1
+
+
+def test_scheduled_batches_are_left_alone() -> None:
+    emr = Emr()
+    emr.start_job_run(mode="BATCH", tags={})
+
+    keeper(emr).keep(None)
+
+    assert emr.states == {"0": "RUNNING"}
+
+
+def test_leaving_cancels_every_run_and_stops_the_application() -> None:
+    emr = Emr()
+    keeper(emr).keep(WANTED)
+    emr.start_job_run(mode="BATCH", tags={})
+
+    answer = keeper(emr).leave()
+
+    assert answer["cancelled"] == ["0", "1"]
+    assert (emr.states, emr.application) == ({"0": "CANCELLED", "1": "CANCELLED"}, "STOPPED")
+
+
+def test_the_definition_is_the_same_however_the_request_is_ordered() -> None:
+    assert definition_of({"a": 1, "b": 2}) == definition_of({"b": 2, "a": 1})
+    assert definition_of(WANTED) != definition_of({**WANTED, "name": "other"})
