@@ -190,6 +190,17 @@ class CloudwatchMetricAlarm(Resource):
             "threshold_metric_id": threshold_metric_id, "treat_missing_data": treat_missing_data, "unit": unit,
             "metric_query": metric_query}, **meta)
 
+class DefaultSecurityGroup(Resource):
+    TYPE = "aws_default_security_group"
+    arn: str; description: str; id: str; name: str; name_prefix: str; owner_id: str; revoke_rules_on_delete: str
+    vpc_id: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, egress: Sequence[Mapping[str, object]] | None = None,
+        ingress: Sequence[Mapping[str, object]] | None = None, revoke_rules_on_delete: Flag | None = None,
+        tags: Mapping[str, str] | None = None, vpc_id: str | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"egress": egress, "ingress": ingress,
+            "revoke_rules_on_delete": revoke_rules_on_delete, "tags": tags, "vpc_id": vpc_id}, **meta)
+
 class Eip(Resource):
     TYPE = "aws_eip"
     allocation_id: str; arn: str; associate_with_private_ip: str; association_id: str; carrier_ip: str
@@ -641,6 +652,87 @@ class Route(Resource):
             "network_interface_id": network_interface_id, "route_table_id": route_table_id,
             "transit_gateway_id": transit_gateway_id, "vpc_endpoint_id": vpc_endpoint_id,
             "vpc_peering_connection_id": vpc_peering_connection_id}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Record_Alias(Block):
+    evaluate_target_health: Flag
+    name: str
+    zone_id: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Record_CidrRoutingPolicy(Block):
+    collection_id: str
+    location_name: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Record_FailoverRoutingPolicy(Block):
+    type: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Record_GeolocationRoutingPolicy(Block):
+    continent: str | None = None
+    country: str | None = None
+    subdivision: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Record_GeoproximityRoutingPolicy_Coordinates(Block):
+    latitude: str
+    longitude: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Record_GeoproximityRoutingPolicy(Block):
+    aws_region: str | None = None
+    bias: Number | None = None
+    local_zone_group: str | None = None
+    coordinates: Route53Record_GeoproximityRoutingPolicy_Coordinates | Sequence[Route53Record_GeoproximityRoutingPolicy_Coordinates] | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Record_LatencyRoutingPolicy(Block):
+    region: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Record_WeightedRoutingPolicy(Block):
+    weight: Number
+
+class Route53Record(Resource):
+    TYPE = "aws_route53_record"
+    allow_overwrite: str; fqdn: str; health_check_id: str; id: str; multivalue_answer_routing_policy: str; name: str
+    records: list[str]; set_identifier: str; ttl: str; type: str; zone_id: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, name: str, type: str, zone_id: str,
+        allow_overwrite: Flag | None = None, health_check_id: str | None = None,
+        multivalue_answer_routing_policy: Flag | None = None, records: Strings | None = None,
+        set_identifier: str | None = None, ttl: Number | None = None, alias: Route53Record_Alias | None = None,
+        cidr_routing_policy: Route53Record_CidrRoutingPolicy | None = None,
+        failover_routing_policy: Route53Record_FailoverRoutingPolicy | None = None,
+        geolocation_routing_policy: Route53Record_GeolocationRoutingPolicy | None = None,
+        geoproximity_routing_policy: Route53Record_GeoproximityRoutingPolicy | None = None,
+        latency_routing_policy: Route53Record_LatencyRoutingPolicy | None = None,
+        weighted_routing_policy: Route53Record_WeightedRoutingPolicy | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"allow_overwrite": allow_overwrite, "health_check_id": health_check_id,
+            "multivalue_answer_routing_policy": multivalue_answer_routing_policy, "name": name, "records": records,
+            "set_identifier": set_identifier, "ttl": ttl, "type": type, "zone_id": zone_id, "alias": alias,
+            "cidr_routing_policy": cidr_routing_policy, "failover_routing_policy": failover_routing_policy,
+            "geolocation_routing_policy": geolocation_routing_policy,
+            "geoproximity_routing_policy": geoproximity_routing_policy,
+            "latency_routing_policy": latency_routing_policy,
+            "weighted_routing_policy": weighted_routing_policy}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route53Zone_Vpc(Block):
+    vpc_id: str
+    vpc_region: str | None = None
+
+class Route53Zone(Resource):
+    TYPE = "aws_route53_zone"
+    arn: str; comment: str; delegation_set_id: str; force_destroy: str; id: str; name: str; name_servers: list[str]
+    primary_name_server: str; zone_id: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, name: str, comment: str | None = None,
+        delegation_set_id: str | None = None, force_destroy: Flag | None = None, tags: Mapping[str, str] | None = None,
+        vpc: Route53Zone_Vpc | Sequence[Route53Zone_Vpc] | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"comment": comment, "delegation_set_id": delegation_set_id,
+            "force_destroy": force_destroy, "name": name, "tags": tags, "vpc": vpc}, **meta)
 
 class RouteTable(Resource):
     TYPE = "aws_route_table"
