@@ -1,0 +1,169 @@
+"""What of an environment is in the account: looked up by name, whatever Terraform's state says.
+
+`delete` ends with it, in three lists: gone, scheduled with its date, and left, which must be empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Thing:
+    """Something in the account. `leaves_on`: when AWS removes it by itself, which no one can hasten."""
+
+    kind: str
+    name: str
+    leaves_on: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a `delete` came to."""
+
+    gone: tuple[Thing, ...]
+    scheduled: tuple[Thing, ...]
+    kept: tuple[Thing, ...]
+    left: tuple[Thing, ...]
+
+
+def compare(before: Sequence[Thing], after: Sequence[Thing], *, keep: Callable[[Thing], bool]) -> Inventory:
+    """`keep`: what was asked to stay."""
+    here = {(thing.kind, thing.name): thing for thing in after}
+    remaining = sorted(thing for thing in here.values() if thing.leaves_on is None)
+    return Inventory(
+        gone=tuple(sorted(thing for thing in before if (thing.kind, thing.name) not in here)),
+        scheduled=tuple(sorted(thing for thing in here.values() if thing.leaves_on is not None)),
+        kept=tuple(thing for thing in remaining if keep(thing)),
+        left=tuple(thing for thing in remaining if not keep(thing)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How an environment's things are told from others: all of its names start so, and what has no name is tagged."""
+
+    prefix: str
+    bucket: str
+    database: str
+    secret_prefix: str
+    log_groups: tuple[str, ...]
+
+
+def look(session: Any, names: Names) -> list[Thing]:
+    """Everything of the environment that is in the account now. `session` is boto3's."""
+    return sorted(thing for kind in KINDS for thing in kind(session, names))
+
+
+def _buckets(session: Any, names: Names) -> Iterator[Thing]:
+    for bucket in session.client("s3").list_buckets()["Buckets"]:
+        if bucket["Name"] == names.bucket:
+            yield Thing("S3 bucket", bucket["Name"])
+
+
+def _databases(session: Any, names: Names) -> Iterator[Thing]:
+    glue = session.client("glue")
+    for database in _pages(glue, "get_databases", "DatabaseList"):
+        if database["Name"] == names.database:
+            yield Thing("Glue database", database["Name"])
+            tables = _pages(glue, "get_tables", "TableList", DatabaseName=database["Name"])
+            yield from (Thing("Glue table", f"{database['Name']}.{table['Name']}") for table in tables)
+
+
+def _keys(session: Any, names: Names) -> Iterator[Thing]:
+    """By tag: an alias goes at once, its key only after the waiting period."""
+    kms = session.client("kms")
+    for key in _pages(kms, "list_keys", "Keys"):
+        described = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]
+        if described.get("KeyManager") != "AWS" and _is_tagged(kms, key["KeyId"], names):
+            deletion = described.get("DeletionDate")
+            yield Thing("KMS key", key["KeyId"], deletion.date() if deletion else None)
+
+
+def _is_tagged(kms: Any, key: str, names: Names) -> bool:
+    tags = kms.list_resource_tags(KeyId=key)["Tags"]
+    return any(tag["TagValue"] == names.prefix or tag["TagValue"].startswith(f"{names.prefix}-") for tag in tags)
+
+
+def _secrets(session: Any, names: Names) -> Iterator[Thing]:
+    secrets = _pages(session.client("secretsmanager"), "list_secrets", "SecretList", IncludePlannedDeletion=True)
+    for secret in secrets:
+        if secret["Name"].startswith(names.secret_prefix):
+            deletion = secret.get("DeletedDate")
+            yield Thing("secret", secret["Name"], deletion.date() if deletion else None)
+
+
+def _log_groups(session: Any, names: Names) -> Iterator[Thing]:
+    logs = session.client("logs")
+    for prefix in names.log_groups:
+        for group in _pages(logs, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
+            yield Thing("log group", group["logGroupName"])
+
+
+def _applications(session: Any, names: Names) -> Iterator[Thing]:
+    for application in _pages(session.client("emr-serverless"), "list_applications", "applications"):
+        if application["name"].startswith(names.prefix) and application["state"] != "TERMINATED":
+            yield Thing("EMR Serverless application", f"{application['name']} ({application['id']})")
+
+
+def _named(
+    kind: str, service: str, operation: str, *, listed: str, name: str
+) -> Callable[[Any, Names], Iterator[Thing]]:
+    """For what is listed with a name of ours, or with an ARN or an address that ends with it."""
+
+    def named(session: Any, names: Names) -> Iterator[Thing]:
+        for each in _pages(session.client(service), operation, listed):
+            found = each if isinstance(each, str) else each[name]
+            if re.split("[:/]", found)[-1].startswith(names.prefix):
+                yield Thing(kind, found)
+
+    return named
+
+
+def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callable[[Any, Names], Iterator[Thing]]:
+    """For parts of a network, which have no names but their tag `Name`."""
+
+    def tagged(session: Any, names: Names) -> Iterator[Thing]:
+        wanted = [{"Name": "tag:Name", "Values": [f"{names.prefix}*"]}]
+        for each in getattr(session.client("ec2"), operation)(Filters=wanted)[listed]:
+            if each.get("State") != "deleted":
+                yield Thing(kind, each[identity])
+
+    return tagged
+
+
+def _pages(client: Any, operation: str, listed: str, **asked: object) -> Iterator[Any]:
+    if client.can_paginate(operation):
+        for page in client.get_paginator(operation).paginate(**asked):
+            yield from page[listed]
+    else:
+        yield from getattr(client, operation)(**asked)[listed]
+
+
+KINDS: tuple[Callable[[Any, Names], Iterator[Thing]], ...] = (
+    _buckets,
+    _databases,
+    _keys,
+    _secrets,
+    _log_groups,
+    _applications,
+    _named("IAM role", "iam", "list_roles", listed="Roles", name="RoleName"),
+    _named("Lambda function", "lambda", "list_functions", listed="Functions", name="FunctionName"),
+    _named("schedule", "scheduler", "list_schedules", listed="Schedules", name="Name"),
+    _named("schedule group", "scheduler", "list_schedule_groups", listed="ScheduleGroups", name="Name"),
+    _named("alarm", "cloudwatch", "describe_alarms", listed="MetricAlarms", name="AlarmName"),
+    _named("dashboard", "cloudwatch", "list_dashboards", listed="DashboardEntries", name="DashboardName"),
+    _named("SNS topic", "sns", "list_topics", listed="Topics", name="TopicArn"),
+    _named("SQS queue", "sqs", "list_queues", listed="QueueUrls", name=""),
+    _named("Athena workgroup", "athena", "list_work_groups", listed="WorkGroups", name="Name"),
+    _tagged("VPC", "describe_vpcs", listed="Vpcs", identity="VpcId"),
+    _tagged("subnet", "describe_subnets", listed="Subnets", identity="SubnetId"),
+    _tagged("NAT gateway", "describe_nat_gateways", listed="NatGateways", identity="NatGatewayId"),
+    _tagged("elastic IP", "describe_addresses", listed="Addresses", identity="AllocationId"),
+    _tagged("security group", "describe_security_groups", listed="SecurityGroups", identity="GroupId"),
+    _tagged("VPC endpoint", "describe_vpc_endpoints", listed="VpcEndpoints", identity="VpcEndpointId"),
+)

