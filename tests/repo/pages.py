@@ -16,7 +16,12 @@ WRITTEN = [
     *sorted((ROOT / "docs/decisions").glob("*.md")),
 ]
 GENERATED = sorted((ROOT / "docs/reference").glob("*.md"))
-SOURCES = sorted((ROOT / "jobs").rglob("*.py"))
+SOURCES = sorted(
+    path
+    for folder in ("jobs", "infra", "lambdas")
+    for path in (ROOT / folder).rglob("*.py")
+    if not path.is_relative_to(ROOT / "infra/resources")  # generated
+)
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`([^`\n]+)`")
