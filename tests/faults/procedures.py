@@ -1,11 +1,12 @@
 """Iceberg's own procedures, in a Spark of their own: SQL comes in line by line, rows go out.
 
-python -m tests.faults.procedures WAREHOUSE JARS
+python -m tests.faults.procedures SETTINGS
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -13,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.adapters.iceberg import CATALOG_NAME
-from jobs.local.jars import fetch
 from jobs.local.java import find_java
+from jobs.model.spec import CatalogSettings
+from tests.faults.spark_catalogs import spark_catalog, start_settings
 
 
 class Procedures:
@@ -32,29 +33,30 @@ class Procedures:
         assert isinstance(answer, list), answer
         return answer
 
-    def compact(self, table: str) -> None:
-        self.sql(
-            f"CALL {CATALOG_NAME}.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))"
-        )
+    def compact(self, catalog: str, table: str) -> None:
+        self.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
 
-    def expire(self, table: str) -> None:
+    def expire(self, catalog: str, table: str) -> None:
         """With the youngest cutoff that there is: only what a branch or a tag points to stays."""
         self.sql(
-            f"CALL {CATALOG_NAME}.system.expire_snapshots(table => '{table}',"
+            f"CALL {catalog}.system.expire_snapshots(table => '{table}',"
             " older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1)"
         )
 
-    def roll_back(self, table: str, snapshot_id: int) -> None:
-        self.sql(f"CALL {CATALOG_NAME}.system.rollback_to_snapshot('{table}', {snapshot_id})")
+    def roll_back(self, catalog: str, table: str, snapshot_id: int) -> None:
+        self.sql(f"CALL {catalog}.system.rollback_to_snapshot('{table}', {snapshot_id})")
 
 
 @contextmanager
-def procedures(warehouse: Path) -> Iterator[Procedures]:
-    jars = ",".join(str(path) for path in fetch("iceberg"))
+def procedures(folder: Path, catalogs: Mapping[str, CatalogSettings]) -> Iterator[Procedures]:
+    """One Spark with all the catalogs, by name; its log is in the folder."""
+    settings = start_settings()
+    for name, catalog in catalogs.items():
+        settings |= spark_catalog(name, catalog)
     environment = {**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
-    with (warehouse / "spark.log").open("wb") as log:
+    with (folder / "spark.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.procedures", str(warehouse), jars],
+            [sys.executable, "-m", "tests.faults.procedures", json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -74,25 +76,8 @@ def procedures(warehouse: Path) -> Iterator[Procedures]:
 def main() -> None:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only this process has a Spark
 
-    warehouse, jars = sys.argv[1:]
-    catalog = {
-        "": "org.apache.iceberg.spark.SparkCatalog",
-        ".type": "jdbc",
-        ".uri": f"jdbc:sqlite:{warehouse}/catalog.db",
-        ".warehouse": warehouse,
-        ".jdbc.schema-version": "V1",
-    }
-    settings = {
-        "spark.jars": jars,
-        "spark.ui.enabled": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        **{f"spark.sql.catalog.{CATALOG_NAME}{key}": value for key, value in catalog.items()},
-    }
     builder = SparkSession.builder.master("local[1]")
-    for name, value in settings.items():
+    for name, value in json.loads(sys.argv[1]).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     for line in sys.stdin:

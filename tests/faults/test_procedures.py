@@ -4,41 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
+from jobs.adapters.iceberg import CATALOG_NAME
 from jobs.local.supervisor import LocalServices
 from jobs.materialize.run import Again, Published
+from jobs.model.spec import CatalogSettings
 from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.procedures import Procedures, procedures
-from tests.faults.world import World, assert_exactly_once, jdbc_catalog, new_world, with_trigger
+from tests.faults.world import World, assert_exactly_once, glue_catalog, jdbc_catalog, new_world, with_trigger
 
 WITH_PREPARED = [("before", "stage"), ("before", "publish"), ("before", "reveal"), ("before", "announce")]
 
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """A warehouse that this process and a Spark both work on."""
+    """A catalog that this process and a Spark both work on."""
 
     services: LocalServices
-    folder: str
     spark: Procedures
+    name: str
+    catalog: CatalogSettings
 
     def world(self) -> World:
-        return with_trigger(new_world(self.services, jdbc_catalog(Path(self.folder))), rows=6)
+        return with_trigger(new_world(self.services, self.catalog), rows=6)
 
     def compact_and_expire(self, *tables: str) -> None:
         for table in tables:
-            self.spark.compact(table)
-            self.spark.expire(table)
+            self.spark.compact(self.name, table)
+            self.spark.expire(self.name, table)
 
 
 @pytest.fixture(scope="module")
-def maintained(services: LocalServices, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maintained]:
-    folder = tmp_path_factory.mktemp("maintained")
-    with procedures(folder) as spark:
-        yield Maintained(services, str(folder), spark)
+def catalogs(services: LocalServices, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CatalogSettings]:
+    """By the name that Spark gives them."""
+    embedded = jdbc_catalog(tmp_path_factory.mktemp("maintained"))
+    return {CATALOG_NAME: embedded, "on_glue": glue_catalog(services)}
+
+
+@pytest.fixture(scope="module")
+def spark(catalogs: dict[str, CatalogSettings], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Procedures]:
+    with procedures(tmp_path_factory.mktemp("procedures"), catalogs) as running:
+        yield running
+
+
+@pytest.fixture(params=[CATALOG_NAME, "on_glue"], ids=["jdbc", "glue"])
+def maintained(
+    request: pytest.FixtureRequest, services: LocalServices, spark: Procedures, catalogs: dict[str, CatalogSettings]
+) -> Maintained:
+    return Maintained(services, spark, request.param, catalogs[request.param])
 
 
 def test_compaction_and_expiry_with_the_youngest_cutoff_between_any_two_steps(maintained: Maintained) -> None:
@@ -66,7 +81,7 @@ def test_rollback_to_snapshot_takes_the_offsets_with_it(maintained: Maintained, 
     def roll_back() -> None:
         before = world.standing().carrier.parent_id
         assert before is not None
-        maintained.spark.roll_back(world.spec.identifier, before)
+        maintained.spark.roll_back(maintained.name, world.spec.identifier, before)
 
     world.produce(6)
     run = world.run(at(moment, roll_back))
@@ -81,7 +96,7 @@ def test_users_sql_in_between_is_kept_and_named(maintained: Maintained) -> None:
     world.produce(6)
     world.catch_up()
     world.produce(6)
-    table = f"frazil.{world.spec.identifier}"
+    table = f"{maintained.name}.{world.spec.identifier}"
 
     def change() -> None:
         number = min(world.rows.values())

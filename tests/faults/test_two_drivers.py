@@ -21,32 +21,34 @@ PLANNED = [m for m in BEFORE_PUBLISH if m not in (("before", "evolve"), ("after"
 
 @pytest.mark.parametrize("successor_at", [m for m in MOMENTS if m[0] == "after"], ids=" ".join)
 def test_a_zombie_that_goes_on_while_its_successor_stands_at_a_step_changes_nothing(
-    local_world: World, successor_at: Moment
+    world: World, successor_at: Moment
 ) -> None:
-    for zombie_at in BOUNDARIES:
-        local_world.produce(4)
-        zombie, successor = Stepped(local_world), Stepped(local_world)
+    for zombie_at in (moment for moment in BOUNDARIES if moment in BEFORE_PUBLISH):
+        world.produce(4)
+        zombie, successor = Stepped(world), Stepped(world)
         zombie.until(zombie_at)
-        if zombie_at in BEFORE_PUBLISH:
-            successor.until(successor_at)
+        successor.until(successor_at)
         ends = [zombie.finish(), successor.finish()]
 
         assert all(isinstance(end, Published | FencedError | NothingToDo | Again) for end in ends), (zombie_at, ends)
         assert len([end for end in ends if isinstance(end, Published)]) == 1, (zombie_at, ends)
-        local_world.catch_up()
-        assert_exactly_once(local_world)
+        world.catch_up()
+        assert_exactly_once(world)
+
+
+def test_a_zombie_that_published_goes_on_when_its_successor_has_found_nothing_to_do(world: World) -> None:
+    for zombie_at in (moment for moment in BOUNDARIES if moment not in BEFORE_PUBLISH):
+        world.produce(4)
+        zombie = Stepped(world)
+        zombie.until(zombie_at)
+        ends = [Stepped(world).finish(), zombie.finish()]
+
+        assert [type(end) for end in ends] == [NothingToDo, Published], (zombie_at, ends)
+        assert_exactly_once(world)
 
 
 @pytest.mark.parametrize("zombie_at", PLANNED, ids=" ".join)
-def test_a_zombie_whose_successor_published_is_fenced(local_world: World, zombie_at: Moment) -> None:
-    wake_after_the_successor(local_world, zombie_at)
-
-
-def test_a_zombie_whose_successor_published_is_fenced_on_every_catalog(world: World) -> None:
-    wake_after_the_successor(world, ("before", "publish"))
-
-
-def wake_after_the_successor(world: World, zombie_at: Moment) -> None:
+def test_a_zombie_whose_successor_published_is_fenced(world: World, zombie_at: Moment) -> None:
     world.produce(12)
     zombie = Stepped(world)
     zombie.until(zombie_at)

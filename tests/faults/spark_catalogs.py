@@ -1,0 +1,52 @@
+"""The catalogs of the tests, as a Spark with Iceberg's own Java knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobs.local.jars import class_path
+from jobs.model.spec import CatalogSettings
+
+JVM_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # the local AWS takes everybody; AWS's own Java asks for a name nonetheless
+    "spark.driver.extraJavaOptions": "-Daws.accessKeyId=local -Daws.secretAccessKey=local"
+    " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "1",
+    # a handful of rows is read sooner than code for them is made
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+"""What each Spark of the tests starts with, beside its class path."""
+
+
+def start_settings(*, memory: str = "1g") -> dict[str, str]:
+    return {**JVM_SETTINGS, "spark.driver.extraClassPath": class_path("iceberg"), "spark.driver.memory": memory}
+
+
+def spark_catalog(name: str, catalog: CatalogSettings) -> dict[str, str]:
+    """Settings under which Spark sees the catalog's tables; an embedded catalog keeps the name it was made under."""
+    own = _on_glue(catalog.properties) if catalog.type == "glue" else _embedded(catalog.warehouse)
+    settings = {"warehouse": catalog.warehouse, "cache-enabled": "false", **own}
+    prefix = f"spark.sql.catalog.{name}"
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **{f"{prefix}.{k}": v for k, v in settings.items()}}
+
+
+def _embedded(warehouse: str) -> dict[str, str]:
+    return {"type": "jdbc", "uri": f"jdbc:sqlite:{warehouse}/catalog.db", "jdbc.schema-version": "V1"}
+
+
+def _on_glue(properties: Mapping[str, object]) -> dict[str, str]:
+    return {
+        "type": "glue",
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "glue.endpoint": str(properties["glue.endpoint"]),
+        "s3.endpoint": str(properties["s3.endpoint"]),
+        "s3.path-style-access": "true",
+        "client.region": str(properties["s3.region"]),
+    }
