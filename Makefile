@@ -25,7 +25,7 @@ test: lint ## all checks and all tests; starts the services that they need, and 
 	$(BIN)/python -m pytest
 
 test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
-	$(BIN)/python -m pytest tests/unit tests/repo
+	$(BIN)/python -m pytest tests/unit tests/repo tests/shell
 
 bench: setup ## the benchmarks, side by side with the peers
 	$(BIN)/python -m bench

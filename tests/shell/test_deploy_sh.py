@@ -1,0 +1,215 @@
+"""scripts/deploy.sh with stand-ins for what it calls: which steps, in which order, and what they are told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "deploy.sh"
+STEP = """#!/usr/bin/env bash
+printf '%s\\n' "${*:3}" >> "$CALLS"
+env | grep ^CONFLUENT_ | sort > "$SECRETS"
+case $3 in "${FAILING:-nothing}") echo "$3 failed" >&2; exit 1 ;; esac
+"""
+CREATE = [
+    "check",
+    "services-up",
+    "artefacts",
+    "apply network confluent lake secrets",
+    "keys",
+    "topics",
+    "apply connectors",
+    "upload",
+    "apply jobs",
+    "tables",
+    "summary",
+]
+DELETE = [
+    "confirm-delete",
+    "services-up",
+    "destroy jobs connectors",
+    "delete-keys",
+    "empty",
+    "destroy secrets lake confluent network",
+    "inventory",
+    "services-down",
+]
+
+
+@dataclass(frozen=True)
+class Ended:
+    status: int
+    stdout: str
+    stderr: str
+    steps: list[str]
+    """Each without the options that all have."""
+    options: set[str]
+    secrets: str
+
+
+@dataclass(frozen=True)
+class Script:
+    folder: Path
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None, typed: str = "") -> Ended:
+        calls, secrets = self.folder / "calls", self.folder / "secrets"
+        bare = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CALLS": str(calls), "SECRETS": str(secrets)}
+        ended = subprocess.run(
+            [self.folder / "scripts" / "deploy.sh", *arguments],
+            env=bare | dict(env or {}),
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        return Ended(
+            status=ended.returncode,
+            stdout=ended.stdout,
+            stderr=ended.stderr,
+            steps=[" ".join(word for word in line.split() if not word.startswith("--")) for line in lines],
+            options={word for line in lines for word in line.split() if word.startswith("--")},
+            secrets=secrets.read_text() if secrets.exists() else "",
+        )
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Iterator[Script]:
+    for name, text in {".venv/bin/python": STEP, "bin/make": "#!/bin/sh\n"}.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "scripts")
+    yield Script(tmp_path)
+
+
+def test_shellcheck_finds_nothing() -> None:
+    shellcheck = Path(sys.executable).with_name("shellcheck")
+
+    found = subprocess.run([shellcheck, SCRIPT], capture_output=True, text=True, timeout=60, check=False)
+
+    assert found.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("verb", "steps"), [("create", CREATE), ("delete", DELETE), ("check", ["check"]), ("outputs", ["outputs"])]
+)
+def test_the_steps_come_in_their_order(script: Script, verb: str, steps: list[str]) -> None:
+    ended = script.run(verb, "--profile=local")
+
+    assert (ended.status, ended.steps) == (0, steps)
+    assert ended.options == {"--profile=local", "--environment=local"}
+
+
+def test_plan_makes_nothing(script: Script) -> None:
+    assert script.run("plan", "--profile=local").steps == [
+        "check",
+        "services-up",
+        "artefacts",
+        "plan network confluent lake secrets connectors jobs",
+    ]
+
+
+def test_the_kickstarters_flags_are_understood(script: Script) -> None:
+    ended = script.run(
+        "create",
+        "--profile=me",
+        "--confluent-api-key=key",
+        "--confluent-api-secret=hush",
+        "--snowflake-warehouse=WH",
+        "--day-count=30",
+        "--number-of-api-keys-to-retain=2",
+    )
+
+    assert ended.status == 0
+    assert ended.options == {
+        "--profile=me",
+        "--environment=dev",
+        "--snowflake-warehouse=WH",
+        "--day-count=30",
+        "--number-of-api-keys-to-retain=2",
+    }
+
+
+def test_secrets_travel_by_environment_and_the_flag_is_warned_about(script: Script) -> None:
+    ended = script.run("create", "--profile=me", "--confluent-api-key=key", "--confluent-api-secret=hush", "--debug")
+
+    assert ended.secrets == "CONFLUENT_CLOUD_API_KEY=key\nCONFLUENT_CLOUD_API_SECRET=hush\n"
+    assert "warning: --confluent-api-secret" in ended.stderr
+    assert "hush" not in ended.stdout + ended.stderr + " ".join((*ended.steps, *ended.options))
+
+
+def test_secrets_from_the_environment_are_taken_without_a_word(script: Script) -> None:
+    ended = script.run(
+        "create", "--profile=me", env={"CONFLUENT_CLOUD_API_KEY": "key", "CONFLUENT_CLOUD_API_SECRET": "hush"}
+    )
+
+    assert ended.secrets == "CONFLUENT_CLOUD_API_KEY=key\nCONFLUENT_CLOUD_API_SECRET=hush\n"
+    assert "warning" not in ended.stderr
+
+
+def test_missing_secrets_are_asked_for_and_not_shown(script: Script) -> None:
+    ended = script.run("create", "--profile=me", typed="typed-key\nhush\n")
+
+    assert ended.secrets == "CONFLUENT_CLOUD_API_KEY=typed-key\nCONFLUENT_CLOUD_API_SECRET=hush\n"
+    assert "hush" not in ended.stdout + ended.stderr
+
+
+def test_an_environment_without_confluent_is_not_asked_for_its_keys(script: Script) -> None:
+    ended = script.run("create", "--profile=me", env={"FAILING": "needs-confluent"})
+
+    assert (ended.status, ended.secrets) == (0, "")
+
+
+def test_a_step_that_fails_is_the_last_one(script: Script) -> None:
+    ended = script.run("create", "--profile=local", env={"FAILING": "keys"})
+
+    assert (ended.status, ended.steps[-1]) == (1, "keys")
+
+
+def test_the_data_is_kept_on_request(script: Script) -> None:
+    ended = script.run("delete", "--profile=local", "--keep-data", "--yes")
+
+    assert ended.steps == DELETE
+    assert {"--keep-data", "--yes"} <= ended.options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["destroy", "--profile=local"], "There is no `destroy`"),
+        (["create"], "Whose account?"),
+        (["create", "--profile="], "no option `--profile`"),
+        (["create", "--profile=local", "--keep-data"], "belongs to delete"),
+        (["create", "--profile=local", "--snowflake-warehous=WH"], "no option `--snowflake-warehous`"),
+    ],
+)
+def test_misuse_is_said_and_nothing_is_begun(script: Script, arguments: list[str], complaint: str) -> None:
+    ended = script.run(*arguments)
+
+    assert (ended.status, ended.steps) == (2, [])
+    assert complaint in ended.stderr
+    assert "hint: " in ended.stderr
+
+
+def test_help_is_the_scripts_own_heading(script: Script) -> None:
+    ended = script.run("--help")
+
+    assert ended.status == 0
+    assert "Usage: scripts/deploy.sh create|delete|plan|check|outputs --profile=PROFILE" in ended.stdout
+    assert "--keep-data" in ended.stdout
+
+
+def test_the_script_is_short() -> None:
+    code = [line for line in SCRIPT.read_text().splitlines() if line.strip() and not line.startswith("#")]
+
+    assert len(code) < 110
