@@ -27,6 +27,8 @@ class Page:
     title: str
     opening: str
     section: Section
+    generated: str = GENERATED
+    placeholders: str = PLACEHOLDERS
 
 
 SETTINGS_PAGE = Page(
@@ -48,15 +50,15 @@ def markdown(page: Page) -> str:
     refused = [f"| `{name}` | {_cell(why)} |" for name, why in walk_refused(page.section)]
     parts = [
         f"# {page.title}",
-        GENERATED,
+        page.generated,
         page.opening,
-        PLACEHOLDERS,
+        page.placeholders,
         "## Keys",
         "\n".join(("| Key | Value | Default | Unit | What it says |", "|---|---|---|---|---|", *rows)),
-        "## Not there yet",
-        "These are refused by name.",
-        "\n".join(("| Key or value | Instead |", "|---|---|", *planned)),
     ]
+    if planned:
+        table = "\n".join(("| Key or value | Instead |", "|---|---|", *planned))
+        parts += ["## Not there yet", "These are refused by name.", table]
     if refused:
         parts += ["## Refused", "\n".join(("| Key | Why, and what to do |", "|---|---|", *refused))]
     return "\n\n".join(parts) + "\n"
@@ -136,7 +138,7 @@ def _default(key: Key[object]) -> str:
         case Derived(sentence):
             return sentence
         case "{}":
-            return "each key's own"
+            return "none" if section_of(key.shape) is None else "each key's own"
         case text:
             return f"`{text}`"
 

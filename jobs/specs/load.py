@@ -53,20 +53,10 @@ class _Loading:
         )
 
     def _open(self, path: Path) -> tuple[Node, At]:
-        """The file's content; an empty mapping where it cannot be read, which is a problem."""
         at = At(str(path), path.parent, self.sources, self.problems)
-        try:
-            return parse(path.read_bytes().decode("utf-8-sig")), at
-        except UnreadableError as error:
-            at.reject(error.mark, f"{error.problem}", hint=error.hint)
-        except UnicodeDecodeError as error:
-            at.reject(Mark(0, 0), f"the file is not UTF-8, at byte {error.start}", hint="save it as UTF-8")
-        except FileNotFoundError:
-            hint = "run this in the folder of frazil.yaml, or name the file: --config FILE"
-            at.reject(Mark(0, 0), "there is no such file", hint=hint)
-        except OSError as error:
-            at.reject(Mark(0, 0), f"the file cannot be read: {error.strerror}", hint=f"run `ls -l {path}`")
-        return MapNode((), Mark(1, 1)), at
+        return read_document(
+            path, at, missing="run this in the folder of frazil.yaml, or name the file: --config FILE"
+        ), at
 
     def _read(self, section: Section, root: Node, at: At) -> Values | None:
         try:
@@ -123,6 +113,21 @@ class _Loading:
             self.problems.add(problem)
         named_by = next(key for key in (TABLE, TOPIC, TOPICS) if values.is_given(key))
         yield ReadSpec(spec_of(values, str(file), database), values.place_of(named_by))
+
+
+def read_document(path: Path, at: At, *, missing: str) -> Node:
+    """The file's content; an empty mapping where it cannot be read, which is a problem (`missing`: what to do then)."""
+    try:
+        return parse(path.read_bytes().decode("utf-8-sig"))
+    except UnreadableError as error:
+        at.reject(error.mark, f"{error.problem}", hint=error.hint)
+    except UnicodeDecodeError as error:
+        at.reject(Mark(0, 0), f"the file is not UTF-8, at byte {error.start}", hint="save it as UTF-8")
+    except FileNotFoundError:
+        at.reject(Mark(0, 0), "there is no such file", hint=missing)
+    except OSError as error:
+        at.reject(Mark(0, 0), f"the file cannot be read: {error.strerror}", hint=f"run `ls -l {path}`")
+    return MapNode((), Mark(1, 1))
 
 
 def _place_of(name: str, root: Node, at: At) -> Place:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from jobs.model.errors import Misuse, SettingError
 
-REFERENCE = "every key is described in docs/reference/settings.md and docs/reference/tables.md"
+REFERENCE = "every key is described in docs/reference/: settings.md, tables.md, environments.md"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from jobs.model.errors import Misuse, SettingError
 from jobs.model.spec import Secret, SettingValue
-from jobs.specs.document import ListNode, MapNode, Mark, Node, ScalarNode
+from jobs.specs.document import ListNode, MapNode, Mark, Node, ScalarNode, duplicates
 from jobs.specs.placeholders import Expanded, Sources, UnfilledError
 from jobs.specs.problems import Place, Problem, Problems, did_you_mean, suggest
 
@@ -258,3 +258,35 @@ class ListOf(Generic[T]):
 
     def json_schema(self) -> JsonSchema:
         return {"type": "array", "items": self.element.json_schema()} | ({"minItems": 1} if self.at_least_one else {})
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Generic[T]):
+    """A mapping whose names are free, each of one shape, with values of another."""
+
+    name: Shape[str]
+    element: Shape[T]
+
+    @property
+    def label(self) -> str:
+        return f"a mapping from {self.name.label} to {self.element.label}"
+
+    def read(self, node: Node, at: At) -> Mapping[str, T]:
+        if not isinstance(node, MapNode):
+            hint = "write `name: value` lines, with a space after the colon"
+            raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
+        for first, again in duplicates(node):
+            what = f"this key stands twice, first in line {first.mark.line}"
+            at.under(again.text).reject(again.mark, what, hint="keep one of them")
+        values: dict[str, T] = {}
+        for name, value in node.entries:
+            try:
+                values[self.name.read(name, at)] = self.element.read(value, at.under(name.text))
+            except Rejected:
+                continue
+        if len(values) < len(node.entries):
+            raise Rejected(at.path)
+        return values
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "object", "additionalProperties": self.element.json_schema()}

@@ -270,7 +270,7 @@ def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
         "tables/b.yaml:1:9: topics: a spec with several topics needs a table\n"
         "    add `table: name`\n"
         "\n"
-        "hint: every key is described in docs/reference/settings.md and docs/reference/tables.md"
+        "hint: every key is described in docs/reference/: settings.md, tables.md, environments.md"
     )
 
 

@@ -1,0 +1,25 @@
+"""Where a stack's state lies: called first in every stack, so that references between stacks know where to look."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from infra.cdk import CloudBackend, LocalBackend, NamedCloudWorkspace, S3Backend, Stack
+from infra.naming import state_key, state_path, workspace_name
+from infra.settings import EnvironmentSettings, HcpState, LocalState, S3State
+
+
+def keep_state(stack: Stack, settings: EnvironmentSettings) -> None:
+    """Every path is relative to the folder of the stack, which is all that a remote run gets."""
+    name = stack.node.id
+    match settings.backend:
+        case LocalState():
+            LocalBackend(stack, path=state_path(name))
+        case S3State(bucket, region):
+            S3Backend(stack, bucket=bucket, key=state_key(settings.environment, name), region=region, encrypt=True)
+            stack.add_override("terraform.backend.s3.use_lockfile", value=True)
+        case HcpState(organization, project, hostname):
+            workspace = NamedCloudWorkspace(workspace_name(settings.environment, name), project=project)
+            CloudBackend(stack, organization=organization, hostname=hostname, workspaces=workspace)
+        case _ as unknown:
+            assert_never(unknown)

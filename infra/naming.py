@@ -1,0 +1,65 @@
+"""What everything is called and tagged. Pure functions: an environment and a word become a name, always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+Account = Literal["manager", "producer", "consumer", "registry", "connector", "materializer"]
+
+APPLICATION = "frazil"
+LONGEST = 64  # IAM roles, Lambda functions, schedules
+OWN_TAGS = frozenset({"application", "environment", "stack"})
+
+
+def resource_name(environment: str, word: str) -> str:
+    """Of whatever has one name in an account and a region: `frazil-dev-materializer`."""
+    name = f"{APPLICATION}-{environment}-{word}"
+    if len(name) > LONGEST:
+        raise ValueError(f"{name} has {len(name)} characters, more than the {LONGEST} that AWS allows")
+    return name
+
+
+def bucket_name(environment: str, *, account_id: str, region: str) -> str:
+    """The lake's, unless a setting says otherwise; bucket names are shared by the whole world."""
+    return f"{APPLICATION}-{environment}-{account_id}-{region}"
+
+
+def database_name(cluster: str) -> str:
+    """The Kafka cluster's, in the letters that every reader takes unquoted: `lkc-1y3y5` is lkc_1y3y5."""
+    return cluster.replace("-", "_").lower()
+
+
+def table_location(bucket: str, cluster: str) -> str:
+    """The folder of a Kafka cluster's tables."""
+    return f"s3://{bucket}/{cluster}"
+
+
+def secret_name(environment: str, account: Account) -> str:
+    """The secret that holds the API key of a service account."""
+    return f"{APPLICATION}/{environment}/{account}"
+
+
+def log_group_name(environment: str, word: str) -> str:
+    """Of our own job runs; those of Lambda functions are called /aws/lambda/<function>."""
+    return f"/{APPLICATION}/{environment}/{word}"
+
+
+def workspace_name(environment: str, stack: str) -> str:
+    """The workspace of a stack in HCP Terraform."""
+    return f"{APPLICATION}-{environment}-{stack}"
+
+
+def state_path(stack: str) -> str:
+    """Where a stack's state lies, from the folder that Terraform runs in: cdktf.out/stacks/<stack>/."""
+    return f"../../../state/{stack}.tfstate"
+
+
+def state_key(environment: str, stack: str) -> str:
+    """Where a stack's state lies in a bucket."""
+    return f"{APPLICATION}/{environment}/{stack}.tfstate"
+
+
+def tags(environment: str, stack: str, others: Mapping[str, str]) -> dict[str, str]:
+    """Of everything in a stack; who pays and who asks can tell by them what belongs together."""
+    return {**others, "application": APPLICATION, "environment": environment, "stack": stack}

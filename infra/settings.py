@@ -1,0 +1,175 @@
+"""What one environment is, as values; infra/settings_keys.py declares the keys of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Architecture = Literal["x86_64", "arm64"]
+Availability = Literal["SINGLE_ZONE", "MULTI_ZONE", "LOW", "HIGH"]
+GovernancePackage = Literal["ESSENTIALS", "ADVANCED"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+NatGateways = Literal["one", "one_per_zone"]
+Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
+ReleaseLabel = Literal["emr-spark-8.0.0", "emr-spark-8.1.0"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalState:
+    """Terraform's state lies in a folder of this checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3State:
+    """Terraform's state lies in a bucket, one object a stack, locked by an object beside it."""
+
+    bucket: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class HcpState:
+    """HCP Terraform keeps the state and may run Terraform too: one workspace a stack."""
+
+    organization: str
+    project: str | None
+    hostname: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingVpc:
+    """A network that somebody else made. The route tables get the way to S3; none where they have one already."""
+
+    id: str
+    subnet_ids: tuple[str, ...]
+    route_table_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeVpc:
+    """A network of our own: private subnets behind NAT."""
+
+    cidr: str
+    zones: int
+    nat_gateways: NatGateways
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """What the application may connect to outside."""
+
+    ports: tuple[int, ...]
+    cidrs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """`vpc` None: the job runs in EMR's own network, from where only AWS itself is reached."""
+
+    vpc: ExistingVpc | MadeVpc | None
+    egress: Egress
+    privatelink: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """None: a name that follows from the environment, or from the Kafka cluster."""
+
+    bucket: str | None
+    database: str | None
+    version_retention_days: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfluentKafka:
+    """A cluster that the stacks make in Confluent Cloud."""
+
+    region: str
+    availability: Availability
+    governance_package: GovernancePackage
+    datagen: bool
+    tableflow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRegistry:
+    """`credentials`: the name of the secret with `api_key` and `api_secret`, where the registry asks for them."""
+
+    url: str
+    credentials: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalKafka:
+    """Any other Kafka. `name` is its folder in the bucket; `credentials` name a secret, as those of the registry do."""
+
+    name: str
+    bootstrap_servers: str
+    protocol: Protocol
+    mechanism: Mechanism | None
+    msk_iam: bool
+    credentials: str | None
+    registry: ExternalRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The size of one worker, or of all together."""
+
+    cpu: int
+    memory_gb: int
+    disk_gb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """The table is written by the one job run that never ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The table is written by a job run of its own whenever its time comes; `expression` is EventBridge Scheduler's."""
+
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """`tables` names those that are treated apart; all others are streamed."""
+
+    release_label: ReleaseLabel
+    architecture: Architecture
+    driver: Worker
+    executor: Worker
+    executors: int
+    maximum_capacity: Worker
+    tables: Mapping[str, Streamed | Scheduled]
+    alarm_email: str | None
+
+    def trigger_of(self, table: str) -> Streamed | Scheduled:
+        return self.tables.get(table, Streamed())
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    days: int
+    keys_to_retain: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSettings:
+    """One environment; its name is that of the file. `production`: what holds data is protected from deletion."""
+
+    environment: str
+    source_file: str
+    region: str
+    production: bool
+    backend: LocalState | S3State | HcpState
+    tags: Mapping[str, str]
+    log_retention_days: int
+    network: Network
+    lake: Lake
+    kafka: ConfluentKafka | ExternalKafka
+    jobs: Jobs
+    rotation: Rotation

@@ -1,0 +1,267 @@
+"""The way in: an environment's file becomes EnvironmentSettings, or one error that names every problem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from infra import settings_keys as keys
+from infra.naming import OWN_TAGS
+from infra.settings import (
+    Architecture,
+    Availability,
+    ConfluentKafka,
+    Egress,
+    EnvironmentSettings,
+    ExistingVpc,
+    ExternalKafka,
+    ExternalRegistry,
+    GovernancePackage,
+    HcpState,
+    Jobs,
+    Lake,
+    LocalState,
+    MadeVpc,
+    Mechanism,
+    NatGateways,
+    Network,
+    Protocol,
+    ReleaseLabel,
+    Rotation,
+    S3State,
+    Worker,
+)
+from jobs.model.errors import SettingError
+from jobs.specs.document import Mark
+from jobs.specs.keys import Key, Values
+from jobs.specs.load import read_document
+from jobs.specs.placeholders import Sources
+from jobs.specs.problems import Problem, Problems, suggest
+from jobs.specs.shapes import At, Rejected
+
+FOLDER = Path(__file__).parent / "environments"
+NAME = re.compile(r"[a-z][a-z0-9-]{0,18}[a-z0-9]")
+MEMORY_OF_CPU = {1: (2, 8, 1), 2: (4, 16, 1), 4: (8, 30, 1), 8: (16, 60, 4), 16: (32, 120, 8)}
+
+
+class _NoneRead:
+    """Secrets are never read here: a setting that needs one is refused for what it is."""
+
+    def read(self, name: str) -> str | None:
+        return ""
+
+
+def environments(folder: Path = FOLDER) -> tuple[str, ...]:
+    """The names of all environments."""
+    return tuple(sorted(file.stem for file in folder.glob("*.yaml")))
+
+
+def load_environment(name: str, env: Mapping[str, str], *, folder: Path = FOLDER) -> EnvironmentSettings:
+    """Raises SettingError, which lists all problems of the file. `env` fills `${env:NAME}`."""
+    known = environments(folder)
+    if name not in known:
+        hint = f"{suggest(name, known)}; an environment is a file of {folder}, such as dev.yaml"
+        raise SettingError(f"there is no environment {name}", hint=hint)
+    path = folder / f"{name}.yaml"
+    at = At(str(path), path.parent, Sources(env, _NoneRead()), Problems())
+    root = read_document(path, at, missing=f"write {path}")
+    at.problems.raise_if_any()
+    try:
+        values = keys.ENVIRONMENT.read(root, at)
+        _check(name, values, at)
+    except Rejected:
+        pass
+    at.problems.raise_if_any()
+    return _environment(name, str(path), values)
+
+
+def _check(name: str, values: Values, at: At) -> None:
+    if not NAME.fullmatch(name):
+        hint = "rename the file: 2 to 20 lower-case letters, digits and -, a letter first"
+        at.reject(Mark(0, 0), f"{name} cannot be part of the names of resources", hint=hint)
+    for problem in (
+        *_tag_problems(values),
+        *_network_problems(values),
+        *_kafka_problems(values),
+        *_job_problems(values),
+    ):
+        at.problems.add(problem)
+
+
+def _tag_problems(values: Values) -> Iterator[Problem]:
+    for name in sorted(set(values[keys.TAGS]) & OWN_TAGS):
+        yield Problem(values.place_of(keys.TAGS), f"the tag {name} is Frazil's own", "choose another name")
+
+
+def _network_problems(values: Values) -> Iterator[Problem]:
+    network = values[keys.NETWORK]
+    vpc = network[keys.VPC]
+    for key in (keys.EGRESS, keys.PRIVATELINK):
+        if vpc is None and network.is_given(key):
+            hint = "add vpc: {made: {}}, or vpc: {existing: …}, or remove the key"
+            yield Problem(network.place_of(key), "without effect, because there is no vpc", hint)
+    if vpc is None or not vpc.is_given(keys.MADE):
+        return
+    made = vpc[keys.MADE]
+    bits = int(made[keys.VPC_CIDR].rpartition("/")[2])
+    if not 16 <= bits <= 24:
+        yield Problem(made.place_of(keys.VPC_CIDR), f"expected a /16 to a /24, found a /{bits}", "10.42.0.0/16 is one")
+    if made[keys.ZONES] > 6:
+        yield Problem(made.place_of(keys.ZONES), "no region has more than 6 zones", "2 are enough for most")
+
+
+def _kafka_problems(values: Values) -> Iterator[Problem]:
+    kafka = values[keys.KAFKA]
+    if not kafka.is_given(keys.EXTERNAL):
+        return
+    external = kafka[keys.EXTERNAL]
+    protocol = external[keys.PROTOCOL]
+    password = {key.name for key in (keys.MECHANISM, keys.CREDENTIALS) if external.is_given(key)}
+    if external[keys.MSK_IAM] and (password or protocol != "sasl_ssl"):
+        hint = "keep aws_msk_iam: true alone, with security.protocol: sasl_ssl, or remove it"
+        yield Problem(external.place_of(keys.MSK_IAM), "contradicts the other keys of kafka.external", hint)
+    elif protocol.startswith("sasl_") and not external[keys.MSK_IAM] and len(password) < 2:
+        hint = "add sasl.mechanism and credentials, or aws_msk_iam: true, or security.protocol: ssl or plaintext"
+        yield Problem(external.place_of(keys.PROTOCOL), f"{protocol} needs sasl.mechanism and credentials", hint)
+    elif password and not protocol.startswith("sasl_"):
+        what = f"{' and '.join(sorted(password))} without effect, because security.protocol is {protocol}"
+        yield Problem(external.place_of(keys.PROTOCOL), what, "set security.protocol: sasl_ssl, or remove them")
+
+
+def _job_problems(values: Values) -> Iterator[Problem]:
+    jobs = values[keys.JOBS]
+    for key in (keys.DRIVER, keys.EXECUTOR):
+        yield from _worker_problems(jobs[key], jobs, key)
+    needed = _needed(jobs)
+    most = _total(jobs[keys.MAXIMUM_CAPACITY])
+    for size, unit in (("cpu", ""), ("memory_gb", "GB"), ("disk_gb", "GB")):
+        if getattr(needed, size) > getattr(most, size):
+            name = size.removesuffix("_gb")
+            what = f"one job run takes {name} {getattr(needed, size)}{unit}, more than {getattr(most, size)}{unit}"
+            yield Problem(jobs.place_of(keys.MAXIMUM_CAPACITY), what, "raise maximum_capacity, or lower the workers")
+
+
+def _worker_problems(values: Values, jobs: Values, key: Key[Values]) -> Iterator[Problem]:
+    worker = _worker(values)
+    least, most, step = MEMORY_OF_CPU[worker.cpu]
+    if worker.memory_gb not in range(least, most + 1, step):
+        steps = f" in steps of {step}GB" if step > 1 else ""
+        hint = f"with cpu: {worker.cpu} there is {least}GB to {most}GB{steps}"
+        yield Problem(jobs.place_of(key), f"EMR Serverless has no worker with {worker.memory_gb}GB", hint)
+    if not 20 <= worker.disk_gb <= 200:
+        yield Problem(
+            jobs.place_of(key), f"EMR Serverless has no worker with {worker.disk_gb}GB of disk", "20GB to 200GB"
+        )
+
+
+def _needed(jobs: Values) -> Worker:
+    driver, executor, count = _worker(jobs[keys.DRIVER]), _worker(jobs[keys.EXECUTOR]), jobs[keys.EXECUTORS]
+    return Worker(
+        driver.cpu + count * executor.cpu,
+        driver.memory_gb + count * executor.memory_gb,
+        driver.disk_gb + count * executor.disk_gb,
+    )
+
+
+def _environment(name: str, source_file: str, values: Values) -> EnvironmentSettings:
+    region = values[keys.REGION]
+    rotation = values[keys.ROTATION]
+    lake = values[keys.LAKE]
+    return EnvironmentSettings(
+        environment=name,
+        source_file=source_file,
+        region=region,
+        production=values[keys.PRODUCTION],
+        backend=_backend(values[keys.BACKEND], region),
+        tags=values[keys.TAGS],
+        log_retention_days=values[keys.LOG_RETENTION],
+        network=_network(values[keys.NETWORK]),
+        lake=Lake(lake.get(keys.BUCKET), lake.get(keys.DATABASE), lake[keys.VERSION_RETENTION]),
+        kafka=_kafka(values[keys.KAFKA], region),
+        jobs=_jobs(values[keys.JOBS]),
+        rotation=Rotation(rotation[keys.ROTATION_DAYS], rotation[keys.KEYS_TO_RETAIN]),
+    )
+
+
+def _backend(values: Values | None, region: str) -> LocalState | S3State | HcpState:
+    if values is None:
+        return LocalState()
+    if values.is_given(keys.S3):
+        s3 = values[keys.S3]
+        return S3State(s3[keys.STATE_BUCKET], s3.get(keys.STATE_REGION) or region)
+    cloud = values[keys.CLOUD]
+    return HcpState(cloud[keys.ORGANIZATION], cloud.get(keys.PROJECT), cloud[keys.HOSTNAME])
+
+
+def _network(values: Values) -> Network:
+    egress = values[keys.EGRESS]
+    return Network(
+        vpc=_vpc(values[keys.VPC]),
+        egress=Egress(egress[keys.EGRESS_PORTS], egress[keys.EGRESS_CIDRS]),
+        privatelink=values.get(keys.PRIVATELINK),
+    )
+
+
+def _vpc(values: Values | None) -> ExistingVpc | MadeVpc | None:
+    if values is None:
+        return None
+    if values.is_given(keys.EXISTING):
+        existing = values[keys.EXISTING]
+        return ExistingVpc(existing[keys.VPC_ID], existing[keys.SUBNETS], existing[keys.ROUTE_TABLES])
+    made = values[keys.MADE]
+    return MadeVpc(made[keys.VPC_CIDR], made[keys.ZONES], cast("NatGateways", made[keys.NAT_GATEWAYS]))
+
+
+def _kafka(values: Values, region: str) -> ConfluentKafka | ExternalKafka:
+    return (
+        _external(values[keys.EXTERNAL])
+        if values.is_given(keys.EXTERNAL)
+        else _confluent(values[keys.CONFLUENT], region)
+    )
+
+
+def _confluent(values: Values, region: str) -> ConfluentKafka:
+    return ConfluentKafka(
+        region=values.get(keys.CONFLUENT_REGION) or region,
+        availability=cast("Availability", values[keys.AVAILABILITY]),
+        governance_package=cast("GovernancePackage", values[keys.GOVERNANCE_PACKAGE]),
+        datagen=values[keys.DATAGEN],
+        tableflow=values[keys.TABLEFLOW],
+    )
+
+
+def _external(values: Values) -> ExternalKafka:
+    registry = values[keys.REGISTRY]
+    return ExternalKafka(
+        name=values[keys.CLUSTER_NAME],
+        bootstrap_servers=values[keys.BOOTSTRAP],
+        protocol=cast("Protocol", values[keys.PROTOCOL]),
+        mechanism=cast("Mechanism | None", values.get(keys.MECHANISM)),
+        msk_iam=values[keys.MSK_IAM],
+        credentials=values.get(keys.CREDENTIALS),
+        registry=ExternalRegistry(registry[keys.REGISTRY_URL], registry.get(keys.REGISTRY_CREDENTIALS)),
+    )
+
+
+def _jobs(values: Values) -> Jobs:
+    return Jobs(
+        release_label=cast("ReleaseLabel", values[keys.RELEASE_LABEL]),
+        architecture=cast("Architecture", values[keys.ARCHITECTURE]),
+        driver=_worker(values[keys.DRIVER]),
+        executor=_worker(values[keys.EXECUTOR]),
+        executors=values[keys.EXECUTORS],
+        maximum_capacity=_total(values[keys.MAXIMUM_CAPACITY]),
+        tables=values[keys.TABLES],
+        alarm_email=values.get(keys.ALARM_EMAIL),
+    )
+
+
+def _worker(values: Values) -> Worker:
+    cpu = int(values[keys.CPU])
+    return Worker(cpu, values.get(keys.MEMORY) or 4 * cpu, values[keys.DISK])
+
+
+def _total(values: Values) -> Worker:
+    return Worker(values[keys.TOTAL_CPU], values[keys.TOTAL_MEMORY], values[keys.TOTAL_DISK])

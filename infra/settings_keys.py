@@ -1,0 +1,184 @@
+"""The keys of an environment's file, infra/environments/<environment>.yaml: each declared once, with one sentence."""
+
+from __future__ import annotations
+
+from infra.settings_scalars import (
+    BOOLEAN,
+    BUCKET_NAME,
+    CIDR,
+    DAYS,
+    EMAIL,
+    GIGABYTES,
+    LOG_DAYS,
+    PORT,
+    REGION_NAME,
+    SCHEDULE,
+    TAG_NAME,
+    TAG_VALUE,
+)
+from jobs.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
+from jobs.specs.scalars import COUNT, TABLE_NAME, TEXT, URL
+from jobs.specs.shapes import Choice, ListOf, MapOf
+
+NONE = Derived("none")
+OF_ENVIRONMENT = Derived("the environment's")
+IN_A_VAULT = "put both into a secret of AWS Secrets Manager, as api_key and api_secret, and name it: `credentials:`"
+
+
+def _one_of(*keys: Key[object]) -> Built[Values | None]:
+    return Built(Section(keys, exactly_one=tuple(key.name for key in keys)), lambda given: given)
+
+
+# Terraform's state
+STATE_BUCKET = Key("bucket", BUCKET_NAME, "The bucket with the states; it is there already, and versioned.", Required())
+STATE_REGION = Key("region", REGION_NAME, "The region of that bucket.", OF_ENVIRONMENT)
+S3 = Key("s3", Section((STATE_BUCKET, STATE_REGION)), "In a bucket: one object a stack, locked by one beside it.", NONE)
+ORGANIZATION = Key("organization", TEXT, "The organization of HCP Terraform.", Required())
+PROJECT = Key("project", TEXT, "The project that new workspaces are made in.", Derived("the organization's default"))
+HOSTNAME = Key("hostname", TEXT, "Where HCP Terraform, or Terraform Enterprise, answers.", "app.terraform.io")
+CLOUD = Key(
+    "cloud",
+    Section((ORGANIZATION, PROJECT, HOSTNAME)),
+    "In HCP Terraform: one workspace a stack, `frazil-<environment>-<stack>`.",
+    NONE,
+)
+BACKEND = Key(
+    "backend",
+    WordOr({"local": None}, _one_of(S3, CLOUD)),
+    "Where Terraform keeps its state; local is `.frazil/deploy/<environment>/state/` of this checkout.",
+    "local",
+)
+
+# the network
+VPC_ID = Key("id", TEXT, "The VPC.", Required())
+SUBNETS = Key("subnets", ListOf(TEXT, at_least_one=True), "Private subnets with a way out, such as NAT.", Required())
+ROUTE_TABLES = Key(
+    "route_tables",
+    ListOf(TEXT),
+    "Route tables of these subnets that get an endpoint for S3; none where they have one.",
+    "[]",
+)
+EXISTING = Key("existing", Section((VPC_ID, SUBNETS, ROUTE_TABLES)), "A VPC that is there already.", NONE)
+VPC_CIDR = Key("cidr", CIDR, "The addresses of the VPC: a /16 to a /24.", "10.42.0.0/16")
+ZONES = Key("zones", COUNT, "In how many zones it has subnets, up to 6.", "2")
+NAT_GATEWAYS = Key(
+    "nat_gateways", Choice(("one", "one_per_zone")), "one costs less; one_per_zone outlives the loss of a zone.", "one"
+)
+MADE = Key("made", Section((VPC_CIDR, ZONES, NAT_GATEWAYS)), "A VPC of its own: private subnets behind NAT.", NONE)
+VPC = Key(
+    "vpc",
+    WordOr({"none": None}, _one_of(EXISTING, MADE)),
+    "From where the job connects: without a VPC, EMR Serverless reaches nothing but AWS in its own region.",
+    "none",
+)
+EGRESS_PORTS = Key("ports", ListOf(PORT, at_least_one=True), "The ports of brokers, registry and AWS.", "[443, 9092]")
+EGRESS_CIDRS = Key("cidrs", ListOf(CIDR, at_least_one=True), "The addresses of these.", "[0.0.0.0/0]")
+EGRESS = Key("egress", Section((EGRESS_PORTS, EGRESS_CIDRS)), "What the job may connect to from the VPC.", "{}")
+PRIVATELINK = Key(
+    "privatelink", TEXT, "An endpoint service, with private DNS, through which brokers are reached.", NONE
+)
+NETWORK = Key("network", Section((VPC, EGRESS, PRIVATELINK)), "The network of the job.", "{}")
+
+# the lake
+BUCKET = Key("bucket", BUCKET_NAME, "The bucket.", Derived("frazil-<environment>-<account>-<region>"))
+DATABASE = Key("database", TABLE_NAME, "The database in Glue.", Derived("the Kafka cluster's id, or its name"))
+VERSION_RETENTION = Key("version_retention", DAYS, "How long overwritten and deleted objects can be restored.", "7d")
+LAKE = Key("lake", Section((BUCKET, DATABASE, VERSION_RETENTION)), "Where tables and artefacts lie.", "{}")
+
+# Kafka
+CONFLUENT_REGION = Key("region", REGION_NAME, "The cluster's region in AWS.", OF_ENVIRONMENT)
+AVAILABILITY = Key(
+    "availability",
+    Choice(("SINGLE_ZONE", "MULTI_ZONE", "LOW", "HIGH")),
+    "In how many zones the cluster lives; LOW and HIGH are Confluent's newer words.",
+    "SINGLE_ZONE",
+)
+GOVERNANCE_PACKAGE = Key(
+    "governance_package", Choice(("ESSENTIALS", "ADVANCED")), "The package of Stream Governance.", "ESSENTIALS"
+)
+DATAGEN = Key("datagen", BOOLEAN, "Whether a connector makes stock trades, to have something to look at.", "true")
+TABLEFLOW = Key("tableflow", BOOLEAN, "Whether Confluent's own Tableflow is set up beside ours, to compare.", "false")
+CONFLUENT = Key(
+    "confluent",
+    Section((CONFLUENT_REGION, AVAILABILITY, GOVERNANCE_PACKAGE, DATAGEN, TABLEFLOW)),
+    "A Standard cluster that the stacks make in Confluent Cloud.",
+    NONE,
+)
+CLUSTER_NAME = Key("name", TABLE_NAME, "Its folder in the bucket, and by default the database in Glue.", "kafka")
+BOOTSTRAP = Key("bootstrap.servers", TEXT, "Brokers to ask first, as host:port, separated by commas.", Required())
+PROTOCOLS = Choice(("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"))
+PROTOCOL = Key("security.protocol", PROTOCOLS, "How to talk to the brokers.", "sasl_ssl")
+MECHANISM = Key("sasl.mechanism", Choice(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")), "How to prove who asks.", NONE)
+MSK_IAM = Key("aws_msk_iam", BOOLEAN, "Whether the job's role proves it, as MSK offers; sasl_ssl then.", "false")
+CREDENTIALS = Key("credentials", TEXT, "The secret with user and password, as api_key and api_secret, for SASL.", NONE)
+REGISTRY_URL = Key("url", URL, "Where the registry answers.", Required())
+REGISTRY_CREDENTIALS = Key("credentials", TEXT, "The secret with api_key and api_secret, where it asks for them.", NONE)
+REGISTRY = Key("registry", Section((REGISTRY_URL, REGISTRY_CREDENTIALS)), "The schema registry.", Required())
+EXTERNAL = Key(
+    "external",
+    Section(
+        (CLUSTER_NAME, BOOTSTRAP, PROTOCOL, MECHANISM, MSK_IAM, CREDENTIALS, REGISTRY),
+        refused=(
+            Refused("sasl.username", "a user does not stand in an environment", IN_A_VAULT),
+            Refused("sasl.password", "a password does not stand in an environment", IN_A_VAULT),
+            Refused("ssl.*", "certificates of your own are not there yet", "use a public authority for the brokers"),
+        ),
+    ),
+    "Any other Kafka: MSK, or your own.",
+    NONE,
+)
+KAFKA = Key(
+    "kafka",
+    Section((CONFLUENT, EXTERNAL), exactly_one=("confluent", "external")),
+    "Where records come from.",
+    Required(),
+)
+
+# the jobs
+CPUS = Choice(("1", "2", "4", "8", "16"))
+DRIVER_CPU = Key("cpu", CPUS, "Virtual processors.", "2")
+CPU = Key("cpu", CPUS, "Virtual processors.", "4")
+MEMORY = Key(
+    "memory", GIGABYTES, "Memory; which sizes there are depends on the processors.", Derived("4GB a processor")
+)
+DISK = Key("disk", GIGABYTES, "Local disk, 20GB to 200GB.", "20GB")
+TOTAL_CPU = Key("cpu", COUNT, "Virtual processors.", "16")
+TOTAL_MEMORY = Key("memory", GIGABYTES, "Memory.", "64GB")
+TOTAL_DISK = Key("disk", GIGABYTES, "Local disk.", "200GB")
+RELEASE_LABEL = Key(
+    "release_label", Choice(("emr-spark-8.1.0", "emr-spark-8.0.0")), "The release of EMR Serverless.", "emr-spark-8.1.0"
+)
+ARCHITECTURE = Key("architecture", Choice(("x86_64", "arm64")), "The processors; arm64 costs a fifth less.", "x86_64")
+DRIVER = Key("driver", Section((DRIVER_CPU, MEMORY, DISK)), "The size of the driver of a job run.", "{}")
+EXECUTOR = Key("executor", Section((CPU, MEMORY, DISK)), "The size of each executor.", "{}")
+EXECUTORS = Key("executors", COUNT, "How many executors a job run has.", "1")
+MAXIMUM_CAPACITY = Key(
+    "maximum_capacity", Section((TOTAL_CPU, TOTAL_MEMORY, TOTAL_DISK)), "What all job runs may take at once.", "{}"
+)
+TABLES = Key(
+    "tables",
+    MapOf(TABLE_NAME, SCHEDULE),
+    "Which tables have a job run of their own on a schedule of EventBridge Scheduler; all others are streamed.",
+    "{}",
+)
+ALARM_EMAIL = Key("alarm_email", EMAIL, "Who is told of alarms; the address gets a link to agree to.", NONE)
+JOBS = Key(
+    "jobs",
+    Section(
+        (RELEASE_LABEL, ARCHITECTURE, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY, TABLES, ALARM_EMAIL),
+    ),
+    "The application on EMR Serverless, and its job runs.",
+    "{}",
+)
+
+# keys
+ROTATION_DAYS = Key("days", COUNT, "How old an API key may become before a new one replaces it.", "30", "days")
+KEYS_TO_RETAIN = Key("keys_to_retain", COUNT, "How many API keys an account has at a time: the newest.", "2")
+ROTATION = Key("rotation", Section((ROTATION_DAYS, KEYS_TO_RETAIN)), "When API keys are replaced.", "{}")
+
+# the environment
+REGION = Key("region", REGION_NAME, "The region of AWS.", Required())
+PRODUCTION = Key("production", BOOLEAN, "Whether what holds data is protected from deletion.", "false")
+TAGS = Key("tags", MapOf(TAG_NAME, TAG_VALUE), "Tags of everything, besides Frazil's own.", "{}")
+LOG_RETENTION = Key("log_retention", LOG_DAYS, "How long CloudWatch keeps logs.", "30d")
+ENVIRONMENT = Section((REGION, PRODUCTION, BACKEND, TAGS, LOG_RETENTION, NETWORK, LAKE, KAFKA, JOBS, ROTATION))

@@ -1,0 +1,102 @@
+"""The kinds of single values that an environment's file has besides those of jobs/specs/scalars.py."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import timedelta
+
+from infra.settings import Scheduled, Streamed
+from jobs.specs.scalars import parse_boolean, parse_duration, parse_whole
+from jobs.specs.shapes import Scalar, Unfit
+
+LOG_DAYS_OF_CLOUDWATCH = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922)
+SCHEDULE_PATTERN = re.compile(r"rate\([1-9][0-9]* (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
+
+
+def parse_days(text: str) -> int:
+    days = parse_duration(text) / timedelta(days=1)
+    if days != int(days):
+        raise Unfit("write whole days: 30d")
+    return int(days)
+
+
+def parse_log_days(text: str) -> int:
+    days = parse_days(text)
+    if days not in LOG_DAYS_OF_CLOUDWATCH:
+        nearest = min(LOG_DAYS_OF_CLOUDWATCH, key=lambda each: abs(each - days))
+        raise Unfit(f"CloudWatch knows some numbers of days only; the nearest is {nearest}d")
+    return days
+
+
+def parse_gigabytes(text: str) -> int:
+    match = re.fullmatch(r"([1-9][0-9]{0,4}) ?GB", text, re.ASCII)
+    if not match:
+        raise Unfit("write whole gigabytes: 16GB")
+    return int(match[1])
+
+
+def parse_cidr(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Network(text))
+    except ValueError as error:
+        raise Unfit("write an IPv4 network, with zeros behind the mask: 10.42.0.0/16") from error
+
+
+def parse_port(text: str) -> int:
+    port = parse_whole(text)
+    if not 1 <= port <= 65535:
+        raise Unfit("a port is a number from 1 to 65535")
+    return port
+
+
+def parse_schedule(text: str) -> Streamed | Scheduled:
+    if text == "streaming":
+        return Streamed()
+    if not SCHEDULE_PATTERN.fullmatch(text):
+        raise Unfit("write streaming, rate(1 hour), or cron(0 6 * * ? *) with its six fields")
+    return Scheduled(text)
+
+
+def parse_bucket(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", text):
+        raise Unfit("use 3 to 63 lower-case letters, digits and -, a letter or digit at both ends")
+    return text
+
+
+def parse_region(text: str) -> str:
+    if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]", text):
+        raise Unfit("write it as AWS does: us-east-1")
+    return text
+
+
+def parse_email(text: str) -> str:
+    if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", text):
+        raise Unfit("write it as name@example.com")
+    return text
+
+
+def parse_tag_name(text: str) -> str:
+    if not 0 < len(text) <= 128 or text.lower().startswith("aws:"):
+        raise Unfit("a tag's name has 1 to 128 characters and does not begin with aws:")
+    return text
+
+
+def parse_tag_value(text: str) -> str:
+    if len(text) > 256:
+        raise Unfit("a tag's value has 256 characters at most")
+    return text
+
+
+BOOLEAN = Scalar("true or false", lambda text: parse_boolean(text) == "true", {"type": "boolean"}, numeric=True)
+BUCKET_NAME = Scalar("a bucket's name", parse_bucket)
+CIDR = Scalar("an IPv4 network", parse_cidr)
+DAYS = Scalar("whole days", parse_days)
+EMAIL = Scalar("an e-mail address", parse_email)
+GIGABYTES = Scalar("whole gigabytes", parse_gigabytes)
+LOG_DAYS = Scalar("whole days", parse_log_days)
+PORT = Scalar("a port", parse_port, {"type": "integer", "minimum": 1, "maximum": 65535}, numeric=True)
+REGION_NAME = Scalar("a region", parse_region)
+SCHEDULE = Scalar("streaming, or a schedule", parse_schedule)
+TAG_NAME = Scalar("a tag", parse_tag_name)
+TAG_VALUE = Scalar("text", parse_tag_value)
