@@ -74,11 +74,12 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """None: a name that follows from the environment, or from the Kafka cluster."""
+    """None: a name that follows from the environment, or from the Kafka cluster. `catalog` is for the job's library."""
 
     bucket: str | None
     database: str | None
     version_retention_days: int
+    catalog: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ class Jobs:
 
     release_label: ReleaseLabel
     architecture: Architecture
+    python: str
     driver: Worker
     executor: Worker
     executors: int

@@ -34,6 +34,7 @@ from infra.settings import (
     Worker,
 )
 from jobs.model.errors import SettingError
+from jobs.model.spec import Secret
 from jobs.specs.document import Mark
 from jobs.specs.keys import Key, Values
 from jobs.specs.load import read_document
@@ -84,6 +85,7 @@ def _check(name: str, values: Values, at: At) -> None:
     for problem in (
         *_tag_problems(values),
         *_network_problems(values),
+        *_catalog_problems(values[keys.LAKE]),
         *_kafka_problems(values),
         *_job_problems(values),
     ):
@@ -110,6 +112,15 @@ def _network_problems(values: Values) -> Iterator[Problem]:
         yield Problem(made.place_of(keys.VPC_CIDR), f"expected a /16 to a /24, found a /{bits}", "10.42.0.0/16 is one")
     if made[keys.ZONES] > 6:
         yield Problem(made.place_of(keys.ZONES), "no region has more than 6 zones", "2 are enough for most")
+
+
+def _catalog_problems(lake: Values) -> Iterator[Problem]:
+    for name, value in lake[keys.CATALOG].handed_on.items():
+        if isinstance(value, Secret):
+            hint = "remove it: the job acts as its role; your own credentials come from your environment"
+            yield Problem(
+                lake.place_of(keys.CATALOG), f"{name} is a secret, and would stand in Terraform's state", hint
+            )
 
 
 def _kafka_problems(values: Values) -> Iterator[Problem]:
@@ -168,7 +179,6 @@ def _needed(jobs: Values) -> Worker:
 def _environment(name: str, source_file: str, values: Values) -> EnvironmentSettings:
     region = values[keys.REGION]
     rotation = values[keys.ROTATION]
-    lake = values[keys.LAKE]
     return EnvironmentSettings(
         environment=name,
         source_file=source_file,
@@ -178,7 +188,7 @@ def _environment(name: str, source_file: str, values: Values) -> EnvironmentSett
         tags=values[keys.TAGS],
         log_retention_days=values[keys.LOG_RETENTION],
         network=_network(values[keys.NETWORK]),
-        lake=Lake(lake.get(keys.BUCKET), lake.get(keys.DATABASE), lake[keys.VERSION_RETENTION]),
+        lake=_lake(values[keys.LAKE]),
         kafka=_kafka(values[keys.KAFKA], region),
         jobs=_jobs(values[keys.JOBS]),
         rotation=Rotation(rotation[keys.ROTATION_DAYS], rotation[keys.KEYS_TO_RETAIN]),
@@ -193,6 +203,15 @@ def _backend(values: Values | None, region: str) -> LocalState | S3State | HcpSt
         return S3State(s3[keys.STATE_BUCKET], s3.get(keys.STATE_REGION) or region)
     cloud = values[keys.CLOUD]
     return HcpState(cloud[keys.ORGANIZATION], cloud.get(keys.PROJECT), cloud[keys.HOSTNAME])
+
+
+def _lake(values: Values) -> Lake:
+    return Lake(
+        bucket=values.get(keys.BUCKET),
+        database=values.get(keys.DATABASE),
+        version_retention_days=values[keys.VERSION_RETENTION],
+        catalog={name: str(value) for name, value in values[keys.CATALOG].handed_on.items()},
+    )
 
 
 def _network(values: Values) -> Network:
@@ -249,6 +268,7 @@ def _jobs(values: Values) -> Jobs:
     return Jobs(
         release_label=cast("ReleaseLabel", values[keys.RELEASE_LABEL]),
         architecture=cast("Architecture", values[keys.ARCHITECTURE]),
+        python=values[keys.PYTHON],
         driver=_worker(values[keys.DRIVER]),
         executor=_worker(values[keys.EXECUTOR]),
         executors=values[keys.EXECUTORS],

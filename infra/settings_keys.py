@@ -83,7 +83,13 @@ NETWORK = Key("network", Section((VPC, EGRESS, PRIVATELINK)), "The network of th
 BUCKET = Key("bucket", BUCKET_NAME, "The bucket.", Derived("frazil-<environment>-<account>-<region>"))
 DATABASE = Key("database", TABLE_NAME, "The database in Glue.", Derived("the Kafka cluster's id, or its name"))
 VERSION_RETENTION = Key("version_retention", DAYS, "How long overwritten and deleted objects can be restored.", "7d")
-LAKE = Key("lake", Section((BUCKET, DATABASE, VERSION_RETENTION)), "Where tables and artefacts lie.", "{}")
+CATALOG = Key(
+    "catalog",
+    Section((), handed_on=("glue.", "s3.", "client.")),
+    "Further settings for the catalog library, handed to every job as in frazil.yaml.",
+    "{}",
+)
+LAKE = Key("lake", Section((BUCKET, DATABASE, VERSION_RETENTION, CATALOG)), "Where tables and artefacts lie.", "{}")
 
 # Kafka
 CONFLUENT_REGION = Key("region", REGION_NAME, "The cluster's region in AWS.", OF_ENVIRONMENT)
@@ -149,6 +155,9 @@ RELEASE_LABEL = Key(
     "release_label", Choice(("emr-spark-8.1.0", "emr-spark-8.0.0")), "The release of EMR Serverless.", "emr-spark-8.1.0"
 )
 ARCHITECTURE = Key("architecture", Choice(("x86_64", "arm64")), "The processors; arm64 costs a fifth less.", "x86_64")
+PYTHON = Key(
+    "python", TEXT, "The interpreter inside the release's image; packages are packed for 3.11.", "/usr/bin/python3.11"
+)
 DRIVER = Key("driver", Section((DRIVER_CPU, MEMORY, DISK)), "The size of the driver of a job run.", "{}")
 EXECUTOR = Key("executor", Section((CPU, MEMORY, DISK)), "The size of each executor.", "{}")
 EXECUTORS = Key("executors", COUNT, "How many executors a job run has.", "1")
@@ -165,7 +174,7 @@ ALARM_EMAIL = Key("alarm_email", EMAIL, "Who is told of alarms; the address gets
 JOBS = Key(
     "jobs",
     Section(
-        (RELEASE_LABEL, ARCHITECTURE, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY, TABLES, ALARM_EMAIL),
+        (RELEASE_LABEL, ARCHITECTURE, PYTHON, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY, TABLES, ALARM_EMAIL),
     ),
     "The application on EMR Serverless, and its job runs.",
     "{}",
