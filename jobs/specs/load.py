@@ -11,7 +11,7 @@ from jobs.specs import settings_keys
 from jobs.specs.across import problems_across
 from jobs.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of
 from jobs.specs.document import MapNode, Mark, Node, UnreadableError, parse
-from jobs.specs.keys import Key, Section, Values, default_of
+from jobs.specs.keys import Key, NoSecrets, Section, Values, default_of
 from jobs.specs.placeholders import SecretSource, Sources
 from jobs.specs.problems import Place, Problem, Problems
 from jobs.specs.shapes import At, Rejected
@@ -29,6 +29,17 @@ def load_settings(path: Path, env: Mapping[str, str], secrets: SecretSource) -> 
     return _Loading(Sources(env, secrets), Problems()).load(path)
 
 
+def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
+    """The table specs of a folder alone, as a `frazil.yaml` of this database and catalog would have them.
+
+    Raises SettingError or SpecError, which list all problems of all files.
+    """
+    loading = _Loading(Sources(env, NoSecrets()), Problems())
+    specs = loading.specs(folder, Place(str(folder)), database, catalog_type)
+    loading.problems.raise_if_any()
+    return specs
+
+
 @dataclass(frozen=True, slots=True)
 class _Loading:
     sources: Sources
@@ -40,7 +51,9 @@ class _Loading:
         values = self._read(settings_keys.SETTINGS, root, at)
         database = self._early(settings_keys.DATABASE, root, at)
         catalog = self._catalog(values, at)
-        specs = self._specs(root, at, database, "" if catalog is None else catalog.type)
+        folder = at.folder / self._early(settings_keys.TABLES, root, at)
+        place = _place_of(settings_keys.TABLES.name, root, at)
+        specs = self.specs(folder, place, database, "" if catalog is None else catalog.type)
         self.problems.raise_if_any()
         assert values is not None and catalog is not None, "a missing value is a problem"  # noqa: S101
         return Settings(
@@ -82,16 +95,15 @@ class _Loading:
             self.problems.add(problem)
         return catalog_of(catalog, at.folder)
 
-    def _specs(self, root: Node, at: At, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
-        folder = at.folder / self._early(settings_keys.TABLES, root, at)
-        files = self._files(folder, at, root)
+    def specs(self, folder: Path, place: Place, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
+        """Those of a folder, which is named at `place`."""
+        files = self._files(folder, place)
         read = [spec for file in files for spec in self._spec(file, database, catalog_type)]
         for problem in problems_across(read):
             self.problems.add(problem)
         return tuple(each.spec for each in read)
 
-    def _files(self, folder: Path, at: At, root: Node) -> list[Path]:
-        place = _place_of(settings_keys.TABLES.name, root, at)
+    def _files(self, folder: Path, place: Place) -> list[Path]:
         if not folder.is_dir():
             self.problems.add(
                 Problem(place, f"there is no folder {folder}", f"run `mkdir {folder}`, or correct the name")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from config_files import GOOD, Load
 
+from jobs.model.errors import SettingError
 from jobs.model.spec import (
     BadRecordLimit,
     CatalogSettings,
@@ -25,6 +26,7 @@ from jobs.model.spec import (
     TableSpec,
     Trigger,
 )
+from jobs.specs.load import load_tables
 
 ORDERS = TableSpec(
     source_file="tables/a.yaml",
@@ -230,3 +232,20 @@ def test_the_first_configuration_of_this_repository_is_valid(load: Load) -> None
     settings = load((root / "frazil.yaml").read_text(), (root / "tables/stock_trades.yaml").read_text())
 
     assert [spec.identifier for spec in settings.tables] == ["lake.stock_trades"]
+
+
+def test_table_specs_alone_are_those_that_frazil_yaml_would_have(load: Load, tmp_path: Path) -> None:
+    settings = load(GOOD, "topic: orders", "topic: trades")
+
+    alone = load_tables(tmp_path / "tables", {}, database="lake", catalog_type="jdbc")
+
+    assert [spec.pipeline for spec in alone] == [spec.pipeline for spec in settings.tables]
+
+
+def test_problems_of_table_specs_alone_are_listed_as_well(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("topic: orders\nvlaue: avro", encoding="utf-8")
+
+    with pytest.raises(SettingError, match="there is no such key"):
+        load_tables(tmp_path, {}, database="lake", catalog_type="glue")
+    with pytest.raises(SettingError, match="there is no folder"):
+        load_tables(tmp_path / "nowhere", {}, database="lake", catalog_type="glue")
