@@ -1,0 +1,50 @@
+"""The job's `frazil.yaml`, as Terraform writes it: references to other stacks, and secrets by name alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from infra.stacks.kafka import Kafka
+
+TABLES_FOLDER = "tables"
+HEAD = "# Made by the stack `jobs`, from the settings of the environment. Secrets stand here by name."
+
+
+def frazil_yaml(kafka: Kafka, *, warehouse: str, database: str, region: str, catalog: Mapping[str, str]) -> str:
+    """The text, in which Terraform's own marks are escaped. `catalog`: further settings of the catalog's library."""
+    glue = {"type": "glue", "warehouse": warehouse, "client.region": region, **catalog}
+    sections = {"kafka": dict(_kafka(kafka)), "schema_registry": dict(_registry(kafka)), "catalog": glue}
+    lines = [HEAD]
+    for name, settings in sections.items():
+        lines += [f"{name}:", *(f"  {key}: {quoted(value)}" for key, value in settings.items())]
+    return "\n".join((*lines, f"database: {quoted(database)}", f"tables: {TABLES_FOLDER}", ""))
+
+
+def secret(name: str, key: str) -> str:
+    """What Frazil reads as one key of a secret. To Terraform, `$${` is the text `${`."""
+    return f"$${{secret:{name}#{key}}}"
+
+
+def quoted(text: str) -> str:
+    """A scalar of YAML, whatever is in it: JSON's texts are YAML's."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _kafka(kafka: Kafka) -> Iterator[tuple[str, str]]:
+    yield "bootstrap.servers", kafka.bootstrap_servers
+    yield "security.protocol", kafka.security_protocol
+    if kafka.sasl_mechanism is not None:
+        yield "sasl.mechanism", kafka.sasl_mechanism
+    if kafka.msk_iam:
+        yield "aws_msk_iam", "true"
+    if kafka.credentials is not None:
+        yield "sasl.username", secret(kafka.credentials, "api_key")
+        yield "sasl.password", secret(kafka.credentials, "api_secret")
+
+
+def _registry(kafka: Kafka) -> Iterator[tuple[str, str]]:
+    yield "url", kafka.registry_url
+    if kafka.registry_credentials is not None:
+        user, password = (secret(kafka.registry_credentials, key) for key in ("api_key", "api_secret"))
+        yield "basic.auth.user.info", f"{user}:{password}"

@@ -1,0 +1,159 @@
+"""What StartJobRun is asked for: which program, on which workers, under which settings of Spark. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from infra.artefacts.artefact import Artefact, Artefacts
+from infra.naming import resource_name
+from infra.settings import Worker
+
+Request = Mapping[str, Any]
+"""As the API spells it, without the application, which whoever sends it knows."""
+
+PYTHON_PATH = "./environment:./frazil"
+"""Where both archives are unpacked, from the folder that driver and executors work in."""
+
+ATTEMPTS_OF_A_TASK = 4
+FAILURES_PER_HOUR = 5
+SCHEDULED_MINUTES = 240
+"""A scheduled run that is cut off loses nothing: the table is the checkpoint, and the next run goes on from it."""
+
+SMALLEST_HEAP_MB = 1024
+LEVEL_OF_LOGS = "WARN"
+FREE_NAMES = ("tags", "logTypes")
+"""Parts of a request whose keys are not the API's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRuns:
+    """What all job runs of an environment have in common. Texts may be references of Terraform."""
+
+    environment: str
+    region: str
+    bucket: str
+    artefacts: Artefacts
+    config: str
+    python: str
+    driver: Worker
+    executor: Worker
+    executors: int
+    role_arn: str
+    log_group: str
+    tags: Mapping[str, str]
+
+    def streaming(self, tables: Sequence[str]) -> Request:
+        """The run that never ends, and is tried again for as long as it does not fail over and over."""
+        return {
+            **self._request("streaming", ("materialize", *tables)),
+            "mode": "STREAMING",
+            "executionTimeoutMinutes": 0,
+            "retryPolicy": {"maxFailedAttemptsPerHour": FAILURES_PER_HOUR},
+        }
+
+    def scheduled(self, tables: Sequence[str]) -> Request:
+        """A run that ends when its tables are caught up."""
+        return {
+            **self._request("scheduled", ("materialize", "--once", *tables)),
+            "mode": "BATCH",
+            "executionTimeoutMinutes": SCHEDULED_MINUTES,
+        }
+
+    def _request(self, word: str, command: Sequence[str]) -> dict[str, Any]:
+        tables = self._address(self.artefacts.tables)
+        return {
+            "name": resource_name(self.environment, word),
+            "executionRoleArn": self.role_arn,
+            "jobDriver": {
+                "sparkSubmit": {
+                    "entryPoint": self._address(self.artefacts.start),
+                    "entryPointArguments": ["--config", self.config, "--tables", tables, *command],
+                    "sparkSubmitParameters": as_parameters(self.spark_settings()),
+                }
+            },
+            "configurationOverrides": {"monitoringConfiguration": monitoring(self.log_group, word)},
+            "tags": dict(self.tags),
+        }
+
+    def spark_settings(self) -> dict[str, str]:
+        """What differs from machine to machine; what Frazil relies on everywhere it sets itself (jobs/adapters)."""
+        archives = (
+            f"{self._address(self.artefacts.environment)}#environment,{self._address(self.artefacts.frazil)}#frazil"
+        )
+        return {
+            "spark.archives": archives,
+            **self._python_settings(),
+            **worker_settings("driver", self.driver),
+            **worker_settings("executor", self.executor),
+            "spark.executor.instances": str(self.executors),
+            "spark.dynamicAllocation.enabled": "false",
+            "spark.default.parallelism": str(self.executors * self.executor.cpu),
+            "spark.task.maxFailures": str(ATTEMPTS_OF_A_TASK),
+            "spark.log.level": LEVEL_OF_LOGS,
+        }
+
+    def _python_settings(self) -> dict[str, str]:
+        env = {"PYSPARK_PYTHON": self.python, "PYTHONPATH": PYTHON_PATH, "AWS_DEFAULT_REGION": self.region}
+        of_driver = {**env, "PYSPARK_DRIVER_PYTHON": self.python}
+        return {
+            **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in of_driver.items()},
+            **{f"spark.executorEnv.{name}": value for name, value in env.items()},
+        }
+
+    def _address(self, artefact: Artefact) -> str:
+        return f"s3://{self.bucket}/{artefact.key}"
+
+
+def worker_settings(role: str, worker: Worker) -> dict[str, str]:
+    """A quarter of the memory is Java's: records are fetched, decoded and written by Python beside it."""
+    memory_mb = worker.memory_gb * 1024
+    heap_mb = max(memory_mb // 4, SMALLEST_HEAP_MB)
+    return {
+        f"spark.{role}.cores": str(worker.cpu),
+        f"spark.{role}.memory": f"{heap_mb}m",
+        f"spark.{role}.memoryOverhead": f"{memory_mb - heap_mb}m",
+        f"spark.emr-serverless.{role}.disk": f"{worker.disk_gb}g",
+    }
+
+
+def as_parameters(settings: Mapping[str, str]) -> str:
+    """As spark-submit takes them. The service splits the text at its spaces, so no value may hold one."""
+    torn = [name for name, value in settings.items() if " " in value]
+    if torn:
+        raise ValueError(f"{torn[0]} has a space in its value, where EMR Serverless would tear it apart")
+    return " ".join(f"--conf {name}={value}" for name, value in settings.items())
+
+
+def monitoring(log_group: str, prefix: str) -> dict[str, Any]:
+    """Where logs go. The group has its key already: to name it again would ask the senders of requests for it."""
+    kinds = ["STDERR", "STDOUT"]
+    return {
+        "cloudWatchLoggingConfiguration": {
+            "enabled": True,
+            "logGroupName": log_group,
+            "logStreamNamePrefix": prefix,
+            "logTypes": {"SPARK_DRIVER": kinds, "SPARK_EXECUTOR": kinds},
+        },
+        "managedPersistenceMonitoringConfiguration": {"enabled": True},
+    }
+
+
+def for_scheduler(request: Request, application_id: str) -> dict[str, Any]:
+    """The same for a universal target of EventBridge Scheduler, which spells every API in PascalCase.
+
+    The execution's id makes two deliveries of one execution one job run.
+    """
+    token = "<aws.scheduler.execution-id>"  # noqa: S105 - a word that the scheduler replaces, not a secret
+    spelled: dict[str, Any] = _in_pascal_case(request)
+    return {"ApplicationId": application_id, "ClientToken": token, **spelled}
+
+
+def _in_pascal_case(part: Any) -> Any:
+    if not isinstance(part, Mapping):
+        return part
+    return {
+        name[0].upper() + name[1:]: dict(value) if name in FREE_NAMES else _in_pascal_case(value)
+        for name, value in part.items()
+    }

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.components.frazil_config import frazil_yaml
+from infra.stacks.kafka import Kafka
+from jobs.model.errors import SettingError
+from jobs.model.spec import CatalogSettings, Secret, Settings, revealed
+from jobs.specs.load import load_settings
+
+CONFLUENT = Kafka(
+    name="lkc-1y3y5",
+    bootstrap_servers="SASL_SSL://pkc-1.us-east-1.aws.confluent.cloud:9092",
+    security_protocol="sasl_ssl",
+    sasl_mechanism="PLAIN",
+    msk_iam=False,
+    credentials="frazil/dev/materializer",
+    registry_url="https://psrc-1.us-east-1.aws.confluent.cloud",
+    registry_credentials="frazil/dev/registry",
+    accounts=("materializer", "registry"),
+)
+OPEN = replace(
+    CONFLUENT,
+    bootstrap_servers="localhost:9092",
+    security_protocol="plaintext",
+    sasl_mechanism=None,
+    credentials=None,
+    registry_url="http://localhost:8081",
+    registry_credentials=None,
+)
+
+
+class Vault:
+    """Secrets by name, each with its own key."""
+
+    def read(self, name: str) -> str | None:
+        return f'{{"api_key": "key of {name}", "api_secret": "it\'s \\"{name}\\""}}'
+
+
+def text_of(kafka: Kafka, **catalog: str) -> str:
+    warehouse, region = "s3://frazil-dev/lkc-1y3y5", "us-east-1"
+    named = {name.replace("_", "."): value for name, value in catalog.items()}
+    return frazil_yaml(kafka, warehouse=warehouse, database="lkc_1y3y5", region=region, catalog=named)
+
+
+def loaded(text: str, folder: Path) -> Settings:
+    """As a job run reads what Terraform wrote, beside the table specs of this checkout."""
+    (folder / "tables").symlink_to(Path(__file__).parents[3] / "tables")
+    (folder / "frazil.yaml").write_text(text.replace("$${", "${"))
+    return load_settings(folder / "frazil.yaml", {}, Vault())
+
+
+def test_a_job_reads_its_configuration_with_its_secrets(tmp_path: Path) -> None:
+    settings = loaded(text_of(CONFLUENT), tmp_path)
+
+    assert revealed(settings.kafka) == {
+        "bootstrap.servers": "SASL_SSL://pkc-1.us-east-1.aws.confluent.cloud:9092",
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "key of frazil/dev/materializer",
+        "sasl.password": 'it\'s "frazil/dev/materializer"',
+    }
+    assert settings.registry.url == "https://psrc-1.us-east-1.aws.confluent.cloud"
+    user_info = settings.registry.properties["basic.auth.user.info"]
+    assert isinstance(user_info, Secret)
+    assert user_info.reveal() == 'key of frazil/dev/registry:it\'s "frazil/dev/registry"'
+    assert settings.catalog == CatalogSettings("glue", "s3://frazil-dev/lkc-1y3y5", {"client.region": "us-east-1"})
+    assert settings.database == "lkc_1y3y5"
+
+
+def test_a_cluster_that_asks_nobody_gets_no_credentials(tmp_path: Path) -> None:
+    text = text_of(OPEN, s3_endpoint="http://127.0.0.1:5000", glue_endpoint="http://127.0.0.1:5000")
+
+    settings = loaded(text, tmp_path)
+
+    assert "secret" not in text.removeprefix(text.partition("\n")[0])
+    assert settings.kafka == {"bootstrap.servers": "localhost:9092", "security.protocol": "plaintext"}
+    assert settings.catalog.properties == {
+        "client.region": "us-east-1",
+        "s3.endpoint": "http://127.0.0.1:5000",
+        "glue.endpoint": "http://127.0.0.1:5000",
+    }
+
+
+def test_iam_of_msk_is_asked_for_in_the_words_of_the_job(tmp_path: Path) -> None:
+    text = text_of(replace(OPEN, security_protocol="sasl_ssl", msk_iam=True))
+
+    with pytest.raises(SettingError, match="IAM for MSK is not there yet"):
+        loaded(text, tmp_path)
+
+
+def test_the_text_says_secrets_by_name_and_hides_the_mark_from_terraform() -> None:
+    lines = text_of(CONFLUENT).splitlines()
+
+    assert '  sasl.password: "$${secret:frazil/dev/materializer#api_secret}"' in lines
+    assert [line for line in lines if "${" in line.replace("$${", "")] == []
