@@ -1,0 +1,271 @@
+"""Confluent Cloud's API, for what Terraform must not do: it would write API keys into its state.
+
+A request is repeated only for causes that pass by themselves, and `POST` only where it was certainly not carried out:
+a key that was made although the answer got lost is an orphan, which the caller finds by its name.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+import requests
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
+
+from jobs.model.errors import FrazilError, ServiceError, SettingError
+from jobs.model.spec import Secret
+
+ADDRESS = "https://api.confluent.cloud"
+ADDRESS_VARIABLE = "FRAZIL_CONFLUENT_URL"
+"""Where a double of all of Confluent Cloud answers; on loopback only, since API keys are sent there."""
+
+KEY_VARIABLE, SECRET_VARIABLE = "CONFLUENT_CLOUD_API_KEY", "CONFLUENT_CLOUD_API_SECRET"
+
+ATTEMPTS = 5
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
+CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 30.0
+PAGE_SIZE = 100
+MOST_PAGES = 1_000
+
+_PASSING = {HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE,
+            HTTPStatus.GATEWAY_TIMEOUT}  # fmt: skip
+_REFUSED_KEY = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+
+Method = Literal["GET", "POST", "DELETE"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """An API key with its secret: who asks."""
+
+    key: str
+    secret: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as Confluent Cloud lists it: its secret is never told again."""
+
+    id: str
+    owner: str
+    resource: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key to be made: `resource` is the id of what it opens, `name` what people see."""
+
+    name: str
+    description: str
+    owner: str
+    resource: str
+
+    def opens_the_same(self, key: ApiKey) -> bool:
+        return key.owner == self.owner and key.resource.lower() == self.resource.lower()
+
+
+def key_from_environment(environment: Mapping[str, str]) -> KeyPair:
+    """The Cloud API key that makes keys for others. Raises SettingError where one of the two is missing."""
+    missing = [name for name in (KEY_VARIABLE, SECRET_VARIABLE) if not environment.get(name)]
+    if missing:
+        raise SettingError(
+            f"no Cloud API key of Confluent Cloud was given: {' and '.join(missing)} not set",
+            hint=f"export {KEY_VARIABLE} and {SECRET_VARIABLE}; `confluent api-key create --resource cloud` makes one",
+        )
+    return KeyPair(environment[KEY_VARIABLE], Secret(environment[SECRET_VARIABLE]))
+
+
+def address_from_environment(environment: Mapping[str, str]) -> str:
+    """Confluent Cloud, or its double. Raises SettingError for a double that is not on this machine."""
+    address = environment.get(ADDRESS_VARIABLE, ADDRESS).rstrip("/")
+    if address != ADDRESS and urlsplit(address).hostname not in {"127.0.0.1", "localhost", "::1"}:
+        raise SettingError(
+            f"{ADDRESS_VARIABLE} is for a double on loopback, found {address}", hint=f"run `unset {ADDRESS_VARIABLE}`"
+        )
+    return address
+
+
+class ConfluentCloud:
+    """API keys of one organization. `address` other than the real one stands for all hosts of Confluent Cloud."""
+
+    def __init__(
+        self,
+        who: KeyPair,
+        *,
+        address: str = ADDRESS,
+        session: requests.Session | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._who = who
+        self._address = address
+        self._session = requests.Session() if session is None else session
+        self._session.headers["User-Agent"] = "frazil"
+        self._session.trust_env = self._address == ADDRESS
+        self._sleep = sleep
+
+    def make_key(self, wanted: NewKey) -> KeyPair:
+        """Raises SettingError where the Cloud API key is refused, ServiceError for all else."""
+        spec = {
+            "display_name": wanted.name,
+            "description": wanted.description,
+            "owner": {"id": wanted.owner},
+            "resource": {"id": wanted.resource},
+        }
+        made = self._ask("POST", f"{ADDRESS}/iam/v2/api-keys", body={"spec": spec}).json()
+        return KeyPair(str(made["id"]), Secret(str(made["spec"]["secret"])))
+
+    def keys_of(self, owner: str) -> list[ApiKey]:
+        """All keys of a service account, whatever they open."""
+        return [_api_key(each) for page in self._pages({"spec.owner": owner}) for each in page["data"]]
+
+    def delete_key(self, key_id: str) -> None:
+        """That it is gone already is fine."""
+        self._ask("DELETE", f"{ADDRESS}/iam/v2/api-keys/{key_id}", also={HTTPStatus.NOT_FOUND})
+
+    def is_opened_by(self, url: str, pair: KeyPair) -> bool:
+        """Whether what answers at `url` takes this key, which it does some minutes after the key was made."""
+        return self._ask("GET", url, who=pair, also=_REFUSED_KEY).ok
+
+    def _pages(self, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        asked: dict[str, str] = {**filters, "page_size": str(PAGE_SIZE)}
+        for _ in range(MOST_PAGES):
+            page = self._ask("GET", f"{ADDRESS}/iam/v2/api-keys", params=asked).json()
+            yield page
+            token = parse_qs(urlsplit(page["metadata"].get("next") or "").query).get("page_token")
+            if not token:
+                return
+            asked["page_token"] = token[0]
+        raise ServiceError(f"Confluent Cloud's list of API keys has over {MOST_PAGES} pages", hint="delete some keys")
+
+    def _ask(
+        self,
+        method: Method,
+        url: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        who: KeyPair | None = None,
+        also: Set[int] = frozenset(),
+    ) -> requests.Response:
+        """The answer; `also` are statuses that are no failure here."""
+        request = _Request(method, self._located(url), params, body, who or self._who, also)
+        again = Retrying(
+            retry=retry_if_exception_type(_AgainError),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=_pause,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            return again(self._once, request)
+        except _AgainError as last:
+            raise last.error from last.__cause__
+
+    def _once(self, request: _Request) -> requests.Response:
+        try:
+            response = self._session.request(
+                request.method,
+                request.url,
+                params=request.params,
+                json=request.body,
+                auth=(request.who.key, request.who.secret.reveal()),
+                timeout=(CONNECT_SECONDS, ANSWER_SECONDS),
+            )
+        except requests.ConnectTimeout as problem:
+            raise _AgainError(request.unanswered(problem)) from problem
+        except requests.RequestException as problem:
+            raise request.again_or_not(request.unanswered(problem)) from problem
+        if response.ok or response.status_code in request.also:
+            return response
+        raise request.failed(response)
+
+    def _located(self, url: str) -> str:
+        return url if self._address == ADDRESS else self._address + urlsplit(url).path
+
+
+class _AgainError(Exception):
+    """What passes by itself; `error` is raised where it does not, `after_seconds` is how long the service says."""
+
+    def __init__(self, error: FrazilError, after_seconds: float | None = None) -> None:
+        super().__init__(error.what)
+        self.error = error
+        self.after_seconds = after_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: Method
+    url: str
+    params: Mapping[str, str] | None
+    body: Mapping[str, Any] | None
+    who: KeyPair
+    also: Set[int]
+
+    @property
+    def what(self) -> str:
+        return f"{self.method} {self.url}"
+
+    def failed(self, response: requests.Response) -> Exception:
+        status, said = response.status_code, _said(response)
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            error = ServiceError(f"Confluent Cloud is asked too often: {said}", hint="wait a minute and run it again")
+            return _AgainError(error, _seconds(response.headers.get("Retry-After")))
+        if status in _REFUSED_KEY:
+            return self._refused(said)
+        error = ServiceError(f"Confluent Cloud refused {self.what}: {said}", hint=_HINTS.get(status, _ANY_HINT))
+        return self.again_or_not(error) if status in _PASSING else error
+
+    def unanswered(self, problem: Exception) -> ServiceError:
+        hint = "check the network, and run it again: it goes on, and removes a key that was made half way"
+        return ServiceError(f"Confluent Cloud did not answer {self.what}: {problem}", hint=hint)
+
+    def again_or_not(self, error: ServiceError) -> Exception:
+        """Whatever makes nothing can be repeated."""
+        return error if self.method == "POST" else _AgainError(error)
+
+    def _refused(self, said: str) -> SettingError:
+        hint = f"give a Cloud API key ({KEY_VARIABLE}, {SECRET_VARIABLE}) whose owner may manage the environment"
+        return SettingError(f"Confluent Cloud does not let {self.who.key} {self.what}: {said}", hint=hint)
+
+
+_ANY_HINT = "run it again; where that does not help, look at status.confluent.cloud"
+_HINTS: Mapping[int, str] = {
+    HTTPStatus.PAYMENT_REQUIRED: "delete keys that nobody needs, or ask Confluent for a higher limit of API keys",
+    HTTPStatus.BAD_REQUEST: "run `scripts/deploy.sh outputs`: do these ids exist in Confluent Cloud?",
+    HTTPStatus.NOT_FOUND: "run `scripts/deploy.sh create` again, which makes what is missing",
+}
+
+
+def _said(response: requests.Response) -> str:
+    """What the service says is wrong, in one line."""
+    try:
+        errors = response.json()["errors"]
+        told = "; ".join(str(each.get("detail") or each["title"]) for each in errors)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        told = response.reason or "nothing more"
+    return f"{response.status_code}, {' '.join(told.split())[:300]}"
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text and text.isdigit() else None
+
+
+def _pause(state: RetryCallState) -> float:
+    """As long as the service says, else twice as long each time, a little spread."""
+    failed = state.outcome.exception() if state.outcome else None
+    told = failed.after_seconds if isinstance(failed, _AgainError) else None
+    doubled = FIRST_PAUSE_SECONDS * 2 ** (state.attempt_number - 1)
+    spread = random.uniform(0, FIRST_PAUSE_SECONDS)  # noqa: S311 - no secret is made of it
+    return min(told if told is not None else doubled + spread, LONGEST_PAUSE_SECONDS)
+
+
+def _api_key(listed: Mapping[str, Any]) -> ApiKey:
+    spec = listed["spec"]
+    resource = spec.get("resource") or {}
+    return ApiKey(str(listed["id"]), spec["owner"]["id"], resource.get("id", ""), spec.get("display_name", ""))

@@ -1,0 +1,250 @@
+"""A double of Confluent Cloud on loopback, in memory: API keys as its OpenAPI description has them, and their effect.
+
+`python -m infra.local.confluent_double PORT` serves it until it is terminated, for the Cloud API key in
+CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET. `answer` is all of it without a network.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import itertools
+import json
+import os
+import re
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from infra.confluent_api import ADDRESS, KeyPair, key_from_environment
+
+KEYS = "/iam/v2/api-keys"
+DEFAULT_PAGE, LARGEST_PAGE = 10, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back. `body` None: nothing but the status."""
+
+    status: int
+    body: Mapping[str, Any] | list[Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def content(self) -> bytes:
+        return b"" if self.body is None else json.dumps(self.body).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request."""
+
+    method: str
+    target: str
+    authorization: str = ""
+    content: bytes = b""
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.target).path.rstrip("/")
+
+    def parameter(self, name: str) -> str | None:
+        return next(iter(parse_qs(urlsplit(self.target).query).get(name, [])), None)
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """The key and the secret of Basic authentication; empty ones where there is none."""
+        scheme, _, encoded = self.authorization.partition(" ")
+        try:
+            key, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return "", ""
+        return (key, secret) if scheme == "Basic" else ("", "")
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A key. `refused_for` counts down how often what it opens does not know it yet."""
+
+    id: str
+    secret: str
+    spec: dict[str, Any]
+    refused_for: int
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "api_version": "iam/v2",
+            "kind": "ApiKey",
+            "id": self.id,
+            "metadata": {"self": f"{ADDRESS}{KEYS}/{self.id}", "created_at": "2026-01-01T00:00:00Z"},
+            "spec": self.spec,
+        }
+
+    def fits(self, owner: str | None, resource: str | None) -> bool:
+        return owner in (None, self.spec["owner"]["id"]) and resource in (None, self.spec["resource"]["id"])
+
+
+class ConfluentDouble:
+    """`refused_for`: how often a new key is refused before it works; `quota`: how many keys there may be.
+
+    `next_answers` are given instead of what would be, first come first served: an outage, a rate limit.
+    """
+
+    def __init__(self, who: KeyPair, *, refused_for: int = 0, quota: int = 10_000) -> None:
+        self.next_answers: list[Answer] = []
+        self._who = (who.key, who.secret.reveal())
+        self._refused_for, self._quota = refused_for, quota
+        self._kept: dict[str, _Kept] = {}
+        self._numbers = itertools.count(1)
+        self._lock = Lock()
+
+    @property
+    def key_names(self) -> list[str]:
+        """Of the keys there are, in the order in which they were made."""
+        return [kept.spec["display_name"] for kept in self._kept.values()]
+
+    def answer(self, asked: Asked) -> Answer:
+        with self._lock:
+            if self.next_answers:
+                return self.next_answers.pop(0)
+            if asked.path == KEYS or asked.path.startswith(f"{KEYS}/"):
+                return self._of_keys(asked)
+            return self._of_what_keys_open(asked)
+
+    def _of_keys(self, asked: Asked) -> Answer:
+        if asked.who != self._who:
+            return failure(HTTPStatus.UNAUTHORIZED, "Valid authentication credentials must be provided")
+        key_id = asked.path.removeprefix(KEYS).removeprefix("/")
+        match asked.method, bool(key_id):
+            case "POST", False:
+                return self._make(asked)
+            case "GET", False:
+                return self._list(asked)
+            case "GET", True:
+                return Answer(HTTPStatus.OK, self._kept[key_id].told()) if key_id in self._kept else missing()
+            case "DELETE", True:
+                return Answer(HTTPStatus.NO_CONTENT) if self._kept.pop(key_id, None) else missing()
+        return failure(HTTPStatus.METHOD_NOT_ALLOWED, f"{asked.method} is not allowed here")
+
+    def _make(self, asked: Asked) -> Answer:
+        try:
+            spec = json.loads(asked.content)["spec"]
+            owner, resource = spec["owner"]["id"], (spec.get("resource") or {"id": "CLOUD"})["id"]
+        except (ValueError, KeyError, TypeError):
+            return failure(HTTPStatus.BAD_REQUEST, "spec.owner.id is required")
+        if not re.match(r"(sa|u)-.", owner):
+            return failure(HTTPStatus.BAD_REQUEST, f"the owner '{owner}' does not exist")
+        if len(self._kept) >= self._quota:
+            return failure(HTTPStatus.PAYMENT_REQUIRED, f"the quota of {self._quota} API keys is used up")
+        made = _Kept(
+            id=f"DOUBLE{next(self._numbers):010}",
+            secret=secrets.token_urlsafe(48),
+            spec={
+                "display_name": spec.get("display_name", ""),
+                "description": spec.get("description", ""),
+                "owner": _reference(owner),
+                "resource": _reference(resource),
+            },
+            refused_for=self._refused_for,
+        )
+        self._kept[made.id] = made
+        told = made.told()
+        return Answer(HTTPStatus.ACCEPTED, {**told, "spec": {**made.spec, "secret": made.secret}})
+
+    def _list(self, asked: Asked) -> Answer:
+        owner, resource = asked.parameter("spec.owner"), asked.parameter("spec.resource")
+        found = [kept.told() for kept in self._kept.values() if kept.fits(owner, resource)]
+        size = min(int(asked.parameter("page_size") or DEFAULT_PAGE), LARGEST_PAGE)
+        start = int(asked.parameter("page_token") or 0)
+        metadata: dict[str, Any] = {"first": f"{ADDRESS}{KEYS}", "total_size": len(found)}
+        if start + size < len(found):
+            metadata["next"] = f"{ADDRESS}{KEYS}?{urlencode({'page_token': start + size, 'page_size': size})}"
+        page = {"api_version": "iam/v2", "kind": "ApiKeyList", "metadata": metadata, "data": found[start:][:size]}
+        return Answer(HTTPStatus.OK, page)
+
+    def _of_what_keys_open(self, asked: Asked) -> Answer:
+        """Clusters, registries and Tableflow, as far as they show whether a key works."""
+        key, secret = asked.who
+        kept = self._kept.get(key)
+        wanted = _resource_of(asked.path)
+        if wanted is None:
+            return missing()
+        if kept is None or kept.secret != secret or not wanted.fullmatch(kept.spec["resource"]["id"]):
+            return failure(HTTPStatus.UNAUTHORIZED, "the API key is not known here")
+        if kept.refused_for > 0:
+            kept.refused_for -= 1
+            return failure(HTTPStatus.UNAUTHORIZED, "the API key is not known here yet")
+        return Answer(HTTPStatus.OK, [] if asked.path == "/subjects" else {"data": []})
+
+
+def failure(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Answer:
+    """As the API tells of failures."""
+    error = {"id": secrets.token_hex(16), "status": str(int(status)), "title": status.phrase, "detail": detail}
+    return Answer(status, {"errors": [error]}, headers or {})
+
+
+def missing() -> Answer:
+    return failure(HTTPStatus.NOT_FOUND, "there is nothing here")
+
+
+def _resource_of(path: str) -> re.Pattern[str] | None:
+    """How the id reads of what a key must be for, so that it opens this path."""
+    topics = re.fullmatch(r"/kafka/v3/clusters/([^/]+)/topics", path)
+    wanted = topics[1] if topics else {"/subjects": "lsrc-.+", "/tableflow/v1/regions": "tableflow"}.get(path)
+    return None if wanted is None else re.compile(wanted, re.IGNORECASE)
+
+
+def _reference(object_id: str) -> dict[str, str]:
+    return {"id": object_id, "related": f"{ADDRESS}/{object_id}", "resource_name": f"crn://confluent.cloud/{object_id}"}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Takes requests from the socket; the server holds the double."""
+
+    protocol_version = "HTTP/1.1"
+
+    def _serve(self) -> None:
+        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        asked = Asked(self.command, self.path, self.headers.get("Authorization") or "", content)
+        assert isinstance(self.server, Server)  # noqa: S101 - narrows the type
+        answer = self.server.double.answer(asked)
+        self.send_response(answer.status)
+        for name, value in {**answer.headers, "Content-Type": "application/json"}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer.content)))
+        self.end_headers()
+        self.wfile.write(answer.content)
+
+    do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing: a request names keys."""
+
+
+class Server(ThreadingHTTPServer):
+    """The double on a port of loopback; 0 is any free one."""
+
+    daemon_threads = True
+
+    def __init__(self, double: ConfluentDouble, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.double = double
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+def main(arguments: list[str]) -> None:
+    with Server(ConfluentDouble(key_from_environment(os.environ)), int(arguments[0])) as server:
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

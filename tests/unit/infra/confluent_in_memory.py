@@ -1,0 +1,49 @@
+"""The double of Confluent Cloud without a socket: requests go to it by a call."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import requests
+from requests.adapters import BaseAdapter
+
+from infra.confluent_api import ConfluentCloud, KeyPair
+from infra.local.confluent_double import Asked, ConfluentDouble
+from jobs.model.spec import Secret
+
+WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
+
+
+class Wire(BaseAdapter):
+    """`losing`: how many requests are carried out without their answers coming back."""
+
+    def __init__(self, double: ConfluentDouble) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.losing = 0
+        self._double = double
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        body = request.body or b""
+        content = body.encode() if isinstance(body, str) else body
+        authorization = request.headers.get("Authorization", "")
+        self.asked.append(f"{request.method} {request.path_url}")
+        answer = self._double.answer(Asked(str(request.method), request.path_url, authorization, content))
+        if self.losing:
+            self.losing -= 1
+            raise requests.ConnectionError("connection reset by peer")
+        response = requests.Response()
+        response.status_code, response.raw, response.url = answer.status, BytesIO(answer.content), str(request.url)
+        response.headers.update(answer.headers)
+        response.request = request
+        return response
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def cloud_over(wire: Wire, slept: list[float], who: KeyPair = WHO) -> ConfluentCloud:
+    session = requests.Session()
+    session.mount("https://", wire)
+    return ConfluentCloud(who, session=session, sleep=slept.append)
