@@ -57,10 +57,18 @@ class MadeVpc:
 
 @dataclass(frozen=True, slots=True)
 class Egress:
-    """What the application may connect to outside."""
+    """Where brokers and registry are. AWS itself, on 443, is always open."""
 
     ports: tuple[int, ...]
     cidrs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateLink:
+    """An endpoint service for the brokers. `domain`: whose names lead there, None where the service sees to it."""
+
+    service: str
+    domain: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,16 @@ class Network:
 
     vpc: ExistingVpc | MadeVpc | None
     egress: Egress
-    privatelink: str | None
+    privatelink: PrivateLink | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who else reads: `principal` takes a role of ours by showing `external_id`. `athena`: it also asks there."""
+
+    principal: str
+    external_id: str
+    athena: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +97,7 @@ class Lake:
     database: str | None
     version_retention_days: int
     catalog: Mapping[str, str]
+    readers: Mapping[str, Reader]
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ def _check(name: str, values: Values, at: At) -> None:
     for problem in (
         *_tag_problems(values),
         *_network_problems(values),
+        *_privatelink_problems(values),
         *_catalog_problems(values[keys.LAKE]),
         *_kafka_problems(values),
         *_job_problems(values),
@@ -112,6 +113,13 @@ def _network_problems(values: Values) -> Iterator[Problem]:
         yield Problem(made.place_of(keys.VPC_CIDR), f"expected a /16 to a /24, found a /{bits}", "10.42.0.0/16 is one")
     if made[keys.ZONES] > 6:
         yield Problem(made.place_of(keys.ZONES), "no region has more than 6 zones", "2 are enough for most")
+
+
+def _privatelink_problems(values: Values) -> Iterator[Problem]:
+    network = values[keys.NETWORK]
+    if network.is_given(keys.PRIVATELINK) and values[keys.KAFKA].is_given(keys.CONFLUENT):
+        hint = "remove it, or describe an Enterprise or Dedicated cluster as kafka: {external: …}"
+        yield Problem(network.place_of(keys.PRIVATELINK), "a Standard cluster of Confluent has no PrivateLink", hint)
 
 
 def _catalog_problems(lake: Values) -> Iterator[Problem]:
@@ -211,6 +219,7 @@ def _lake(values: Values) -> Lake:
         database=values.get(keys.DATABASE),
         version_retention_days=values[keys.VERSION_RETENTION],
         catalog={name: str(value) for name, value in values[keys.CATALOG].handed_on.items()},
+        readers=values[keys.READERS],
     )
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from infra.settings import PrivateLink, Reader
 from infra.settings_scalars import (
     BOOLEAN,
     BUCKET_NAME,
     CIDR,
     DAYS,
+    DOMAIN_NAME,
     EMAIL,
+    EXTERNAL_ID_TEXT,
     GIGABYTES,
     LOG_DAYS,
     PORT,
+    PRINCIPAL_ARN,
+    READER_NAME,
     REGION_NAME,
     SCHEDULE,
+    SERVICE_NAME,
     TAG_NAME,
     TAG_VALUE,
 )
@@ -71,11 +77,26 @@ VPC = Key(
     "From where the job connects: without a VPC, EMR Serverless reaches nothing but AWS in its own region.",
     "none",
 )
-EGRESS_PORTS = Key("ports", ListOf(PORT, at_least_one=True), "The ports of brokers, registry and AWS.", "[443, 9092]")
+EGRESS_PORTS = Key("ports", ListOf(PORT, at_least_one=True), "The ports of brokers and registry.", "[443, 9092]")
 EGRESS_CIDRS = Key("cidrs", ListOf(CIDR, at_least_one=True), "The addresses of these.", "[0.0.0.0/0]")
-EGRESS = Key("egress", Section((EGRESS_PORTS, EGRESS_CIDRS)), "What the job may connect to from the VPC.", "{}")
+EGRESS = Key(
+    "egress",
+    Section((EGRESS_PORTS, EGRESS_CIDRS)),
+    "What the job may connect to, besides AWS on 443.",
+    "{}",
+)
+SERVICE = Key("service", SERVICE_NAME, "The endpoint service: com.amazonaws.vpce.us-east-1.vpce-svc-0123.", Required())
+DOMAIN = Key(
+    "domain",
+    DOMAIN_NAME,
+    "The domain of the brokers' names, us-east-1.aws.private.confluent.cloud; a private zone leads them there.",
+    Derived("none: the service has private DNS names"),
+)
 PRIVATELINK = Key(
-    "privatelink", TEXT, "An endpoint service, with private DNS, through which brokers are reached.", NONE
+    "privatelink",
+    Built(Section((SERVICE, DOMAIN)), lambda values: PrivateLink(values[SERVICE], values.get(DOMAIN))),
+    "An endpoint in the VPC through which brokers and registry are reached.",
+    NONE,
 )
 NETWORK = Key("network", Section((VPC, EGRESS, PRIVATELINK)), "The network of the job.", "{}")
 
@@ -89,7 +110,24 @@ CATALOG = Key(
     "Further settings for the catalog library, handed to every job as in frazil.yaml.",
     "{}",
 )
-LAKE = Key("lake", Section((BUCKET, DATABASE, VERSION_RETENTION, CATALOG)), "Where tables and artefacts lie.", "{}")
+PRINCIPAL = Key("principal", PRINCIPAL_ARN, "The ARN of who takes it: a role, a user, an account.", Required())
+EXTERNAL_ID = Key("external_id", EXTERNAL_ID_TEXT, "What must be shown when taking it.", Required())
+ATHENA = Key("athena", BOOLEAN, "Whether it may also ask Athena, in the environment's workgroup.", "false")
+READERS = Key(
+    "readers",
+    MapOf(
+        READER_NAME,
+        Built(
+            Section((PRINCIPAL, EXTERNAL_ID, ATHENA)),
+            lambda values: Reader(values[PRINCIPAL], values[EXTERNAL_ID], values[ATHENA]),
+        ),
+    ),
+    "Who else reads the tables: each gets the role `frazil-<environment>-reader-<name>`.",
+    "{}",
+)
+LAKE = Key(
+    "lake", Section((BUCKET, DATABASE, VERSION_RETENTION, CATALOG, READERS)), "Where tables and artefacts lie.", "{}"
+)
 
 # Kafka
 CONFLUENT_REGION = Key("region", REGION_NAME, "The cluster's region in AWS.", OF_ENVIRONMENT)

@@ -76,6 +76,36 @@ def parse_email(text: str) -> str:
     return text
 
 
+def parse_principal(text: str) -> str:
+    if not re.fullmatch(r"arn:aws(-[a-z]+)*:iam::[0-9]{12}:(root|(role|user)/[\w+=,.@/-]+)", text):
+        raise Unfit("write arn:aws:iam::123456789012:role/name, :user/name or :root")
+    return text
+
+
+def parse_external_id(text: str) -> str:
+    if not re.fullmatch(r"[\w+=,.@:/-]{2,1224}", text, re.ASCII):
+        raise Unfit("an external id has 2 to 1224 letters, digits and +=,.@:/-_")
+    return text
+
+
+def parse_reader(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,24}", text):
+        raise Unfit("use up to 25 lower-case letters, digits and -, a letter first: it is part of a role's name")
+    return text
+
+
+def parse_service(text: str) -> str:
+    if not re.fullmatch(r"com\.amazonaws\.vpce\.[a-z0-9-]+\.vpce-svc-[0-9a-f]+", text):
+        raise Unfit("write it as AWS does: com.amazonaws.vpce.us-east-1.vpce-svc-0123456789abcdef0")
+    return text
+
+
+def parse_domain(text: str) -> str:
+    if not re.fullmatch(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}", text):
+        raise Unfit("write a domain, without * and without a dot at the end: us-east-1.aws.private.confluent.cloud")
+    return text
+
+
 def parse_tag_name(text: str) -> str:
     if not 0 < len(text) <= 128 or text.lower().startswith("aws:"):
         raise Unfit("a tag's name has 1 to 128 characters and does not begin with aws:")
@@ -92,11 +122,16 @@ BOOLEAN = Scalar("true or false", lambda text: parse_boolean(text) == "true", {"
 BUCKET_NAME = Scalar("a bucket's name", parse_bucket)
 CIDR = Scalar("an IPv4 network", parse_cidr)
 DAYS = Scalar("whole days", parse_days)
+DOMAIN_NAME = Scalar("a domain", parse_domain)
 EMAIL = Scalar("an e-mail address", parse_email)
+EXTERNAL_ID_TEXT = Scalar("an external id", parse_external_id)
 GIGABYTES = Scalar("whole gigabytes", parse_gigabytes)
 LOG_DAYS = Scalar("whole days", parse_log_days)
 PORT = Scalar("a port", parse_port, {"type": "integer", "minimum": 1, "maximum": 65535}, numeric=True)
+PRINCIPAL_ARN = Scalar("an ARN", parse_principal)
+READER_NAME = Scalar("a name", parse_reader)
 REGION_NAME = Scalar("a region", parse_region)
 SCHEDULE = Scalar("streaming, or a schedule", parse_schedule)
+SERVICE_NAME = Scalar("an endpoint service", parse_service)
 TAG_NAME = Scalar("a tag", parse_tag_name)
 TAG_VALUE = Scalar("text", parse_tag_value)

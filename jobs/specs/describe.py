@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jobs.specs.keys import Built, Derived, Key, Required, Section, WordOr
 from jobs.specs.settings_keys import SETTINGS
-from jobs.specs.shapes import Choice, HandedOn, ListOf, NotYet, Shape
+from jobs.specs.shapes import Choice, HandedOn, ListOf, MapOf, NotYet, Shape
 from jobs.specs.table_keys import TABLE_SECTION
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
@@ -75,9 +75,8 @@ def walk_keys(section: Section, path: str = "") -> Iterator[tuple[str, Key[objec
     for key in section.keys:
         here = f"{path}{key.name}"
         yield here, key
-        inner = section_of(key.shape)
-        if inner is not None:
-            yield from walk_keys(inner, f"{here}.")
+        for inner, inside in _inner(key, here):
+            yield from walk_keys(inner, inside)
     for prefix in section.handed_on:
         yield f"{path}{prefix}*", HANDED_ON
 
@@ -87,9 +86,8 @@ def walk_planned(section: Section, path: str = "") -> Iterator[tuple[str, NotYet
     for key in section.keys:
         for each in _choice_of(key.shape).not_yet:
             yield f"{path}{key.name}: {each.name}", each
-        inner = section_of(key.shape)
-        if inner is not None:
-            yield from walk_planned(inner, f"{path}{key.name}.")
+        for inner, inside in _inner(key, f"{path}{key.name}"):
+            yield from walk_planned(inner, inside)
     for each in section.not_yet:
         yield f"{path}{each.name}", each
 
@@ -98,9 +96,18 @@ def walk_refused(section: Section, path: str = "") -> Iterator[tuple[str, str]]:
     for refused in section.refused:
         yield f"{path}{refused.pattern}", f"{refused.why}: {refused.hint}"
     for key in section.keys:
-        inner = section_of(key.shape)
-        if inner is not None:
-            yield from walk_refused(inner, f"{path}{key.name}.")
+        for inner, inside in _inner(key, f"{path}{key.name}"):
+            yield from walk_refused(inner, inside)
+
+
+def _inner(key: Key[object], path: str) -> Iterator[tuple[Section, str]]:
+    """The keys inside a key's value, and how their paths begin; behind free names they all have the same."""
+    shape, inside = key.shape, f"{path}."
+    if isinstance(shape, MapOf):
+        shape, inside = shape.element, f"{inside}<name>."
+    section = section_of(shape)
+    if section is not None:
+        yield section, inside
 
 
 def section_of(shape: Shape[object]) -> Section | None:
