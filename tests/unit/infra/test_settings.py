@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.reference import FOLDER as REFERENCE
+from infra.reference import pages
+from infra.settings import (
+    ConfluentKafka,
+    Egress,
+    EnvironmentSettings,
+    ExistingVpc,
+    ExternalKafka,
+    ExternalRegistry,
+    HcpState,
+    LocalState,
+    MadeVpc,
+    Network,
+    Rotation,
+    S3State,
+    Scheduled,
+    Streamed,
+    Worker,
+)
+from infra.settings_file import environments, load_environment
+from jobs.model.errors import SettingError
+
+Load = Callable[..., EnvironmentSettings]
+CONFLUENT = "kafka: {confluent: {}}\n"
+BASE = f"region: eu-west-1\n{CONFLUENT}"
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    def load_text(text: str, env: dict[str, str] | None = None, name: str = "test") -> EnvironmentSettings:
+        (tmp_path / f"{name}.yaml").write_text(text)
+        return replace(load_environment(name, env or {}, folder=tmp_path), source_file="")
+
+    return load_text
+
+
+def problems(load: Load, text: str, name: str = "test") -> list[str]:
+    """What the error says, without the folder."""
+    with pytest.raises(SettingError) as caught:
+        load(text, name=name)
+    return [
+        line.rpartition("/")[2] for line in str(caught.value).splitlines() if ".yaml:" in line or line[:4] == "    "
+    ]
+
+
+def test_a_region_and_a_kafka_are_all_that_must_be_said(load: Load) -> None:
+    settings = load(BASE)
+
+    assert (settings.environment, settings.region, settings.production) == ("test", "eu-west-1", False)
+    assert settings.backend == LocalState()
+    assert settings.network == Network(None, Egress((443, 9092), ("0.0.0.0/0",)), None)
+    assert settings.kafka == ConfluentKafka("eu-west-1", "SINGLE_ZONE", "ESSENTIALS", datagen=True, tableflow=False)
+    assert (settings.jobs.driver, settings.jobs.executor) == (Worker(2, 8, 20), Worker(4, 16, 20))
+    assert settings.rotation == Rotation(30, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "backend"),
+    [
+        ("backend: local", LocalState()),
+        ("backend: {s3: {bucket: states}}", S3State("states", "eu-west-1")),
+        ("backend: {s3: {bucket: states, region: us-east-1}}", S3State("states", "us-east-1")),
+        ("backend: {cloud: {organization: acme}}", HcpState("acme", None, "app.terraform.io")),
+        (
+            "backend: {cloud: {organization: acme, project: lake, hostname: tfe.acme.example}}",
+            HcpState("acme", "lake", "tfe.acme.example"),
+        ),
+    ],
+)
+def test_the_state_lies_in_one_of_three_places(load: Load, text: str, backend: object) -> None:
+    assert load(BASE + text) == replace(load(BASE), backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("text", "vpc"),
+    [
+        ("none", None),
+        ("{existing: {id: vpc-1, subnets: [subnet-1]}}", ExistingVpc("vpc-1", ("subnet-1",), ())),
+        (
+            "{existing: {id: vpc-1, subnets: [subnet-1], route_tables: [rtb-1]}}",
+            ExistingVpc("vpc-1", ("subnet-1",), ("rtb-1",)),
+        ),
+        ("{made: {}}", MadeVpc("10.42.0.0/16", 2, "one")),
+        (
+            "{made: {cidr: 10.1.0.0/20, zones: 3, nat_gateways: one_per_zone}}",
+            MadeVpc("10.1.0.0/20", 3, "one_per_zone"),
+        ),
+    ],
+)
+def test_the_network_is_none_or_there_or_made(load: Load, text: str, vpc: ExistingVpc | MadeVpc | None) -> None:
+    assert load(f"{BASE}network: {{vpc: {text}}}").network.vpc == vpc
+
+
+def test_another_kafka_is_described_in_librdkafkas_words_and_its_secrets_are_named(load: Load) -> None:
+    text = """
+        region: eu-west-1
+        kafka:
+          external:
+            name: orders
+            bootstrap.servers: b-1.msk.example:9096,b-2.msk.example:9096
+            sasl.mechanism: SCRAM-SHA-512
+            credentials: AmazonMSK_frazil
+            registry: {url: https://registry.example/, credentials: registry}
+    """
+
+    assert load(text).kafka == ExternalKafka(
+        name="orders",
+        bootstrap_servers="b-1.msk.example:9096,b-2.msk.example:9096",
+        protocol="sasl_ssl",
+        mechanism="SCRAM-SHA-512",
+        msk_iam=False,
+        credentials="AmazonMSK_frazil",
+        registry=ExternalRegistry("https://registry.example", "registry"),
+    )
+
+
+def test_a_table_is_streamed_unless_it_has_a_schedule(load: Load) -> None:
+    jobs = load(f"{BASE}jobs: {{tables: {{orders: rate(1 hour), clicks: streaming, bills: 'cron(0 6 * * ? *)'}}}}").jobs
+
+    assert [jobs.trigger_of(table) for table in ("orders", "clicks", "bills", "others")] == [
+        Scheduled("rate(1 hour)"),
+        Streamed(),
+        Scheduled("cron(0 6 * * ? *)"),
+        Streamed(),
+    ]
+
+
+def test_memory_follows_the_processors_where_it_is_not_said(load: Load) -> None:
+    jobs = load(f"{BASE}jobs: {{driver: {{cpu: 1}}, executor: {{cpu: 8, memory: 60GB, disk: 100GB}}}}").jobs
+
+    assert (jobs.driver, jobs.executor) == (Worker(1, 4, 20), Worker(8, 60, 100))
+
+
+def test_a_value_may_come_from_the_environment_of_the_process(load: Load) -> None:
+    assert (
+        load(f"{BASE}jobs: {{alarm_email: '${{env:EMAIL}}'}}", {"EMAIL": "a@b.example"}).jobs.alarm_email
+        == "a@b.example"
+    )
+
+
+def test_all_problems_are_named_at_once_with_their_lines_and_the_likely_words(load: Load) -> None:
+    text = (
+        "regin: us-east-1\n"
+        "kafka: {confluent: {availability: MULTI-ZONE, gouvernance_package: ESSENTIALS}}\n"
+        "backend: s3\n"
+        "log_retention: 31d\n"
+        "tags: {aws:owner: me}\n"
+        "network: {vpc: {made: {cidr: 10.42.0.1/16}}, egress: {ports: [9092, 99999]}}\n"
+        "jobs: {tables: {orders: hourly}, release_label: emr-spark-8.2.0}\n"
+    )
+
+    assert problems(load, text) == [
+        "test.yaml:1:1: regin: there is no such key",
+        "    did you mean region?",
+        "test.yaml:2:35: kafka.confluent.availability: expected one of SINGLE_ZONE, MULTI_ZONE, LOW, HIGH, "
+        'found "MULTI-ZONE"',
+        "    did you mean MULTI_ZONE?",
+        "test.yaml:2:47: kafka.confluent.gouvernance_package: there is no such key",
+        "    did you mean governance_package?",
+        'test.yaml:3:10: backend: expected local or {s3: …} or {cloud: …}, found "s3"',
+        "    write {s3: …}",
+        'test.yaml:4:16: log_retention: expected whole days, found "31d"',
+        "    CloudWatch knows some numbers of days only; the nearest is 30d",
+        'test.yaml:5:8: tags: expected a tag, found "aws:owner"',
+        "    a tag's name has 1 to 128 characters and does not begin with aws:",
+        'test.yaml:6:30: network.vpc.made.cidr: expected an IPv4 network, found "10.42.0.1/16"',
+        "    write an IPv4 network, with zeros behind the mask: 10.42.0.0",
+        'test.yaml:6:69: network.egress.ports[1]: expected a port, found "99999"',
+        "    a port is a number from 1 to 65535",
+        'test.yaml:7:25: jobs.tables.orders: expected streaming, or a schedule, found "hourly"',
+        "    write streaming, rate(1 hour), or cron(0 6 * * ? *) with its six fields",
+        'test.yaml:7:49: jobs.release_label: expected one of emr-spark-8.1.0, emr-spark-8.0.0, found "emr-spark-8.2.0"',
+        "    did you mean emr-spark-8.0.0?",
+    ]
+
+
+EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', registry: {url: 'http://r'}, %s}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"{BASE}tags: {{stack: mine}}", "tags: the tag stack is Frazil's own"),
+        (f"{BASE}network: {{privatelink: {{service: com.amazonaws.vpce.eu-west-1.vpce-svc-1}}}}", "privatelink: a Standard cluster of Confluent has no PrivateLink"),
+        (f"{BASE}network: {{egress: {{ports: [1]}}}}", "network.egress: without effect, because there is no vpc"),
+        (f"{BASE}network: {{vpc: {{made: {{cidr: 10.0.0.0/8}}}}}}", "made.cidr: expected a /16 to a /24, found a /8"),
+        (f"{BASE}network: {{vpc: {{made: {{zones: 7}}}}}}", "network.vpc.made.zones: no region has more than 6 zones"),
+        (EXTERNAL % "", "kafka.external: sasl_ssl needs sasl.mechanism and credentials"),
+        (EXTERNAL % "sasl.mechanism: PLAIN", "kafka.external: sasl_ssl needs sasl.mechanism and credentials"),
+        (
+            EXTERNAL % "security.protocol: ssl, credentials: x",
+            "kafka.external.security.protocol: credentials without effect, because security.protocol is ssl",
+        ),
+        (EXTERNAL % "aws_msk_iam: true, credentials: x", "aws_msk_iam: contradicts the other keys of kafka.external"),
+        (f"{BASE}jobs: {{driver: {{cpu: 8, memory: 18GB}}}}", "jobs.driver: EMR Serverless has no worker with 18GB"),
+        (f"{BASE}jobs: {{executor: {{disk: 10GB}}}}", "jobs.executor: EMR Serverless has no worker with 10GB of disk"),
+        (f"{BASE}jobs: {{executors: 5}}", "jobs: one job run takes cpu 22, more than 16"),
+        (f"{BASE}lake: {{bucket: '${{secret:name}}'}}", "lake.bucket: a secret cannot be used here: this value is shown"),
+        (f"{BASE}lake: {{bucket: My_Lake}}", 'lake.bucket: expected a bucket\'s name, found "My_Lake"'),
+        ("region: eu-west-1\nkafka: {}\n", "kafka: exactly one of confluent or external must be given, found 0"),
+        (
+            f"{BASE}network: {{vpc: {{made: {{}}, existing: {{id: x, subnets: [y]}}}}}}",
+            "network.vpc: exactly one of existing or made must be given, found 2",
+        ),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_or_cannot_be_is_refused_with_what_to_do(load: Load, text: str, problem: str) -> None:
+    found = problems(load, text)
+
+    assert problem in " ".join(found), found
+    assert sum(line.startswith("    ") for line in found) in (0, len(found) / 2)
+
+
+def test_a_password_in_the_file_is_refused_with_where_it_belongs(load: Load) -> None:
+    with pytest.raises(SettingError) as caught:
+        load(EXTERNAL % "sasl.mechanism: PLAIN, credentials: x, sasl.password: hunter2")
+
+    assert "a password does not stand in an environment" in caught.value.what
+    assert "hunter2" not in str(caught.value)
+    assert "name it: `credentials:`" in caught.value.hint
+
+
+def test_a_name_that_cannot_be_part_of_others_is_refused(load: Load) -> None:
+    (problem,) = problems(load, BASE, name="My_Cloud")
+
+    assert problem == "My_Cloud.yaml: My_Cloud cannot be part of the names of resources"
+
+
+def test_an_environment_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "production.yaml").write_text(BASE)
+
+    with pytest.raises(SettingError) as caught:
+        load_environment("produktion", {}, folder=tmp_path)
+
+    assert caught.value.what == "there is no environment produktion"
+    assert caught.value.hint.startswith("did you mean production?")
+
+
+@pytest.mark.parametrize("name", environments())
+def test_the_environments_that_are_here_are_sound(name: str) -> None:
+    assert load_environment(name, {}).environment == name
+
+
+@pytest.mark.parametrize("name", sorted(pages()))
+def test_the_reference_is_what_the_declarations_say(name: str) -> None:
+    assert (REFERENCE / name).read_text(encoding="utf-8") == pages()[name], "run `python -m infra.reference`"
