@@ -1,0 +1,55 @@
+"""The aspect that fails a synthesis before anything is written: rules.py says what it holds the stacks to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jsii
+
+from infra.cdk import App, Aspects, IAspect, IConstruct, Stack
+from infra.rules import RULES, Finding, Rule, StackView
+from jobs.model.errors import SettingError
+
+
+@jsii.implements(IAspect)
+class Guard:
+    """Looks at all stacks when the first is visited, so that one error names all there is."""
+
+    def __init__(self, stacks: list[Stack], *, production: bool) -> None:
+        self.stacks = stacks
+        self.production = production
+        self.error: SettingError | None = None
+        self.looked = False
+
+    def visit(self, node: IConstruct) -> None:
+        if self.looked:
+            return
+        self.looked = True
+        found = [line for stack in self.stacks for line in _lines(stack, production=self.production)]
+        if found:
+            what = f"The stacks break {len(found)} rules; nothing was written.\n\n" + "\n".join(found)
+            self.error = SettingError(what, hint="infra/rules.py says what each rule is for")
+            raise self.error
+
+
+def synthesize(app: App, *, production: bool) -> None:
+    """Write the stacks for Terraform. Raises SettingError, which names every resource that breaks a rule."""
+    stacks = [node for node in app.node.children if isinstance(node, Stack)]
+    guard = Guard(stacks, production=production)
+    for stack in stacks:
+        Aspects.of(stack).add(guard)
+    try:
+        app.synth()
+    except RuntimeError as error:  # what was raised on this side came back from the other one as its text
+        raise guard.error or error from None
+
+
+def _lines(stack: Stack, *, production: bool) -> Iterator[str]:
+    view = StackView(stack.node.id, production, stack.to_terraform())
+    for rule in RULES:
+        for finding in rule(view):
+            yield _line(rule, finding)
+
+
+def _line(rule: Rule, finding: Finding) -> str:
+    return f"{finding.path}: {rule.__name__}: {finding.what}\n    {finding.fix}"

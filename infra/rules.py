@@ -1,0 +1,319 @@
+"""What no stack may break: pure functions of what it synthesizes to, which yield what is wrong and how to right it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+from infra.naming import OWN_TAGS
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One resource or data source. `path` is that of its construct: stack, components, id."""
+
+    type: str
+    name: str
+    path: str
+    arguments: Json
+
+    def is_meant_by(self, value: object) -> bool:
+        """Whether a value refers to this resource."""
+        return isinstance(value, str) and f"${{{self.type}.{self.name}." in value
+
+
+@dataclass(frozen=True, slots=True)
+class StackView:
+    """A stack as it is written for Terraform, every reference resolved."""
+
+    name: str
+    production: bool
+    document: Json
+
+    def of(self, *types: str) -> Iterator[Declared]:
+        """The resources of some types; all where none is named."""
+        for kind, named in self.document.get("resource", {}).items():
+            for name, body in named.items() if kind in types or not types else ():
+                arguments = {key: value for key, value in body.items() if key != "//"}
+                yield Declared(kind, name, body["//"]["metadata"]["path"], arguments)
+
+    def beside(self, bucket: Declared, kind: str) -> Iterator[Json]:
+        """The arguments of what completes a bucket."""
+        return (each.arguments for each in self.of(kind) if bucket.is_meant_by(each.arguments.get("bucket")))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Which resource breaks a rule, and what would keep it."""
+
+    path: str
+    what: str
+    fix: str
+
+
+Rule = Callable[[StackView], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """A wildcard that is needed: in which type of resource, which one, and why there is no other way."""
+
+    type: str
+    wildcard: str
+    reason: str
+
+
+NO_RESOURCE = "AWS knows no resource for this action, so it is given for all or not at all"
+ALLOWED_WILDCARDS = (
+    Wildcard(
+        "aws_kms_key", "kms:*", "the account administers its key by IAM: without this, nobody could ever change it"
+    ),
+    Wildcard("aws_kms_key", "*", "in the policy of a key, * is that key"),
+    Wildcard("aws_iam_role_policy", "ec2:DescribeNetworkInterfaces on *", NO_RESOURCE),
+    Wildcard("aws_iam_role_policy", "cloudwatch:PutMetricData on *", NO_RESOURCE),
+)
+
+ENCRYPTED_BY = {
+    "aws_cloudwatch_log_group": ("kms_key_id",),
+    "aws_secretsmanager_secret": ("kms_key_id",),
+    "aws_sns_topic": ("kms_master_key_id",),
+    "aws_sqs_queue": ("kms_master_key_id", "sqs_managed_sse_enabled"),
+}
+HOLDS_DATA = (
+    "aws_glue_catalog_database",
+    "aws_kms_key",
+    "aws_s3_bucket",
+    "confluent_environment",
+    "confluent_kafka_cluster",
+)
+BLOCKS = ("block_public_acls", "block_public_policy", "ignore_public_acls", "restrict_public_buckets")
+SECRET_NAME = re.compile(
+    r"(^|[._-])(passw(or)?d|passphrase|secret|secret_string|access_key|secret_key"
+    r"|token|api_key|api_secret|private_key|client_secret|user\.info)$",
+    re.IGNORECASE,
+)
+SECRET_LINE = re.compile(
+    r"^\s*[\w.\-]*(password|secret|token|private_key)['\"]?\s*[:=]\s*(?!\$|\*{3})['\"]?\S{6,}", re.I | re.M
+)
+SECRET_FORM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(AKIA|ASIA)[0-9A-Z]{16}\b")
+RANDOM_TEXT = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/]{32,}={0,2}(?![\w+/=-])")
+FINGERPRINT = re.compile(r"(hash|sha256|etag|md5|checksum)$")
+EXPRESSION = re.compile(r"(?<!\$)\$\{[^}]*\}")
+BITS_OF_RANDOM_TEXT = 4.2
+
+
+def encryption(view: StackView) -> Iterator[Finding]:
+    """At rest, with a key of ours."""
+    for kind, arguments in ENCRYPTED_BY.items():
+        for each in view.of(kind):
+            if not any(each.arguments.get(name) for name in arguments):
+                yield Finding(each.path, "it is not encrypted", f"give {' or '.join(arguments)}")
+    for bucket in view.of("aws_s3_bucket"):
+        kind = "aws_s3_bucket_server_side_encryption_configuration"
+        if not any("aws:kms" in json.dumps(each) for each in view.beside(bucket, kind)):
+            yield Finding(bucket.path, "its objects are not encrypted with a key of KMS", f"add {kind} with aws:kms")
+    for workgroup in view.of("aws_athena_workgroup"):
+        if "encryption_option" not in json.dumps(workgroup.arguments):
+            yield Finding(workgroup.path, "results are not encrypted", "give encryption_configuration with SSE_KMS")
+    for key in view.of("aws_kms_key"):
+        if key.arguments.get("enable_key_rotation") is not True:
+            yield Finding(key.path, "the key never changes", "give enable_key_rotation=True")
+
+
+def tls_only(view: StackView) -> Iterator[Finding]:
+    """No bucket answers without TLS."""
+    for bucket in view.of("aws_s3_bucket"):
+        policies = [each.get("policy") for each in view.beside(bucket, "aws_s3_bucket_policy")]
+        if not any(_refuses_plain_http(statement) for policy in policies for statement in statements(policy) or ()):
+            fix = "add aws_s3_bucket_policy with infra.iam.tls_only(bucket.arn)"
+            yield Finding(bucket.path, "it can be talked to without TLS", fix)
+
+
+def no_public_access(view: StackView) -> Iterator[Finding]:
+    """No bucket is public, and nobody can make it so."""
+    for bucket in view.of("aws_s3_bucket"):
+        blocks = view.beside(bucket, "aws_s3_bucket_public_access_block")
+        if not any(all(each.get(name) is True for name in BLOCKS) for each in blocks):
+            fix = f"add aws_s3_bucket_public_access_block with {', '.join(BLOCKS)}"
+            yield Finding(bucket.path, "public access is not blocked", fix)
+
+
+def versioning(view: StackView) -> Iterator[Finding]:
+    """What is overwritten or deleted in a bucket can be restored for a while, and not for ever."""
+    for bucket in view.of("aws_s3_bucket"):
+        versions = view.beside(bucket, "aws_s3_bucket_versioning")
+        if not any('"Enabled"' in json.dumps(each) for each in versions):
+            yield Finding(bucket.path, "it keeps no versions", "add aws_s3_bucket_versioning with status Enabled")
+        lifecycles = view.beside(bucket, "aws_s3_bucket_lifecycle_configuration")
+        if not any("noncurrent_version_expiration" in json.dumps(each) for each in lifecycles):
+            fix = "add aws_s3_bucket_lifecycle_configuration with noncurrent_version_expiration"
+            yield Finding(bucket.path, "it keeps old versions for ever", fix)
+
+
+def log_retention(view: StackView) -> Iterator[Finding]:
+    """No log grows for ever, those that Lambda makes by itself included."""
+    groups = list(view.of("aws_cloudwatch_log_group"))
+    for group in groups:
+        if not group.arguments.get("retention_in_days"):
+            yield Finding(group.path, "it keeps logs for ever", "give retention_in_days=settings.log_retention_days")
+    for function in view.of("aws_lambda_function"):
+        meant = json.dumps(function.arguments.get("logging_config", ""))
+        named = f"/aws/lambda/{function.arguments.get('function_name')}"
+        if not any(group.arguments.get("name") == named or group.is_meant_by(meant) for group in groups):
+            yield Finding(function.path, "Lambda makes its log group, which is kept for ever", f"add one named {named}")
+
+
+def tags(view: StackView) -> Iterator[Finding]:
+    """Everything in AWS says what it belongs to."""
+    if not any(each.type.startswith("aws_") for each in view.of()):
+        return
+    for provider in view.document.get("provider", {}).get("aws", [{}]):
+        missing = OWN_TAGS - set(provider.get("default_tags", {}).get("tags", {}))
+        if missing:
+            fix = "give the provider default_tags with infra.naming.tags(…)"
+            yield Finding(f"{view.name}/aws", f"resources lack the tags {', '.join(sorted(missing))}", fix)
+
+
+def wildcards(view: StackView) -> Iterator[Finding]:
+    """Nobody may do everything, or do something to everything, unless there is no other way."""
+    for each in view.of():
+        for name, text in each.arguments.items():
+            if not name.endswith("policy") or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "$"):
+                continue
+            found = statements(text)
+            if found is None:
+                yield Finding(each.path, f"its {name} cannot be read here", "build it with infra.iam.Policy")
+                continue
+            for wildcard in (every for statement in found for every in _wildcards(statement)):
+                if not any(_is_allowed(wildcard, each.type, allowed) for allowed in ALLOWED_WILDCARDS):
+                    fix = "name actions and resources, or list it with its reason in infra.rules.ALLOWED_WILDCARDS"
+                    yield Finding(each.path, f"its {name} allows {wildcard}", fix)
+
+
+def no_secret(view: StackView) -> Iterator[Finding]:
+    """No secret stands in what is written, nor in the state that Terraform makes of it."""
+    fix = "name the secret (${secret:NAME}), and let what needs it read it; or take it from the environment"
+    for each in view.of("aws_secretsmanager_secret_version"):
+        yield Finding(each.path, "Terraform would keep the secret in its state", "let the keys step store it")
+    for path, name, text in _texts(view):
+        if SECRET_NAME.search(name) and _is_literal(text):
+            yield Finding(path, f"{name} is written out", fix)
+        elif SECRET_FORM.search(text) or SECRET_LINE.search(text):
+            yield Finding(path, f"{name} holds what looks like a key or a password", fix)
+        elif not FINGERPRINT.search(name) and any(_is_random(match) for match in RANDOM_TEXT.findall(text)):
+            yield Finding(path, f"{name} holds random text, as keys do", fix)
+
+
+def deletion_protection(view: StackView) -> Iterator[Finding]:
+    """In production, no plan deletes what holds data; what was deleted all the same can be restored."""
+    if not view.production:
+        return
+    for each in view.of(*HOLDS_DATA):
+        if each.arguments.get("lifecycle", {}).get("prevent_destroy") is not True:
+            yield Finding(
+                each.path, "it holds data, and a plan may delete it", "give prevent_destroy=settings.production"
+            )
+        if each.arguments.get("force_destroy") is True:
+            yield Finding(each.path, "it may be deleted with all that is in it", "give force_destroy=False")
+    for secret in view.of("aws_secretsmanager_secret"):
+        if secret.arguments.get("recovery_window_in_days", 30) < 7:
+            yield Finding(secret.path, "it is gone at once when deleted", "give recovery_window_in_days=30")
+
+
+RULES: tuple[Rule, ...] = (
+    encryption,
+    tls_only,
+    no_public_access,
+    versioning,
+    log_retention,
+    tags,
+    wildcards,
+    no_secret,
+    deletion_protection,
+)
+
+
+def statements(policy: object) -> Sequence[Json] | None:
+    """The statements of a policy in JSON; None where it is none. Quotes inside `${…}` are not the JSON's."""
+    try:
+        document = json.loads(EXPRESSION.sub(lambda match: match[0].replace('"', "'"), str(policy)))
+        found = document["Statement"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return cast("Sequence[Json]", found if isinstance(found, list) else [found])
+
+
+def _refuses_plain_http(statement: Json) -> bool:
+    insecure = statement.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
+    whole = any(str(each).endswith("/*") for each in _many(statement.get("Resource"))) and statement["Action"] == "s3:*"
+    return statement["Effect"] == "Deny" and statement.get("Principal") == "*" and insecure and whole
+
+
+def _wildcards(statement: Json) -> Iterator[str]:
+    """What a statement allows by wildcard: `s3:*`, `ec2:DescribeSubnets on *`, `principal *`."""
+    if statement["Effect"] != "Allow":
+        return
+    yield from (f"everything but {name}" for name in ("NotAction", "NotResource", "NotPrincipal") if name in statement)
+    principal = statement.get("Principal")
+    if principal == "*" or (isinstance(principal, Mapping) and "*" in _many(principal.get("AWS"))):
+        yield "principal *"
+    actions = _many(statement.get("Action"))
+    yield from (action for action in actions if "*" in action)
+    for resource in _many(statement.get("Resource")):
+        if _is_everything(resource):
+            yield from (f"{action} on {resource}" for action in actions)
+
+
+def _is_everything(resource: str) -> bool:
+    """`*`, and an ARN that leaves open the account, the region, or all that is in them."""
+    fields = EXPRESSION.sub("x", resource).split(":", 5)
+    return fields[-1] == "*" or any("*" in field for field in fields[:-1])
+
+
+def _is_allowed(wildcard: str, kind: str, allowed: Wildcard) -> bool:
+    in_own_policy = allowed.wildcard == "*" and wildcard.endswith(" on *")
+    return fnmatchcase(kind, allowed.type) and (wildcard == allowed.wildcard or in_own_policy)
+
+
+def _texts(view: StackView) -> Iterator[tuple[str, str, str]]:
+    """Every text: where it stands, the name nearest to it, itself."""
+    for each in view.of():
+        yield from _texts_in(each.arguments, each.path, each.type)
+    for part in ("provider", "variable", "output", "data", "locals"):
+        for name, body in view.document.get(part, {}).items():
+            yield from _texts_in(body, f"{view.name}/{name}", name)
+
+
+def _texts_in(value: object, path: str, name: str) -> Iterator[tuple[str, str, str]]:
+    if isinstance(value, str):
+        yield path, name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key != "//":
+                yield from _texts_in(inner, path, name if key in ("value", "default") else key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts_in(inner, path, name)
+
+
+def _is_literal(text: str) -> bool:
+    return bool(text) and "${" not in text
+
+
+def _is_random(text: str) -> bool:
+    counts = Counter(text)
+    bits = -sum(count / len(text) * math.log2(count / len(text)) for count in counts.values())
+    kinds = (str.isupper, str.islower, str.isdigit)
+    return all(any(kind(character) for character in text) for kind in kinds) and bits > BITS_OF_RANDOM_TEXT
+
+
+def _many(value: Any) -> list[str]:
+    return [] if value is None else [str(each) for each in value] if isinstance(value, list) else [str(value)]
