@@ -124,6 +124,10 @@ class ConfluentCloud:
         """All keys of a service account, whatever they open."""
         return [_api_key(each) for page in self._pages({"spec.owner": owner}) for each in page["data"]]
 
+    def find_key(self, key_id: str) -> ApiKey | None:
+        answer = self._ask("GET", f"{ADDRESS}/iam/v2/api-keys/{key_id}", also={HTTPStatus.NOT_FOUND})
+        return _api_key(answer.json()) if answer.ok else None
+
     def delete_key(self, key_id: str) -> None:
         """That it is gone already is fine."""
         self._ask("DELETE", f"{ADDRESS}/iam/v2/api-keys/{key_id}", also={HTTPStatus.NOT_FOUND})

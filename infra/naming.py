@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-Account = Literal["manager", "producer", "consumer", "registry", "connector", "materializer"]
+Account = Literal["manager", "producer", "consumer", "registry", "connector", "materializer", "tableflow"]
 
 APPLICATION = "frazil"
 LONGEST = 64  # IAM roles, Lambda functions, schedules

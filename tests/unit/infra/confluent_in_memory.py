@@ -16,12 +16,12 @@ WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
 
 
 class Wire(BaseAdapter):
-    """`losing`: how many requests are carried out without their answers coming back."""
+    """`losing`: methods of requests that are carried out, each once, without their answers coming back."""
 
     def __init__(self, double: ConfluentDouble) -> None:
         super().__init__()
         self.asked: list[str] = []
-        self.losing = 0
+        self.losing: list[str] = []
         self._double = double
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
@@ -30,8 +30,8 @@ class Wire(BaseAdapter):
         authorization = request.headers.get("Authorization", "")
         self.asked.append(f"{request.method} {request.path_url}")
         answer = self._double.answer(Asked(str(request.method), request.path_url, authorization, content))
-        if self.losing:
-            self.losing -= 1
+        if request.method in self.losing:
+            self.losing.remove(request.method)
             raise requests.ConnectionError("connection reset by peer")
         response = requests.Response()
         response.status_code, response.raw, response.url = answer.status, BytesIO(answer.content), str(request.url)

@@ -45,14 +45,15 @@ def cloud(wire: Wire, slept: list[float]) -> ConfluentCloud:
     return cloud_over(wire, slept)
 
 
-def test_a_key_is_made_listed_and_deleted(cloud: ConfluentCloud) -> None:
+def test_a_key_is_made_listed_found_and_deleted(cloud: ConfluentCloud) -> None:
     made = cloud.make_key(WANTED)
-    listed = cloud.keys_of("sa-1")
+    listed, found = cloud.keys_of("sa-1"), cloud.find_key(made.key)
     cloud.delete_key(made.key)
 
-    assert listed == [ApiKey(made.key, "sa-1", "lkc-1", "frazil-dev-manager-kafka")]
+    assert listed == [found] == [ApiKey(made.key, "sa-1", "lkc-1", "frazil-dev-manager-kafka")]
     assert WANTED.opens_the_same(listed[0])
     assert cloud.keys_of("sa-1") == []
+    assert cloud.find_key(made.key) is None
 
 
 def test_a_secret_is_in_no_text_of_a_key(cloud: ConfluentCloud) -> None:
@@ -108,7 +109,7 @@ def test_reading_goes_on_after_a_failure_that_passes(
 
 
 def test_reading_goes_on_after_an_answer_got_lost(cloud: ConfluentCloud, wire: Wire, slept: list[float]) -> None:
-    wire.losing = 1
+    wire.losing = ["GET"]
 
     assert cloud.keys_of("sa-1") == []
     assert len(slept) == 1
@@ -141,7 +142,7 @@ def test_a_failure_that_stays_is_told_after_a_bounded_number_of_attempts(
 def test_making_a_key_is_never_repeated_where_it_may_have_been_made(
     cloud: ConfluentCloud, double: ConfluentDouble, wire: Wire, lost: bool
 ) -> None:
-    wire.losing = int(lost)
+    wire.losing = ["POST"] if lost else []
     double.next_answers = [] if lost else [failure(HTTPStatus.BAD_GATEWAY, "nobody knows")]
 
     with pytest.raises(ServiceError):
