@@ -1,0 +1,97 @@
+"""A bucket as every bucket should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra.cdk import Construct
+from infra.iam import EVERYBODY, Policy, Statement, tls_only
+from infra.resources import aws
+
+
+class Bucket(Construct):
+    """Private, versioned, encrypted with one key, owned by its account whoever writes, and reached by TLS only.
+
+    `lifecycle` says what leaves it by itself. Outside production Terraform may destroy it with all that is in it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        /,
+        *,
+        name: str,
+        key_arn: str,
+        production: bool,
+        lifecycle: Sequence[aws.S3BucketLifecycleConfiguration_Rule],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.bucket = aws.S3Bucket(
+            self, "bucket", bucket=name, force_destroy=not production, prevent_destroy=production
+        )
+        self.name = self.bucket.id
+        self.arn = self.bucket.arn
+        private = self._keep_private()
+        self._encrypt(key_arn)
+        versions = self._keep_versions()
+        policy = Policy((tls_only(self.arn), _recent_tls_only(self.arn), *_this_encryption_only(self.arn, key_arn)))
+        aws.S3BucketPolicy(self, "policy", bucket=self.name, policy=policy.json, depends_on=[private])
+        aws.S3BucketLifecycleConfiguration(
+            self, "lifecycle", bucket=self.name, rule=list(lifecycle), depends_on=[versions]
+        )
+
+    def _keep_private(self) -> aws.S3BucketPublicAccessBlock:
+        rule = aws.S3BucketOwnershipControls_Rule(object_ownership="BucketOwnerEnforced")
+        aws.S3BucketOwnershipControls(self, "ownership", bucket=self.name, rule=rule)
+        return aws.S3BucketPublicAccessBlock(
+            self,
+            "public-access",
+            bucket=self.name,
+            block_public_acls=True,
+            block_public_policy=True,
+            ignore_public_acls=True,
+            restrict_public_buckets=True,
+        )
+
+    def _encrypt(self, key_arn: str) -> None:
+        """With a bucket key: S3 asks KMS once in a while, not for every object, which is what KMS charges for."""
+        by_default = aws.S3BucketServerSideEncryptionConfiguration_Rule_ApplyServerSideEncryptionByDefault(
+            sse_algorithm="aws:kms", kms_master_key_id=key_arn
+        )
+        rule = aws.S3BucketServerSideEncryptionConfiguration_Rule(
+            bucket_key_enabled=True, apply_server_side_encryption_by_default=by_default
+        )
+        aws.S3BucketServerSideEncryptionConfiguration(self, "encryption", bucket=self.name, rule=rule)
+
+    def _keep_versions(self) -> aws.S3BucketVersioning:
+        enabled = aws.S3BucketVersioning_VersioningConfiguration(status="Enabled")
+        return aws.S3BucketVersioning(self, "versioning", bucket=self.name, versioning_configuration=enabled)
+
+
+def _recent_tls_only(bucket_arn: str) -> Statement:
+    return Statement(
+        sid="RecentTlsOnly",
+        effect="Deny",
+        principal=EVERYBODY,
+        actions=("s3:*",),
+        resources=(bucket_arn, f"{bucket_arn}/*"),
+        conditions={"NumericLessThan": {"s3:TlsVersion": "1.2"}},
+    )
+
+
+def _this_encryption_only(bucket_arn: str, key_arn: str) -> tuple[Statement, ...]:
+    """Who asks for no encryption gets the bucket's; who asks for another, or for another key, is refused."""
+    header = "s3:x-amz-server-side-encryption"
+    wanted = {"ThisEncryptionOnly": (header, "aws:kms"), "ThisKeyOnly": (f"{header}-aws-kms-key-id", key_arn)}
+    return tuple(
+        Statement(
+            sid=sid,
+            effect="Deny",
+            principal=EVERYBODY,
+            actions=("s3:PutObject",),
+            resources=(f"{bucket_arn}/*",),
+            conditions={"Null": {name: "false"}, "StringNotEquals": {name: value}},
+        )
+        for sid, (name, value) in wanted.items()
+    )

@@ -1,0 +1,28 @@
+"""A log group."""
+
+from __future__ import annotations
+
+from infra.cdk import Construct
+from infra.iam import Statement
+from infra.resources import aws
+
+
+class LogGroup(Construct):
+    """Encrypted and kept for a while, unlike those that AWS makes by itself for what writes to none."""
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, name: str, key_arn: str, retention_days: int) -> None:
+        super().__init__(scope, construct_id)
+        self.group = aws.CloudwatchLogGroup(
+            self, "group", name=name, kms_key_id=key_arn, retention_in_days=retention_days
+        )
+        self.name = self.group.name
+        self.arn = self.group.arn
+
+    @property
+    def writing(self) -> Statement:
+        """What a role needs to write here. It may not make the group: one that is deleted stays deleted."""
+        return Statement(
+            sid="WriteLogs",
+            actions=("logs:CreateLogStream", "logs:PutLogEvents"),
+            resources=(f"{self.arn}:log-stream:*",),
+        )

@@ -1,0 +1,108 @@
+"""A Lambda function in Python, of one folder of lambdas/."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infra import iam
+from infra.artefacts.archive import files_under, zip_of
+from infra.cdk import App, Construct, Stack
+from infra.components.log_group import LogGroup
+from infra.components.role import Role
+from infra.resources import aws
+
+RUNTIME = "python3.13"
+ASSETS = "assets"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """`folder` holds `handler.py` with a function `handler`, and needs nothing but what Lambda has: boto3.
+
+    `at_once`: how many may run at the same time, as many as asked where None.
+    """
+
+    name: str
+    description: str
+    folder: Path
+    timeout_seconds: int
+    memory_mb: int = 256
+    at_once: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class PythonLambda(Construct):
+    """The function, its role, and its log group, which it can write to and not make.
+
+    What invokes it must depend on `ready`, the policy of its role.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        /,
+        function: Function,
+        *,
+        may: tuple[iam.Statement, ...],
+        key_arn: str,
+        log_retention_days: int,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.log_group = LogGroup(
+            self, "logs", name=f"/aws/lambda/{function.name}", key_arn=key_arn, retention_days=log_retention_days
+        )
+        self.role = Role(
+            self,
+            "acts-as",
+            name=function.name,
+            description=function.description,
+            trust=iam.trust_service("lambda.amazonaws.com"),
+            policy=iam.Policy((*may, self.log_group.writing)),
+        )
+        self.function = self._function(function, _pack(self, function))
+        self.ready = self.role.policy
+        self.arn = self.function.arn
+        self.name = self.function.function_name
+
+    def _function(self, function: Function, packed: _Packed) -> aws.LambdaFunction:
+        variables = aws.LambdaFunction_Environment(variables=function.environment) if function.environment else None
+        return aws.LambdaFunction(
+            self,
+            "function",
+            function_name=function.name,
+            description=function.description,
+            role=self.role.arn,
+            runtime=RUNTIME,
+            architectures=["arm64"],
+            handler="handler.handler",
+            filename=packed.path,
+            source_code_hash=packed.hash,
+            timeout=function.timeout_seconds,
+            memory_size=function.memory_mb,
+            reserved_concurrent_executions=function.at_once,
+            environment=variables,
+            logging_config=aws.LambdaFunction_LoggingConfig(log_format="JSON", log_group=self.log_group.name),
+            depends_on=[self.role.policy],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A zip inside the folder of its stack, all that a remote run gets; `hash` is as Lambda tells it."""
+
+    path: str
+    hash: str
+
+
+def _pack(scope: Construct, function: Function) -> _Packed:
+    path = f"{ASSETS}/{function.name}.zip"
+    target = Path(App.of(scope).outdir, "stacks", Stack.of(scope).node.id, path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    files = [(file.relative_to(function.folder).as_posix(), file) for file in files_under(function.folder)]
+    zip_of(((name, file.read_bytes()) for name, file in files), target)
+    return _Packed(path, base64.b64encode(hashlib.sha256(target.read_bytes()).digest()).decode())

@@ -1,0 +1,40 @@
+"""Where a stack's things are: an account and a region of AWS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra import naming
+from infra.cdk import Stack
+from infra.resources import aws
+from infra.settings import EnvironmentSettings
+
+PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """`account_id` is a reference: the account is that of whoever runs Terraform."""
+
+    name: str
+    account_id: str
+
+    def arn(self, service: str, resource: str) -> str:
+        """Of something in this account and region."""
+        return f"arn:{self.partition}:{service}:{self.name}:{self.account_id}:{resource}"
+
+    @property
+    def root(self) -> str:
+        """The account itself, as a principal."""
+        return f"arn:{self.partition}:iam::{self.account_id}:root"
+
+    @property
+    def partition(self) -> str:
+        return next((name for prefix, name in PARTITIONS if self.name.startswith(prefix)), "aws")
+
+
+def enter_region(stack: Stack, settings: EnvironmentSettings) -> Region:
+    """The provider, which tags everything; called once in every stack that has something in AWS."""
+    tags = naming.tags(settings.environment, stack.node.id, settings.tags)
+    aws.Provider(stack, "aws", region=settings.region, default_tags=aws.Provider_DefaultTags(tags=tags))
+    return Region(settings.region, aws.DataCallerIdentity(stack, "caller").account_id)

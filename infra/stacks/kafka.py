@@ -1,0 +1,43 @@
+"""What the stacks know of Kafka, whoever runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra.naming import Account
+from infra.settings import ExternalKafka
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kafka:
+    """How brokers and registry are reached. For a cluster that the stacks make, texts are references.
+
+    `name` is the cluster's folder in the bucket: its id in Confluent Cloud. `credentials` and `registry_credentials`
+    name the secrets by which a job proves who it is, None where nobody asks; `accounts` are those whose secrets are
+    ours to make.
+    """
+
+    name: str
+    bootstrap_servers: str
+    security_protocol: str
+    sasl_mechanism: str | None
+    msk_iam: bool
+    credentials: str | None
+    registry_url: str
+    registry_credentials: str | None
+    accounts: tuple[Account, ...]
+
+
+def external(settings: ExternalKafka) -> Kafka:
+    """A cluster that is there already, and with it the secrets that it is opened with."""
+    return Kafka(
+        name=settings.name,
+        bootstrap_servers=settings.bootstrap_servers,
+        security_protocol=settings.protocol,
+        sasl_mechanism=settings.mechanism,
+        msk_iam=settings.msk_iam,
+        credentials=settings.credentials,
+        registry_url=settings.registry.url,
+        registry_credentials=settings.registry.credentials,
+        accounts=(),
+    )
