@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never, cast
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
+from jobs.adapters.msk_iam import for_this_process
 from jobs.model.errors import BrokerError, SettingError
 from jobs.model.plan import PartitionFacts, TopicFacts
 from jobs.model.spec import (
@@ -40,12 +41,15 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-def librdkafka(settings: Mapping[str, SettingValue]) -> dict[str, str]:
+def librdkafka(settings: Mapping[str, SettingValue]) -> dict[str, object]:
     """The user's `kafka` section as librdkafka takes it."""
-    return revealed(settings)
+    given: dict[str, object] = {**revealed(settings)}
+    if given.pop("aws_msk_iam", "false") == "true":
+        given |= for_this_process(str(given["bootstrap.servers"]))
+    return given
 
 
-def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, str | int | bool]:
+def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, object]:
     """For reading explicit ranges: no group, committed records only, checksums on, no silent reset.
 
     The fetch sizes keep librdkafka from reading far past the end of a range (`bench/`).
@@ -153,10 +157,10 @@ class KafkaTopics:
         )
 
 
-def _admin(settings: Mapping[str, str | int]) -> AdminClient:
+def _admin(settings: Mapping[str, object]) -> AdminClient:
     """Raises SettingError for what librdkafka does not take: a file that is not there, a mechanism it does not have."""
     try:
-        return AdminClient(dict(settings))
+        return AdminClient(cast("dict[str, Any]", settings))
     except KafkaException as refused:
         raise SettingError(
             f"the `kafka` settings cannot be used: {refused.args[0]}",

@@ -10,10 +10,9 @@ from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersio
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from jobs.adapters.kafka import librdkafka
 from jobs.model.errors import RegistryError
 from jobs.model.schemas import RegisteredSchema
-from jobs.model.spec import RegistrySettings
+from jobs.model.spec import RegistrySettings, revealed
 
 UNKNOWN_FOR_SECONDS = 60.0
 """How long an id that the registry does not know is remembered as unknown."""
@@ -29,7 +28,7 @@ class ConfluentRegistry:
         self._clock = clock
         self._known: dict[int, RegisteredSchema] = {}
         self._unknown_since: dict[int, float] = {}
-        self._client = SchemaRegistryClient({"url": settings.url, **librdkafka(settings.properties)})
+        self._client = SchemaRegistryClient({"url": settings.url, **revealed(settings.properties)})
 
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
         if schema_id in self._known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from jobs.model.spec import CatalogSettings, RegistrySettings, Secret, SettingValue
 from jobs.specs import kafka_keys, settings_keys
@@ -52,7 +52,9 @@ def _sasl_problems(values: Values) -> Iterator[Problem]:
     mechanisms = (kafka_keys.MECHANISM, kafka_keys.MECHANISMS_ALIAS)
     given = [key for key in (*mechanisms, kafka_keys.USERNAME, kafka_keys.PASSWORD) if values.is_given(key)]
     protocol = values[kafka_keys.PROTOCOL]
-    if protocol.lower().startswith("sasl_"):
+    if values[kafka_keys.MSK_IAM] == "true":
+        yield from _msk_problems(values, given)
+    elif protocol.lower().startswith("sasl_"):
         yield from _missing_sasl(values, protocol)
     elif given:
         what = f"without effect, because security.protocol is {protocol}"
@@ -60,6 +62,17 @@ def _sasl_problems(values: Values) -> Iterator[Problem]:
     if all(values.is_given(key) for key in mechanisms):
         what = "the same as sasl.mechanism, which is given too"
         yield Problem(values.place_of(kafka_keys.MECHANISMS_ALIAS), what, "keep one of them")
+
+
+def _msk_problems(values: Values, given: list[Key[Any]]) -> Iterator[Problem]:
+    """The role is the proof, and MSK takes it over TLS only."""
+    for key in given:
+        yield Problem(
+            values.place_of(key), "contradicts aws_msk_iam: true, which needs no password", "keep one of them"
+        )
+    if values.is_given(kafka_keys.PROTOCOL) and values[kafka_keys.PROTOCOL].lower() != "sasl_ssl":
+        what = f"aws_msk_iam: true goes over sasl_ssl, found {values[kafka_keys.PROTOCOL]}"
+        yield Problem(values.place_of(kafka_keys.PROTOCOL), what, "remove the key")
 
 
 def _missing_sasl(values: Values, protocol: str) -> Iterator[Problem]:
@@ -77,7 +90,7 @@ def _missing_sasl(values: Values, protocol: str) -> Iterator[Problem]:
 
 
 def _ssl_problems(values: Values) -> Iterator[Problem]:
-    protocol = values[kafka_keys.PROTOCOL]
+    protocol = "sasl_ssl" if values[kafka_keys.MSK_IAM] == "true" else values[kafka_keys.PROTOCOL]
     for name, place in values.places.items():
         if name.startswith("ssl.") and not protocol.lower().endswith("ssl"):
             what = f"without effect, because security.protocol is {protocol}"

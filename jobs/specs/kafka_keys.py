@@ -15,7 +15,7 @@ MECHANISMS = Choice(
     not_yet=(
         NotYet("GSSAPI", "use PLAIN or SCRAM-SHA-512 over sasl_ssl, or client certificates with ssl"),
         NotYet("OAUTHBEARER", "use PLAIN or SCRAM-SHA-512 over sasl_ssl, or client certificates with ssl"),
-        NotYet("AWS_MSK_IAM", "use SCRAM-SHA-512 with sasl_ssl, on the port that MSK gives for SASL/SCRAM"),
+        NotYet("AWS_MSK_IAM", "set aws_msk_iam: true, and remove sasl.mechanism"),
     ),
 )
 
@@ -25,6 +25,9 @@ MECHANISM = Key("sasl.mechanism", MECHANISMS, "How to prove who asks.", NONE)
 MECHANISMS_ALIAS = Key("sasl.mechanisms", MECHANISMS, "The same as sasl.mechanism; give one of them.", NONE)
 USERNAME = Key("sasl.username", HandedOn(), "The user, or the API key of Confluent Cloud.", NONE)
 PASSWORD = Key("sasl.password", SecretText(), "The password, or the API secret of Confluent Cloud.", NONE)
+MSK_IAM = Key(
+    "aws_msk_iam", BOOLEAN_TEXT, "Whether the process's IAM role proves who asks, as Amazon MSK offers.", "false"
+)
 
 KAFKA_KEYS: tuple[Key[object], ...] = (
     BOOTSTRAP,
@@ -33,6 +36,7 @@ KAFKA_KEYS: tuple[Key[object], ...] = (
     MECHANISMS_ALIAS,
     USERNAME,
     PASSWORD,
+    MSK_IAM,
     Key("ssl.ca.location", FilePath(words=("probe",)), "The authorities that sign the brokers' certificates.",
         Derived("the system's")),
     Key("ssl.ca.pem", HandedOn(), "The same as text in PEM.", NONE),
@@ -91,8 +95,7 @@ REFUSED = (
     Refused("ssl.keystore.*", JAVA, PKCS12),
     Refused("sasl.kerberos.*", "Kerberos is not supported", SCRAM),
     Refused("sasl.oauthbearer.*", "OAUTHBEARER is not there yet", SCRAM),
-    Refused("aws_msk_iam", "IAM for MSK is not there yet", SCRAM),
-    Refused("aws.*", "IAM for MSK is not there yet", SCRAM),
+    Refused("aws.*", "this is not a setting of librdkafka", "for Amazon MSK set aws_msk_iam: true"),
 )
 
 KAFKA = Section(KAFKA_KEYS, refused=REFUSED)

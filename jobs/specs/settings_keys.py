@@ -52,6 +52,6 @@ SETTINGS = Section(
     (KAFKA_KEY, REGISTRY_KEY, CATALOG_KEY, DATABASE, TABLES),
     refused=(
         Refused("topics", "topics are not listed here", "write one file per table in the folder that `tables:` names"),
-        Refused("aws_msk_iam", "IAM for MSK is not there yet", "see the keys of `kafka:` for what there is"),
+        Refused("aws_msk_iam", "this belongs to the brokers", "move the key under `kafka:`"),
     ),
 )

@@ -56,10 +56,20 @@ SETTINGS_ERRORS = {
         "frazil.yaml:1:47: kafka.sasl.mechanism: GSSAPI is not there yet",
         "use PLAIN or SCRAM-SHA-512 over sasl_ssl, or client certificates with ssl",
     ),
-    "IAM for MSK": (
-        f"kafka: {{bootstrap.servers: b, aws_msk_iam: true}}\n{REGISTRY}",
-        "frazil.yaml:1:31: kafka.aws_msk_iam: IAM for MSK is not there yet",
-        "use sasl.mechanism: SCRAM-SHA-512 with sasl.username and sasl.password, over sasl_ssl",
+    "IAM for MSK beside a password": (
+        f"kafka: {{bootstrap.servers: b, aws_msk_iam: true, sasl.username: me}}\n{REGISTRY}",
+        "frazil.yaml:1:65: kafka.sasl.username: contradicts aws_msk_iam: true, which needs no password",
+        "keep one of them",
+    ),
+    "IAM for MSK without TLS": (
+        f"kafka: {{bootstrap.servers: b, aws_msk_iam: true, security.protocol: plaintext}}\n{REGISTRY}",
+        "frazil.yaml:1:69: kafka.security.protocol: aws_msk_iam: true goes over sasl_ssl, found plaintext",
+        "remove the key",
+    ),
+    "IAM for MSK outside of kafka": (
+        f"aws_msk_iam: true\nkafka: {{bootstrap.servers: b}}\n{REGISTRY}",
+        "frazil.yaml:1:1: aws_msk_iam: this belongs to the brokers",
+        "move the key under `kafka:`",
     ),
     "password without SASL": (
         f"kafka: {{bootstrap.servers: b, sasl.password: x}}\n{REGISTRY}",
