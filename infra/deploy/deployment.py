@@ -1,0 +1,104 @@
+"""One environment on its way into one account: where its files lie, and whose credentials are used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.artefacts.environment import Target
+from infra.naming import log_group_name, resource_name
+from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.settings_file import load_environment
+from jobs.model.errors import SettingError
+
+LOCAL = "local"
+CHECKOUT = Path(__file__).parents[2]
+STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs")
+"""In the order in which each finds what it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """`profile` is one of AWS, or `local` for the double of AWS on this machine, whatever the environment."""
+
+    settings: EnvironmentSettings
+    profile: str
+    checkout: Path
+    asks: bool
+
+    @property
+    def environment(self) -> str:
+        return self.settings.environment
+
+    @property
+    def is_local(self) -> bool:
+        return self.profile == LOCAL
+
+    @property
+    def has_confluent(self) -> bool:
+        return isinstance(self.settings.kafka, ConfluentKafka)
+
+    @property
+    def folder(self) -> Path:
+        """Everything that belongs to this environment and is made, never written by hand."""
+        return self.checkout / ".frazil" / "deploy" / self.environment
+
+    @property
+    def synthesized(self) -> Path:
+        return self.folder / "cdktf.out"
+
+    @property
+    def manifest(self) -> Path:
+        return self.folder / "artefacts.json"
+
+    @property
+    def config(self) -> Path:
+        """The `frazil.yaml` of the environment, for every command of `frazil`."""
+        return self.folder / "frazil.yaml"
+
+    @property
+    def packed(self) -> Path:
+        """Shared by all environments: what is packed is named by its content."""
+        return self.checkout / ".frazil" / "artefacts"
+
+    @property
+    def tables(self) -> Path:
+        return self.checkout / "tables"
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all its resources begin with."""
+        return resource_name(self.environment, "").removesuffix("-")
+
+    @property
+    def log_groups(self) -> tuple[str, ...]:
+        return (log_group_name(self.environment, ""), f"/aws/lambda/{self.prefix}-")
+
+    def target(self, running: tuple[int, ...]) -> Target:
+        """What the job's packages must fit. The double of AWS runs jobs with the Python that runs it."""
+        interpreter = Path(self.settings.jobs.python).name.removeprefix("python")
+        python = f"{running[0]}.{running[1]}" if self.is_local else interpreter
+        return Target(python, self.settings.jobs.architecture)
+
+
+def open_deployment(environment: str, profile: str, *, asks: bool) -> Deployment:
+    """Raises SettingError for settings that cannot be used, or that belong to another kind of account."""
+    settings = load_environment(environment, os.environ)
+    if environment == LOCAL and profile != LOCAL:
+        raise SettingError(
+            f"the environment {environment} describes services on this machine, found the profile {profile}",
+            hint="add --environment=dev, or a file of your own in infra/environments/, or use --profile=local",
+        )
+    return Deployment(settings, profile, CHECKOUT, asks)
+
+
+def credentials(deployment: Deployment, aws_endpoint_url: str | None) -> Mapping[str, str]:
+    """For this process and its children: AWS finds the profile by them, and Terraform's provider its endpoint."""
+    region = {"AWS_REGION": deployment.settings.region, "AWS_DEFAULT_REGION": deployment.settings.region}
+    if not deployment.is_local:
+        return {**region, "AWS_PROFILE": deployment.profile}
+    nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_EC2_METADATA_DISABLED": "true"}
+    endpoint = {} if aws_endpoint_url is None else {"AWS_ENDPOINT_URL": aws_endpoint_url}
+    return {**region, **nobody, **endpoint}

@@ -1,0 +1,48 @@
+"""`frazil` as a command of its own: the stacks know nothing of the package but its specs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.model.errors import FrazilError
+
+SECONDS = 900
+
+
+class CommandFailedError(FrazilError):
+    """`frazil` ended with an error, which it has said itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frazil:
+    """Run in a folder, whose `.frazil/local/` is that of the local services."""
+
+    folder: Path
+
+    def show(self, *arguments: str) -> int:
+        """What it prints goes where ours does; its exit status."""
+        return subprocess.run(self._command(arguments), cwd=self.folder, timeout=SECONDS, check=False).returncode
+
+    def must(self, *arguments: str) -> None:
+        """Raises CommandFailedError where it ends with an error."""
+        status = self.show(*arguments)
+        if status != 0:
+            raise CommandFailedError(
+                f"`frazil {' '.join(arguments)}` ended with status {status}: see its own words above",
+                hint="mend what it names, and run the same command of scripts/deploy.sh again: it goes on",
+            )
+
+    def told(self, *arguments: str) -> Any:
+        """What it prints as JSON."""
+        ended = subprocess.run(
+            self._command(arguments), cwd=self.folder, timeout=SECONDS, check=True, stdout=subprocess.PIPE, text=True
+        )
+        return json.loads(ended.stdout)
+
+    def _command(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        return (sys.executable, "-m", "jobs.cli.app", *arguments)

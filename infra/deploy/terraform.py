@@ -1,0 +1,188 @@
+"""Terraform on one synthesized stack: what it says goes to a log, what it did and why it failed comes back."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.model.errors import MissingToolError, ServiceError
+
+STEP_SECONDS = 3600
+PLANNED_CHANGES = 2
+"""The exit status of `plan -detailed-exitcode` that says there is something to do."""
+
+Tell = Callable[[str], None]
+"""Takes a line of progress."""
+
+
+class TerraformError(ServiceError):
+    """Terraform stopped. What it had done stays done and is in its state: the same command goes on from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why Terraform stops, told by what it or a provider prints, and what to do then."""
+
+    pattern: str
+    hint: str
+
+
+CAUSES = (
+    Cause(
+        r"Error acquiring the state lock",
+        "another run holds the lock: wait for it. If it has died, run `terraform force-unlock` with the ID that stands "
+        "in the log",
+    ),
+    Cause(
+        r"ExpiredToken|token has expired|SSO session (associated|has expired)|InvalidGrantException"
+        r"|No valid credential sources|failed to refresh cached credentials|InvalidClientTokenId",
+        "run `aws sso login` for your profile, then the same command again: it goes on",
+    ),
+    Cause(
+        r"AccessDenied|not authorized to perform|UnauthorizedOperation|403 Forbidden",
+        "the profile may not do that: let somebody grant the action that is named, then run the same command again",
+    ),
+    Cause(
+        r"BucketAlreadyExists|BucketAlreadyOwnedByYou|AlreadyExists|already exists|ResourceConflict",
+        "the name is taken, by somebody else or by a run whose state was lost: choose another in the environment's "
+        "file, or remove what has it",
+    ),
+    Cause(
+        r"Failed to query available provider packages|Failed to install provider|Invalid provider registry host",
+        "Terraform finds no provider: is the network up, or, where there is none, a plugin mirror set?",
+    ),
+    Cause(
+        r"no such host|connection refused|i/o timeout|TLS handshake timeout|connection reset|network is unreachable"
+        r"|RequestError: send request failed",
+        "the network was lost: run the same command again, it goes on",
+    ),
+    Cause(
+        r"Unable to find remote state|No stored state was found",
+        "a stack that this one builds on has not been applied: run `scripts/deploy.sh create`, which goes in order",
+    ),
+    Cause(
+        r"Instance cannot be destroyed|prevent_destroy",
+        "production protects what holds data: set `production: false` in the environment's file, apply, then delete",
+    ),
+)
+UNKNOWN = "read the log; when it is mended, run the same command again: it goes on"
+
+
+@dataclass(frozen=True, slots=True)
+class Terraform:
+    """`directory` holds the synthesized stack. `env` is all that its process knows; nothing secret is an argument."""
+
+    stack: str
+    directory: Path
+    env: Mapping[str, str]
+    log: Path
+    tell: Tell
+
+    def init(self) -> None:
+        """Providers and backend. An earlier backend of the same folder is left behind, as it is told anew each time."""
+        self._run("init", "-reconfigure")
+
+    def validate(self) -> None:
+        self._run("validate")
+
+    def apply(self) -> None:
+        self._run("apply", "-auto-approve")
+
+    def destroy(self) -> None:
+        self._run("destroy", "-auto-approve")
+
+    def plan(self) -> bool:
+        """Show what `apply` would do; whether that is anything."""
+        shown, status = self._carry_out(("plan", "-detailed-exitcode"))
+        if status not in {0, PLANNED_CHANGES}:
+            raise self._failed("plan", shown)
+        self.tell("\n".join(_plan_itself(shown)))
+        return status == PLANNED_CHANGES
+
+    def outputs(self) -> dict[str, Any]:
+        """The values of the stack's outputs by name; none where it was never applied."""
+        shown, status = self._carry_out(("output", "-json"))
+        if status != 0:
+            raise self._failed("output", shown)
+        return {name: output["value"] for name, output in json.loads("\n".join(shown) or "{}").items()}
+
+    def resources(self) -> list[str]:
+        """The addresses of all that Terraform has made; none where the stack was never applied."""
+        shown, status = self._carry_out(("state", "list"))
+        return shown if status == 0 else []
+
+    def _run(self, verb: str, *options: str) -> None:
+        shown, status = self._carry_out((verb, *options))
+        if status != 0:
+            raise self._failed(verb, shown)
+
+    def _carry_out(self, command: Sequence[str]) -> tuple[list[str], int]:
+        words = ("terraform", *command, *_quiet(command[0]))
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("a") as log:
+            log.write(f"\n{self.stack}: {' '.join(words)}\n")
+            try:
+                return self._follow(words, log.write)
+            except FileNotFoundError as error:
+                raise MissingToolError(
+                    "`terraform` is not on PATH", hint="run `scripts/deploy.sh check`, which says what to install"
+                ) from error
+
+    def _follow(self, words: Sequence[str], write: Callable[[str], object]) -> tuple[list[str], int]:
+        keeps_out_of_the_log = "output" in words
+        with subprocess.Popen(
+            words,
+            cwd=self.directory,
+            env=dict(self.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            shown = []
+            for line in process.stdout or ():
+                shown.append(line.rstrip("\n"))
+                if not keeps_out_of_the_log:
+                    write(line)
+                self._progress(shown[-1])
+            return shown, process.wait(STEP_SECONDS)
+
+    def _progress(self, line: str) -> None:
+        done = re.match(r"(\S+): (Creation|Modifications|Destruction) complete after (\S+)", line)
+        if done:
+            self.tell(f"  {self.stack}: {done[1]} {DONE[done[2]]} ({done[3]})")
+
+    def _failed(self, verb: str, shown: Sequence[str]) -> TerraformError:
+        errors = list(_errors(shown)) or list(shown[-3:])
+        cause = next((cause for cause in CAUSES if re.search(cause.pattern, "\n".join(shown))), None)
+        return TerraformError(
+            f"terraform {verb} of the stack {self.stack} stopped: {' | '.join(errors)[:1000]} (all of it: {self.log})",
+            hint=UNKNOWN if cause is None else cause.hint,
+        )
+
+
+DONE = {"Creation": "made", "Modifications": "changed", "Destruction": "gone"}
+
+
+def _quiet(verb: str) -> tuple[str, ...]:
+    return () if verb == "state" else ("-no-color", *(("-input=false",) if verb not in {"output", "validate"} else ()))
+
+
+def _errors(shown: Sequence[str]) -> Iterator[str]:
+    """Each error's first line, and the resource that it is about."""
+    for number, line in enumerate(shown):
+        if line.lstrip("│╷ ").startswith("Error: "):
+            about = next((after.strip("│ ,") for after in shown[number : number + 4] if " with " in f" {after}"), "")
+            yield f"{line.strip('│╷ ')} {about}".strip()
+
+
+def _plan_itself(shown: Sequence[str]) -> Iterator[str]:
+    """Without the lines that only tell what is being read."""
+    for line in shown:
+        if not re.search(r": (Refreshing state|Reading|Read complete|Still reading)", line):
+            yield line

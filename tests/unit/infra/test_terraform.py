@@ -1,0 +1,120 @@
+"""The runner with a stand-in for Terraform that prints what the real one printed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from infra.deploy.terraform import Terraform, TerraformError
+from jobs.model.errors import MissingToolError
+
+LOCKED = """
+Error: Error acquiring the state lock
+
+Error message: resource temporarily unavailable
+Lock Info:
+  ID:        6f4fb1f5-0f0f-4c93-9f0e-0b2d7b7f0f0f
+  Who:       somebody@laptop
+"""
+EXPIRED = """
+Error: validating provider credentials: retrieving caller identity from STS: operation error STS: GetCallerIdentity, \
+https response error StatusCode: 403, api error ExpiredToken: The security token included in the request is expired
+
+  with provider["registry.terraform.io/hashicorp/aws"],
+  on cdk.tf.json line 12, in provider.aws[0]:
+"""
+TAKEN = """
+aws_kms_key.key: Creation complete after 12s [id=1]
+
+Error: creating S3 Bucket (frazil-dev-lake): operation error S3: CreateBucket, api error BucketAlreadyExists:
+
+  with aws_s3_bucket.lake,
+  on cdk.tf.json line 40, in resource.aws_s3_bucket.lake:
+"""
+NO_PROVIDER = """
+Error: Failed to query available provider packages
+
+Could not retrieve the list of available versions for provider hashicorp/aws
+"""
+DENIED = """
+Error: creating IAM Role (frazil-dev-job): operation error IAM: CreateRole, api error AccessDenied: User is not \
+authorized to perform: iam:CreateRole
+
+  with aws_iam_role.job,
+"""
+LOST = "\nError: reading KMS Key: RequestError: send request failed: dial tcp: lookup kms.aws: no such host\n"
+PROTECTED = "\nError: Instance cannot be destroyed\n\n  on cdk.tf.json line 40:\n"
+UNHEARD_OF = "\nError: something new\n"
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+def terraform(folder: Path, told: list[str], *, prints: str = "", status: int = 0) -> Terraform:
+    (folder / "printed").write_text(prints)
+    stand_in = folder / "bin" / "terraform"
+    stand_in.parent.mkdir(exist_ok=True)
+    stand_in.write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\ncat {folder}/printed\nexit {status}\n')
+    stand_in.chmod(0o755)
+    path = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
+    return Terraform("lake", folder, {"PATH": path}, folder / "log" / "lake.log", told.append)
+
+
+@pytest.mark.parametrize(
+    ("prints", "what", "hint"),
+    [
+        (LOCKED, "Error acquiring the state lock", "force-unlock"),
+        (EXPIRED, "ExpiredToken", "aws sso login"),
+        (TAKEN, "aws_s3_bucket.lake", "the name is taken"),
+        (NO_PROVIDER, "Failed to query", "is the network up"),
+        (DENIED, "iam:CreateRole", "may not do that"),
+        (LOST, "no such host", "the network was lost"),
+        (PROTECTED, "cannot be destroyed", "production: false"),
+        (UNHEARD_OF, "something new", "read the log"),
+    ],
+)
+def test_a_stop_is_told_with_its_cause_and_what_to_do(
+    tmp_path: Path, told: list[str], prints: str, what: str, hint: str
+) -> None:
+    with pytest.raises(TerraformError) as stopped:
+        terraform(tmp_path, told, prints=prints, status=1).apply()
+
+    assert "terraform apply of the stack lake stopped" in stopped.value.what
+    assert what in stopped.value.what
+    assert hint in stopped.value.hint
+    assert prints.strip() in (tmp_path / "log" / "lake.log").read_text()
+
+
+def test_what_is_made_is_told_as_it_comes(tmp_path: Path, told: list[str]) -> None:
+    terraform(tmp_path, told, prints="aws_kms_key.key: Creation complete after 12s [id=1]\nother\n").apply()
+
+    assert told == ["  lake: aws_kms_key.key made (12s)"]
+    assert (tmp_path / "calls").read_text() == "apply -auto-approve -no-color -input=false\n"
+
+
+@pytest.mark.parametrize(("status", "is_something"), [(0, False), (2, True)])
+def test_a_plan_says_whether_there_is_something_to_do(
+    tmp_path: Path, told: list[str], status: int, is_something: bool
+) -> None:
+    prints = "aws_kms_key.key: Refreshing state... [id=1]\nPlan: 1 to add, 0 to change, 0 to destroy.\n"
+
+    assert terraform(tmp_path, told, prints=prints, status=status).plan() is is_something
+    assert told == ["Plan: 1 to add, 0 to change, 0 to destroy."]
+
+
+def test_outputs_come_back_as_values_and_stay_out_of_the_log(tmp_path: Path, told: list[str]) -> None:
+    runner = terraform(tmp_path, told, prints='{"bucket": {"sensitive": true, "type": "string", "value": "hush"}}\n')
+
+    assert runner.outputs() == {"bucket": "hush"}
+    assert "hush" not in (tmp_path / "log" / "lake.log").read_text()
+
+
+def test_a_missing_terraform_is_named(tmp_path: Path, told: list[str]) -> None:
+    runner = Terraform("lake", tmp_path, {"PATH": "/nonexistent"}, tmp_path / "lake.log", told.append)
+
+    with pytest.raises(MissingToolError, match="not on PATH"):
+        runner.init()
