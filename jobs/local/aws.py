@@ -1,4 +1,7 @@
-"""A double of AWS on loopback, in memory: S3, and a Glue catalog that refuses stale commits as the real one does."""
+"""A double of AWS on loopback, in memory: what the stacks are made of, and what the job and the functions call.
+
+Its folder has `calls.jsonl`, a line for every API call, and `job-runs/`, the outputs of what EMR Serverless ran.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ def address(ports: Ports) -> str:
 
 
 def prepare(folder: Path, ports: Ports) -> Launch:
-    del folder  # it keeps nothing: buckets and catalogs are gone after `down`
+    """Buckets, catalogs and all else are in memory, and gone after `down`."""
     checkout = Path(jobs.__file__).parent.parent
-    command = (sys.executable, "-W", "ignore", "-m", "jobs.local.aws_double", str(ports["main"]))
+    command = (sys.executable, "-W", "ignore", "-m", "jobs.local.aws_double", str(ports["main"]), str(folder))
     return Launch(command, {"PYTHONPATH": str(checkout)})
 
 

@@ -1,4 +1,4 @@
-"""The process behind `aws`: moto's server with the one thing that its Glue lacks.
+"""Glue: a table is changed by compare-and-set, one change at a time.
 
 Iceberg commits by UpdateTable with the VersionId that it read. Glue refuses a stale one; moto ignores it, so that of
 two racing writers one loses its commit without a word. Here every change of a table holds a lock and is checked.
@@ -6,13 +6,11 @@ two racing writers one loses its commit without a word. Here every change of a t
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 
 from moto.core.exceptions import JsonRESTError
 from moto.glue.responses import GlueResponse
-from moto.server import main
 
 Answer = Callable[[GlueResponse], object]
 CHANGES = ("create_table", "update_table", "delete_table", "batch_delete_table")
@@ -53,13 +51,8 @@ def _refuse_if_stale(response: GlueResponse, read_version: str) -> None:
         raise concurrent_modification(name, expected=current, found=read_version)
 
 
-def teach_glue() -> None:
+def teach() -> None:
     """Replace moto's handlers of tables by ones that take turns and look at versions."""
     GlueResponse.update_table = refusing_stale_versions(GlueResponse.update_table)
     for name in CHANGES:
         setattr(GlueResponse, name, one_at_a_time(getattr(GlueResponse, name)))
-
-
-if __name__ == "__main__":
-    teach_glue()
-    main(["-H", "127.0.0.1", "-p", sys.argv[1]])

@@ -1,0 +1,13 @@
+"""CloudWatch: composite alarms can be made. moto keeps and describes them, but has no operation that puts one."""
+
+from __future__ import annotations
+
+from moto.cloudwatch.responses import CloudWatchResponse
+
+
+def _put_composite_alarm(response: CloudWatchResponse) -> object:
+    return response.put_metric_alarm()
+
+
+def teach() -> None:
+    CloudWatchResponse.put_composite_alarm = _put_composite_alarm

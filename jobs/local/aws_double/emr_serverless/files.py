@@ -1,0 +1,54 @@
+"""Files of a job run: fetched from S3 with the credentials of its role, archives unpacked into its work directory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from jobs.local.aws_double.emr_serverless.spark_submit import Archive
+
+SCHEMES = ("s3://", "s3a://", "s3n://")
+
+
+def fetch(s3: Any, addresses: Iterable[str], folder: Path) -> dict[str, Path]:
+    """Every address in S3 with its file; others, such as `local:///usr/…`, are left to Spark."""
+    return {address: _fetched(s3, address, folder) for address in addresses if address.startswith(SCHEMES)}
+
+
+def unpack(s3: Any, archives: Iterable[Archive], work: Path, unpacked: Path) -> None:
+    """Each archive as a folder of `work`: a link into `unpacked`, where the same bytes are unpacked once."""
+    for archive in archives:
+        (work / archive.name).symlink_to(_unpacked(s3, archive, unpacked), target_is_directory=True)
+
+
+def _unpacked(s3: Any, archive: Archive, unpacked: Path) -> Path:
+    bucket, key = _bucket_and_key(archive.address)
+    answer = s3.get_object(Bucket=bucket, Key=key)
+    target: Path = unpacked / answer["ETag"].strip('"')
+    if not target.exists():
+        packed = _write(answer["Body"], unpacked / "fetched" / target.name / Path(key).name)
+        half = target.with_name(f"{target.name}.half")
+        shutil.rmtree(half, ignore_errors=True)
+        shutil.unpack_archive(packed, half)
+        half.rename(target)
+        packed.unlink()
+    return target
+
+
+def _fetched(s3: Any, address: str, folder: Path) -> Path:
+    bucket, key = _bucket_and_key(address)
+    return _write(s3.get_object(Bucket=bucket, Key=key)["Body"], folder / Path(key).name)
+
+
+def _write(body: Any, target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as written:
+        shutil.copyfileobj(body, written)
+    return target
+
+
+def _bucket_and_key(address: str) -> tuple[str, str]:
+    bucket, _, key = address.partition("://")[2].partition("/")
+    return bucket, key

@@ -1,0 +1,22 @@
+"""A double of AWS of this run's own; names of what tests make in it must be new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cloud import Cloud
+
+from jobs.local.supervisor import ANY_FREE_PORTS, down, up
+
+
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    directory = tmp_path_factory.mktemp("cloud")
+    try:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("AWS_PROFILE", "of-the-user")
+            endpoint = up(("aws",), directory, preferred_ports=ANY_FREE_PORTS).aws_endpoint_url
+        yield Cloud(endpoint, directory / "aws")
+    finally:
+        down(directory, wipe=True)
