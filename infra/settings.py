@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Literal
 
 Architecture = Literal["x86_64", "arm64"]
@@ -101,19 +102,32 @@ class Lake:
 
 
 @dataclass(frozen=True, slots=True)
+class Topic:
+    """How a topic is made where it is missing; one that exists is never changed."""
+
+    partitions: int
+    retention: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class ConfluentKafka:
-    """A cluster that the stacks make in Confluent Cloud."""
+    """A cluster that the stacks make in Confluent Cloud.
+
+    `topics` are made besides those of the table specs, or size these; `subjects` are read besides those of the tables.
+    """
 
     region: str
     availability: Availability
     governance_package: GovernancePackage
     datagen: bool
     tableflow: bool
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalRegistry:
-    """`credentials`: the name of the secret with `api_key` and `api_secret`, where the registry asks for them."""
+    """`credentials`: the secret with `registry_api_key` and `registry_api_secret`, where the registry asks for them."""
 
     url: str
     credentials: str | None
@@ -121,7 +135,10 @@ class ExternalRegistry:
 
 @dataclass(frozen=True, slots=True)
 class ExternalKafka:
-    """Any other Kafka. `name` is its folder in the bucket; `credentials` name a secret, as those of the registry do."""
+    """Any other Kafka. `name` is its folder in the bucket; no topic is made that `topics` does not name.
+
+    `credentials`: the secret with `kafka_api_key` and `kafka_api_secret`, where brokers ask for user and password.
+    """
 
     name: str
     bootstrap_servers: str
@@ -130,6 +147,7 @@ class ExternalKafka:
     msk_iam: bool
     credentials: str | None
     registry: ExternalRegistry
+    topics: Mapping[str, Topic] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

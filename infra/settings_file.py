@@ -134,6 +134,7 @@ def _catalog_problems(lake: Values) -> Iterator[Problem]:
 def _kafka_problems(values: Values) -> Iterator[Problem]:
     kafka = values[keys.KAFKA]
     if not kafka.is_given(keys.EXTERNAL):
+        yield from _tableflow_problems(kafka[keys.CONFLUENT], values[keys.REGION])
         return
     external = kafka[keys.EXTERNAL]
     protocol = external[keys.PROTOCOL]
@@ -147,6 +148,16 @@ def _kafka_problems(values: Values) -> Iterator[Problem]:
     elif password and not protocol.startswith("sasl_"):
         what = f"{' and '.join(sorted(password))} without effect, because security.protocol is {protocol}"
         yield Problem(external.place_of(keys.PROTOCOL), what, "set security.protocol: sasl_ssl, or remove them")
+
+
+def _tableflow_problems(confluent: Values, region: str) -> Iterator[Problem]:
+    if not confluent[keys.TABLEFLOW]:
+        return
+    place = confluent.place_of(keys.TABLEFLOW)
+    if not confluent[keys.DATAGEN]:
+        yield Problem(place, "Tableflow keeps the stock trades, and nothing makes them", "set datagen: true")
+    if (confluent.get(keys.CONFLUENT_REGION) or region) != region:
+        yield Problem(place, "its bucket must be in the region of the cluster", "remove `region`")
 
 
 def _job_problems(values: Values) -> Iterator[Problem]:
@@ -257,6 +268,8 @@ def _confluent(values: Values, region: str) -> ConfluentKafka:
         governance_package=cast("GovernancePackage", values[keys.GOVERNANCE_PACKAGE]),
         datagen=values[keys.DATAGEN],
         tableflow=values[keys.TABLEFLOW],
+        topics=values[keys.TOPICS],
+        subjects=values[keys.SUBJECTS],
     )
 
 
@@ -270,6 +283,7 @@ def _external(values: Values) -> ExternalKafka:
         msk_iam=values[keys.MSK_IAM],
         credentials=values.get(keys.CREDENTIALS),
         registry=ExternalRegistry(registry[keys.REGISTRY_URL], registry.get(keys.REGISTRY_CREDENTIALS)),
+        topics=values[keys.OWN_TOPICS],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.settings import PrivateLink, Reader
+from infra.settings import PrivateLink, Reader, Topic
 from infra.settings_scalars import (
     BOOLEAN,
     BUCKET_NAME,
@@ -19,16 +19,19 @@ from infra.settings_scalars import (
     REGION_NAME,
     SCHEDULE,
     SERVICE_NAME,
+    SUBJECT_NAME,
     TAG_NAME,
     TAG_VALUE,
 )
 from jobs.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
-from jobs.specs.scalars import COUNT, TABLE_NAME, TEXT, URL
+from jobs.specs.scalars import COUNT, DURATION, TABLE_NAME, TEXT, TOPIC_NAME, URL
 from jobs.specs.shapes import Choice, ListOf, MapOf
 
 NONE = Derived("none")
 OF_ENVIRONMENT = Derived("the environment's")
-IN_A_VAULT = "put both into a secret of AWS Secrets Manager, as api_key and api_secret, and name it: `credentials:`"
+IN_A_VAULT = (
+    "put both into a secret of AWS Secrets Manager, as kafka_api_key and kafka_api_secret, and name it: `credentials:`"
+)
 
 
 def _one_of(*keys: Key[object]) -> Built[Values | None]:
@@ -140,11 +143,32 @@ AVAILABILITY = Key(
 GOVERNANCE_PACKAGE = Key(
     "governance_package", Choice(("ESSENTIALS", "ADVANCED")), "The package of Stream Governance.", "ESSENTIALS"
 )
-DATAGEN = Key("datagen", BOOLEAN, "Whether a connector makes stock trades, to have something to look at.", "true")
-TABLEFLOW = Key("tableflow", BOOLEAN, "Whether Confluent's own Tableflow is set up beside ours, to compare.", "false")
+PARTITIONS = Key("partitions", COUNT, "How many partitions it is made with.", "6")
+RETENTION = Key("retention", DURATION, "How long Kafka keeps its records.", "7d")
+TOPIC = Built(Section((PARTITIONS, RETENTION)), lambda values: Topic(values[PARTITIONS], values[RETENTION]))
+TOPICS = Key(
+    "topics",
+    MapOf(TOPIC_NAME, TOPIC),
+    "Topics besides those of the table specs, and those of them that need another size; what exists stays as it is.",
+    "{}",
+)
+OWN_TOPICS = Key("topics", MapOf(TOPIC_NAME, TOPIC), "Topics to make where they are missing; no other is made.", "{}")
+SUBJECTS = Key(
+    "subjects",
+    ListOf(SUBJECT_NAME),
+    "Subjects that schemas of the tables refer to: the job may read them too. A * at the end stands for any letters.",
+    "[]",
+)
+DATAGEN = Key("datagen", BOOLEAN, "Whether a connector makes stock trades, in the topic stock_trades.", "true")
+TABLEFLOW = Key(
+    "tableflow",
+    BOOLEAN,
+    "Whether Confluent's own Tableflow keeps the stock trades too, beside ours, to compare.",
+    "false",
+)
 CONFLUENT = Key(
     "confluent",
-    Section((CONFLUENT_REGION, AVAILABILITY, GOVERNANCE_PACKAGE, DATAGEN, TABLEFLOW)),
+    Section((CONFLUENT_REGION, AVAILABILITY, GOVERNANCE_PACKAGE, DATAGEN, TABLEFLOW, TOPICS, SUBJECTS)),
     "A Standard cluster that the stacks make in Confluent Cloud.",
     NONE,
 )
@@ -154,14 +178,18 @@ PROTOCOLS = Choice(("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"))
 PROTOCOL = Key("security.protocol", PROTOCOLS, "How to talk to the brokers.", "sasl_ssl")
 MECHANISM = Key("sasl.mechanism", Choice(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")), "How to prove who asks.", NONE)
 MSK_IAM = Key("aws_msk_iam", BOOLEAN, "Whether the job's role proves it, as MSK offers; sasl_ssl then.", "false")
-CREDENTIALS = Key("credentials", TEXT, "The secret with user and password, as api_key and api_secret, for SASL.", NONE)
+CREDENTIALS = Key(
+    "credentials", TEXT, "The secret with user and password for SASL, as kafka_api_key and kafka_api_secret.", NONE
+)
 REGISTRY_URL = Key("url", URL, "Where the registry answers.", Required())
-REGISTRY_CREDENTIALS = Key("credentials", TEXT, "The secret with api_key and api_secret, where it asks for them.", NONE)
+REGISTRY_CREDENTIALS = Key(
+    "credentials", TEXT, "The secret with registry_api_key and registry_api_secret, where it asks for them.", NONE
+)
 REGISTRY = Key("registry", Section((REGISTRY_URL, REGISTRY_CREDENTIALS)), "The schema registry.", Required())
 EXTERNAL = Key(
     "external",
     Section(
-        (CLUSTER_NAME, BOOTSTRAP, PROTOCOL, MECHANISM, MSK_IAM, CREDENTIALS, REGISTRY),
+        (CLUSTER_NAME, BOOTSTRAP, PROTOCOL, MECHANISM, MSK_IAM, CREDENTIALS, REGISTRY, OWN_TOPICS),
         refused=(
             Refused("sasl.username", "a user does not stand in an environment", IN_A_VAULT),
             Refused("sasl.password", "a password does not stand in an environment", IN_A_VAULT),

@@ -106,6 +106,12 @@ def parse_domain(text: str) -> str:
     return text
 
 
+def parse_subject(text: str) -> str:
+    if not re.fullmatch(r"[^*\s/]*\*?", text) or not text:
+        raise Unfit("write a subject's name, or its beginning with * after it: orders-*")
+    return text
+
+
 def parse_tag_name(text: str) -> str:
     if not 0 < len(text) <= 128 or text.lower().startswith("aws:"):
         raise Unfit("a tag's name has 1 to 128 characters and does not begin with aws:")
@@ -133,5 +139,6 @@ READER_NAME = Scalar("a name", parse_reader)
 REGION_NAME = Scalar("a region", parse_region)
 SCHEDULE = Scalar("streaming, or a schedule", parse_schedule)
 SERVICE_NAME = Scalar("an endpoint service", parse_service)
+SUBJECT_NAME = Scalar("a subject's name", parse_subject)
 TAG_NAME = Scalar("a tag", parse_tag_name)
 TAG_VALUE = Scalar("text", parse_tag_value)

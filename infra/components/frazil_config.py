@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from infra.accounts import key_field, secret_field
 from infra.stacks.kafka import Kafka
 
 TABLES_FOLDER = "tables"
@@ -14,7 +15,11 @@ HEAD = "# Made by the stack `jobs`, from the settings of the environment. Secret
 def frazil_yaml(kafka: Kafka, *, warehouse: str, database: str, region: str, catalog: Mapping[str, str]) -> str:
     """The text, in which Terraform's own marks are escaped. `catalog`: further settings of the catalog's library."""
     glue = {"type": "glue", "warehouse": warehouse, "client.region": region, **catalog}
-    sections = {"kafka": dict(_kafka(kafka)), "schema_registry": dict(_registry(kafka)), "catalog": glue}
+    sections: dict[str, Mapping[str, str | bool]] = {
+        "kafka": dict(_kafka(kafka)),
+        "schema_registry": dict(_registry(kafka)),
+        "catalog": glue,
+    }
     lines = [HEAD]
     for name, settings in sections.items():
         lines += [f"{name}:", *(f"  {key}: {quoted(value)}" for key, value in settings.items())]
@@ -26,25 +31,26 @@ def secret(name: str, key: str) -> str:
     return f"$${{secret:{name}#{key}}}"
 
 
-def quoted(text: str) -> str:
-    """A scalar of YAML, whatever is in it: JSON's texts are YAML's."""
-    return json.dumps(text, ensure_ascii=False)
+def quoted(value: str | bool) -> str:
+    """A scalar of YAML, whatever is in it: JSON's are YAML's."""
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _kafka(kafka: Kafka) -> Iterator[tuple[str, str]]:
+def _kafka(kafka: Kafka) -> Iterator[tuple[str, str | bool]]:
     yield "bootstrap.servers", kafka.bootstrap_servers
     yield "security.protocol", kafka.security_protocol
     if kafka.sasl_mechanism is not None:
         yield "sasl.mechanism", kafka.sasl_mechanism
     if kafka.msk_iam:
-        yield "aws_msk_iam", "true"
+        yield "aws_msk_iam", True
     if kafka.credentials is not None:
-        yield "sasl.username", secret(kafka.credentials, "api_key")
-        yield "sasl.password", secret(kafka.credentials, "api_secret")
+        yield "sasl.username", secret(kafka.credentials, key_field("kafka"))
+        yield "sasl.password", secret(kafka.credentials, secret_field("kafka"))
 
 
 def _registry(kafka: Kafka) -> Iterator[tuple[str, str]]:
     yield "url", kafka.registry_url
     if kafka.registry_credentials is not None:
-        user, password = (secret(kafka.registry_credentials, key) for key in ("api_key", "api_secret"))
+        user = secret(kafka.registry_credentials, key_field("registry"))
+        password = secret(kafka.registry_credentials, secret_field("registry"))
         yield "basic.auth.user.info", f"{user}:{password}"

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from infra.components.frazil_config import frazil_yaml
 from infra.stacks.kafka import Kafka
-from jobs.model.errors import SettingError
 from jobs.model.spec import CatalogSettings, Secret, Settings, revealed
 from jobs.specs.load import load_settings
 
@@ -19,7 +17,7 @@ CONFLUENT = Kafka(
     msk_iam=False,
     credentials="frazil/dev/materializer",
     registry_url="https://psrc-1.us-east-1.aws.confluent.cloud",
-    registry_credentials="frazil/dev/registry",
+    registry_credentials="frazil/dev/materializer",
     accounts=("materializer", "registry"),
 )
 OPEN = replace(
@@ -37,7 +35,8 @@ class Vault:
     """Secrets by name, each with its own key."""
 
     def read(self, name: str) -> str | None:
-        return f'{{"api_key": "key of {name}", "api_secret": "it\'s \\"{name}\\""}}'
+        keys = {f"{part}_api_key": f"{part} key of {name}" for part in ("kafka", "registry")}
+        return json.dumps({**keys, **{f"{part}_api_secret": f'it\'s "{part}"' for part in ("kafka", "registry")}})
 
 
 def text_of(kafka: Kafka, **catalog: str) -> str:
@@ -60,13 +59,13 @@ def test_a_job_reads_its_configuration_with_its_secrets(tmp_path: Path) -> None:
         "bootstrap.servers": "SASL_SSL://pkc-1.us-east-1.aws.confluent.cloud:9092",
         "security.protocol": "sasl_ssl",
         "sasl.mechanism": "PLAIN",
-        "sasl.username": "key of frazil/dev/materializer",
-        "sasl.password": 'it\'s "frazil/dev/materializer"',
+        "sasl.username": "kafka key of frazil/dev/materializer",
+        "sasl.password": 'it\'s "kafka"',
     }
     assert settings.registry.url == "https://psrc-1.us-east-1.aws.confluent.cloud"
     user_info = settings.registry.properties["basic.auth.user.info"]
     assert isinstance(user_info, Secret)
-    assert user_info.reveal() == 'key of frazil/dev/registry:it\'s "frazil/dev/registry"'
+    assert user_info.reveal() == 'registry key of frazil/dev/materializer:it\'s "registry"'
     assert settings.catalog == CatalogSettings("glue", "s3://frazil-dev/lkc-1y3y5", {"client.region": "us-east-1"})
     assert settings.database == "lkc_1y3y5"
 
@@ -88,12 +87,11 @@ def test_a_cluster_that_asks_nobody_gets_no_credentials(tmp_path: Path) -> None:
 def test_iam_of_msk_is_asked_for_in_the_words_of_the_job(tmp_path: Path) -> None:
     text = text_of(replace(OPEN, security_protocol="sasl_ssl", msk_iam=True))
 
-    with pytest.raises(SettingError, match="IAM for MSK is not there yet"):
-        loaded(text, tmp_path)
+    assert loaded(text, tmp_path).kafka["aws_msk_iam"] == "true"
 
 
 def test_the_text_says_secrets_by_name_and_hides_the_mark_from_terraform() -> None:
     lines = text_of(CONFLUENT).splitlines()
 
-    assert '  sasl.password: "$${secret:frazil/dev/materializer#api_secret}"' in lines
+    assert '  sasl.password: "$${secret:frazil/dev/materializer#kafka_api_secret}"' in lines
     assert [line for line in lines if "${" in line.replace("$${", "")] == []

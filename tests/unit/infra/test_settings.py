@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from infra.settings import (
     S3State,
     Scheduled,
     Streamed,
+    Topic,
     Worker,
 )
 from infra.settings_file import environments, load_environment
@@ -255,3 +257,25 @@ def test_the_environments_that_are_here_are_sound(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_the_reference_is_what_the_declarations_say(name: str) -> None:
     assert (REFERENCE / name).read_text(encoding="utf-8") == pages()[name], "run `python -m infra.reference`"
+
+
+def test_topics_have_sizes_and_subjects_of_references_may_be_beginnings(load: Load) -> None:
+    kafka = load(
+        "region: eu-west-1\n"
+        "kafka: {confluent: {topics: {orders: {}, trades: {partitions: 12, retention: 1h}}, subjects: [common-*]}}\n"
+    ).kafka
+
+    assert kafka.topics == {"orders": Topic(6, timedelta(days=7)), "trades": Topic(12, timedelta(hours=1))}
+    assert isinstance(kafka, ConfluentKafka)
+    assert kafka.subjects == ("common-*",)
+
+
+def test_tableflow_needs_what_it_keeps_and_the_region_of_its_bucket(load: Load) -> None:
+    text = "region: eu-west-1\nkafka: {confluent: {tableflow: true, datagen: false, region: us-east-1}}\n"
+
+    assert problems(load, text) == [
+        "test.yaml:2:32: kafka.confluent.tableflow: Tableflow keeps the stock trades, and nothing makes them",
+        "    set datagen: true",
+        "test.yaml:2:32: kafka.confluent.tableflow: its bucket must be in the region of the cluster",
+        "    remove `region`",
+    ]
