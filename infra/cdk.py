@@ -108,6 +108,7 @@ class Resource(References, core.TerraformResource):
     def __init__(
         self, scope: Construct, construct_id: str, arguments: Mapping[str, object], **meta: Unpack[Meta]
     ) -> None:
+        _refuse_unknown(self, meta, Meta)
         super().__init__(
             scope,
             construct_id,
@@ -131,6 +132,7 @@ class Data(References, core.TerraformDataSource):
     def __init__(
         self, scope: Construct, construct_id: str, arguments: Mapping[str, object], **meta: Unpack[DataMeta]
     ) -> None:
+        _refuse_unknown(self, meta, DataMeta)
         super().__init__(
             scope,
             construct_id,
@@ -160,6 +162,8 @@ class Provider(core.TerraformProvider):
                 provider_name=self.TYPE, provider_version=self.VERSION, provider_version_constraint=self.VERSION
             ),
         )
+        if alias is not None:
+            self.alias = alias
         self.declared = _declare(self, {"alias": alias, **arguments})
 
 
@@ -178,6 +182,12 @@ def plain(value: object) -> object:
 @dataclasses.dataclass(frozen=True)
 class _AnyBlock(Block):
     """Each generated block is a dataclass; this one only says so to the type checker."""
+
+
+def _refuse_unknown(element: object, meta: Mapping[str, object], known: type) -> None:
+    unknown = sorted(set(meta) - set(inspect.get_annotations(known)))
+    if unknown:
+        raise TypeError(f"{type(element).__name__}() got an unexpected keyword argument '{unknown[0]}'")
 
 
 def _declare(element: core.TerraformElement, arguments: Mapping[str, object]) -> Mapping[str, object]:

@@ -18,18 +18,25 @@ class Guard:
     def __init__(self, stacks: list[Stack], *, production: bool) -> None:
         self.stacks = stacks
         self.production = production
-        self.error: SettingError | None = None
-        self.looked = False
+        self.has_looked = False
+        self.error: Exception | None = None
 
     def visit(self, node: IConstruct) -> None:
-        if self.looked:
+        if self.has_looked:
             return
-        self.looked = True
+        self.has_looked = True
+        try:
+            self._look()
+        except Exception as error:  # kept whole: to the other side goes its text alone
+            self.error = error
+            raise
+
+    def _look(self) -> None:
         found = [line for stack in self.stacks for line in _lines(stack, production=self.production)]
         if found:
-            what = f"The stacks break {len(found)} rules; nothing was written.\n\n" + "\n".join(found)
-            self.error = SettingError(what, hint="infra/rules.py says what each rule is for")
-            raise self.error
+            count = f"{len(found)} times" if len(found) > 1 else "once"
+            what = f"The stacks break the rules {count}; nothing was written.\n\n" + "\n".join(found)
+            raise SettingError(what, hint="infra/rules.py says what each rule is for")
 
 
 def synthesize(app: App, *, production: bool) -> None:
@@ -40,7 +47,7 @@ def synthesize(app: App, *, production: bool) -> None:
         Aspects.of(stack).add(guard)
     try:
         app.synth()
-    except RuntimeError as error:  # what was raised on this side came back from the other one as its text
+    except RuntimeError as error:
         raise guard.error or error from None
 
 

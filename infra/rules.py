@@ -176,7 +176,9 @@ def tags(view: StackView) -> Iterator[Finding]:
     if not any(each.type.startswith("aws_") for each in view.of()):
         return
     for provider in view.document.get("provider", {}).get("aws", [{}]):
-        missing = OWN_TAGS - set(provider.get("default_tags", {}).get("tags", {}))
+        defaults = provider.get("default_tags", {})
+        given = defaults if isinstance(defaults, list) else [defaults]
+        missing = OWN_TAGS - {name for each in given for name in each.get("tags", {})}
         if missing:
             fix = "give the provider default_tags with infra.naming.tags(…)"
             yield Finding(f"{view.name}/aws", f"resources lack the tags {', '.join(sorted(missing))}", fix)
