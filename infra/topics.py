@@ -1,0 +1,41 @@
+"""Which topics there are to be, and which subjects the job reads: from the settings and the table specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from infra.settings import ConfluentKafka, ExternalKafka, Topic
+from jobs.model.spec import SubjectSettings, TableSpec
+
+TRADES = "stock_trades"
+"""What the Datagen connector writes to."""
+
+USUAL = Topic(partitions=6, retention=timedelta(days=7))
+
+
+def wanted_topics(kafka: ConfluentKafka | ExternalKafka, tables: Sequence[TableSpec]) -> dict[str, Topic]:
+    """By name. In a cluster that is not ours, only those that the settings name."""
+    if isinstance(kafka, ExternalKafka):
+        return dict(kafka.topics)
+    names = {topic for table in tables for topic in table.topics} | ({TRADES} if kafka.datagen else set())
+    return dict(sorted((dict.fromkeys(names, USUAL) | dict(kafka.topics)).items()))
+
+
+def read_subjects(kafka: ConfluentKafka, tables: Sequence[TableSpec]) -> tuple[str, ...]:
+    """The subjects with the schemas of the tables' records, as names or as beginnings with * after them."""
+    return tuple(sorted({*kafka.subjects, *(subject for table in tables for subject in _subjects_of(table))}))
+
+
+def _subjects_of(table: TableSpec) -> Iterator[str]:
+    for topic in table.topics:
+        yield _subject(table.value_subject, topic, "value")
+        if table.key == "avro":
+            yield _subject(table.key_subject, topic, "key")
+
+
+def _subject(settings: SubjectSettings, topic: str, part: str) -> str:
+    """Where each record names its own subject, all that begin with its topic, or all there are."""
+    if settings.override is not None:
+        return settings.override
+    return {"topic": f"{topic}-{part}", "topic-record": f"{topic}-*", "record": "*"}[settings.naming]
