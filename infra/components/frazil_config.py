@@ -9,6 +9,7 @@ from infra.accounts import key_field, secret_field
 from infra.stacks.kafka import Kafka
 
 TABLES_FOLDER = "tables"
+REFERENCE = "$${secret:"
 HEAD = "# Made by the stack `jobs`, from the settings of the environment. Secrets stand here by name."
 
 
@@ -28,11 +29,13 @@ def frazil_yaml(kafka: Kafka, *, warehouse: str, database: str, region: str, cat
 
 def secret(name: str, key: str) -> str:
     """What Frazil reads as one key of a secret. To Terraform, `$${` is the text `${`."""
-    return f"$${{secret:{name}#{key}}}"
+    return f"{REFERENCE}{name}#{key}}}"
 
 
 def quoted(value: str | bool) -> str:
-    """A scalar of YAML, whatever is in it: JSON's are YAML's."""
+    """A scalar of YAML, whatever is in it: JSON's are YAML's. A secret's name stands bare, seen to be one."""
+    if isinstance(value, str) and value.startswith(REFERENCE):
+        return value
     return json.dumps(value, ensure_ascii=False)
 
 

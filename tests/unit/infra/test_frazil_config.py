@@ -93,5 +93,5 @@ def test_iam_of_msk_is_asked_for_in_the_words_of_the_job(tmp_path: Path) -> None
 def test_the_text_says_secrets_by_name_and_hides_the_mark_from_terraform() -> None:
     lines = text_of(CONFLUENT).splitlines()
 
-    assert '  sasl.password: "$${secret:frazil/dev/materializer#kafka_api_secret}"' in lines
+    assert "  sasl.password: $${secret:frazil/dev/materializer#kafka_api_secret}" in lines
     assert [line for line in lines if "${" in line.replace("$${", "")] == []

@@ -1,0 +1,239 @@
+"""Which calls each role makes, and what IAM asks for each call: the policies of our roles are made from these tables.
+
+`RULES` is the reviewed one: a call of an API, the actions that IAM checks for it, on what, and why. What a call
+implies stands beside it: KMS under S3, ListBucket behind a 404, Glue's catalog and database above a table. A role is a
+set of calls, each with what it is about (`JOB`, `KEEPER`); its policy is the image of that set under the table. So the
+calls that a role was recorded to make can be held against its policy, which shall allow no more and no less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from infra.iam import Conditions, Statement
+
+
+class Place(Enum):
+    """What a call can be about, as far as policies tell things apart. The value names the statement."""
+
+    TABLE_FILES = "TableFiles"
+    ARTEFACTS = "Artefacts"
+    CONFIGURATION = "Configuration"
+    BUCKET = "Bucket"
+    KEY_UNDER_S3 = "KeyUnderS3"
+    CATALOG = "Catalog"
+    DATABASE = "Database"
+    TABLES = "Tables"
+    SECRETS = "Secrets"
+    KEY_UNDER_SECRETS = "KeyUnderSecrets"
+    MSK_CLUSTER = "MskCluster"
+    MSK_TOPICS = "MskTopics"
+    LOGS = "Logs"
+    ALL_LOG_GROUPS = "AllLogGroups"
+    APPLICATION = "Application"
+    JOB_RUNS = "JobRuns"
+    JOB_ROLE = "JobRole"
+    FUNCTION = "Function"
+
+
+class Known(Enum):
+    """From where we know that a call is made: what AWS does in a role's name, only its documentation tells."""
+
+    RECORDED = "the local double of AWS records it"
+    DOCUMENTED = "the documentation of AWS says so"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an API (`service:Operation`, the service as it signs requests), and what it is about."""
+
+    api: str
+    about: Place
+    known: Known = Known.RECORDED
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One action that IAM checks; `on` is None where that is what the call is about."""
+
+    action: str
+    on: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What IAM asks for one call, and why."""
+
+    asked: tuple[Asked, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """An action on a place, as a policy allows it."""
+
+    action: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A place in one environment: its ARNs, and under which conditions it may be used."""
+
+    arns: tuple[str, ...]
+    conditions: Conditions = field(default_factory=dict, hash=False)
+
+
+def _itself(action: str, *more: Asked, reason: str) -> Rule:
+    return Rule((Asked(action), *more), reason)
+
+
+def _in_glue(action: str, *above: Place) -> Rule:
+    return _itself(action, *(Asked(action, place) for place in above), reason=GLUE_REASON)
+
+
+GLUE_REASON = "Glue checks the same action on what is meant and on everything above it"
+OWN_ACTION = "the action has the name of the call"
+MISSING = Asked("s3:ListBucket", Place.BUCKET)
+DECRYPT = Asked("kms:Decrypt", Place.KEY_UNDER_S3)
+NEW_DATA_KEY = Asked("kms:GenerateDataKey", Place.KEY_UNDER_S3)
+PASS_ROLE = Asked("iam:PassRole", Place.JOB_ROLE)
+
+RULES: Mapping[str, Rule] = {
+    "s3:GetObject": _itself(
+        "s3:GetObject",
+        DECRYPT,
+        MISSING,
+        reason="objects are encrypted with a key; of a missing one, only who may list the bucket is told that it is",
+    ),
+    "s3:HeadObject": Rule(
+        (Asked("s3:GetObject"), DECRYPT, MISSING), "there is no action of its own: the rights of GetObject decide"
+    ),
+    "s3:PutObject": _itself("s3:PutObject", NEW_DATA_KEY, reason="S3 asks KMS for the object's key in our name"),
+    "s3:CreateMultipartUpload": Rule(
+        (Asked("s3:PutObject"), NEW_DATA_KEY), "an upload in parts is a PutObject, and gets its key at the start"
+    ),
+    "s3:UploadPart": Rule(
+        (Asked("s3:PutObject"), DECRYPT), "each part is encrypted with the upload's key, which KMS has to open"
+    ),
+    "s3:CompleteMultipartUpload": Rule((Asked("s3:PutObject"), DECRYPT), "the parts are read to be put together"),
+    "s3:DeleteObject": _itself("s3:DeleteObject", reason="with versions, it hides the object and destroys nothing"),
+    "s3:ListObjectsV2": Rule((MISSING,), "listing is an action on the bucket, whatever the prefix"),
+    "glue:GetDatabase": _in_glue("glue:GetDatabase", Place.CATALOG),
+    "glue:CreateDatabase": _in_glue("glue:CreateDatabase", Place.CATALOG),
+    "glue:GetTable": _in_glue("glue:GetTable", Place.CATALOG, Place.DATABASE),
+    "glue:CreateTable": _in_glue("glue:CreateTable", Place.CATALOG, Place.DATABASE),
+    "glue:UpdateTable": _in_glue("glue:UpdateTable", Place.CATALOG, Place.DATABASE),
+    "secretsmanager:GetSecretValue": _itself(
+        "secretsmanager:GetSecretValue",
+        Asked("kms:Decrypt", Place.KEY_UNDER_SECRETS),
+        reason="Secrets Manager opens the secret with its key in our name",
+    ),
+    "kafka-cluster:Connect": _itself("kafka-cluster:Connect", reason="MSK asks IAM when a client logs in"),
+    "kafka-cluster:DescribeTopic": _itself(
+        "kafka-cluster:DescribeTopic", reason="MSK asks it for a topic's partitions and offsets"
+    ),
+    "kafka-cluster:ReadData": _itself("kafka-cluster:ReadData", reason="MSK asks it for each fetch"),
+    "logs:DescribeLogGroups": _itself("logs:DescribeLogGroups", reason="it looks for the group by listing"),
+    "logs:DescribeLogStreams": _itself("logs:DescribeLogStreams", reason=OWN_ACTION),
+    "logs:CreateLogGroup": _itself(
+        "logs:CreateLogGroup", reason="EMR Serverless wants it even where the group is there, as here it always is"
+    ),
+    "logs:CreateLogStream": _itself("logs:CreateLogStream", reason=OWN_ACTION),
+    "logs:PutLogEvents": _itself("logs:PutLogEvents", reason=OWN_ACTION),
+    "emr-serverless:GetApplication": _itself("emr-serverless:GetApplication", reason=OWN_ACTION),
+    "emr-serverless:StopApplication": _itself("emr-serverless:StopApplication", reason=OWN_ACTION),
+    "emr-serverless:ListJobRuns": _itself("emr-serverless:ListJobRuns", reason="checked on the application"),
+    "emr-serverless:GetJobRun": _itself("emr-serverless:GetJobRun", reason=OWN_ACTION),
+    "emr-serverless:CancelJobRun": _itself("emr-serverless:CancelJobRun", reason=OWN_ACTION),
+    "emr-serverless:StartJobRun": _itself(
+        "emr-serverless:StartJobRun",
+        Asked("emr-serverless:TagResource", Place.JOB_RUNS),
+        PASS_ROLE,
+        reason="a run is tagged as it is made, and is handed the role of the job",
+    ),
+    "lambda:Invoke": Rule((Asked("lambda:InvokeFunction"),), "the action has another name than the call"),
+}
+"""Every call that a role of ours makes. A call that is not here is one that nobody has thought about."""
+
+NOT_OF_OUR_ROLES = {
+    "ec2:CreateNetworkInterface": "EMR Serverless puts a job's network interfaces into its subnets with the account's "
+    "service-linked role, AWSServiceRoleForAmazonEMRServerless",
+    "iam:CreateServiceLinkedRole": "whoever makes an account's first application makes that role: Terraform's user",
+    "kms:Encrypt": "CloudWatch Logs encrypts by the key's own policy, not by a role's",
+}
+"""What is needed too, and by whom instead."""
+
+JOB = frozenset(
+    {
+        *(
+            Call(f"s3:{operation}", Place.TABLE_FILES)
+            for operation in (
+                "GetObject",
+                "HeadObject",
+                "PutObject",
+                "CreateMultipartUpload",
+                "UploadPart",
+                "CompleteMultipartUpload",
+                "DeleteObject",
+            )
+        ),
+        Call("s3:GetObject", Place.ARTEFACTS),
+        Call("s3:GetObject", Place.CONFIGURATION),
+        Call("s3:ListObjectsV2", Place.TABLE_FILES),
+        Call("glue:GetDatabase", Place.DATABASE),
+        Call("glue:CreateDatabase", Place.DATABASE),
+        *(Call(f"glue:{operation}Table", Place.TABLES) for operation in ("Get", "Create", "Update")),
+        Call("logs:DescribeLogGroups", Place.ALL_LOG_GROUPS, Known.DOCUMENTED),
+        *(
+            Call(f"logs:{operation}", Place.LOGS, Known.DOCUMENTED)
+            for operation in ("DescribeLogStreams", "CreateLogGroup", "CreateLogStream", "PutLogEvents")
+        ),
+    }
+)
+"""A job run: its own calls, and those by which EMR Serverless fetches its artefacts and keeps its logs."""
+
+WITH_SECRETS = frozenset({Call("secretsmanager:GetSecretValue", Place.SECRETS)})
+"""A job run that has to prove who it is, besides."""
+
+WITH_MSK_IAM = frozenset(
+    {
+        Call("kafka-cluster:Connect", Place.MSK_CLUSTER, Known.DOCUMENTED),
+        Call("kafka-cluster:DescribeTopic", Place.MSK_TOPICS, Known.DOCUMENTED),
+        Call("kafka-cluster:ReadData", Place.MSK_TOPICS, Known.DOCUMENTED),
+    }
+)
+"""A job run that reads from MSK as its role, besides."""
+
+KEEPER = frozenset(
+    {
+        *(Call(f"emr-serverless:{operation}Application", Place.APPLICATION) for operation in ("Get", "Stop")),
+        *(Call(f"emr-serverless:{operation}", Place.APPLICATION) for operation in ("ListJobRuns", "StartJobRun")),
+        *(Call(f"emr-serverless:{operation}JobRun", Place.JOB_RUNS) for operation in ("Get", "Cancel")),
+    }
+)
+"""lambdas/streaming_job, besides writing its log."""
+
+KEEPS_STREAMING = frozenset({Call("lambda:Invoke", Place.FUNCTION)})
+"""The schedule that brings the streaming run back."""
+
+STARTS_RUNS = frozenset({Call("emr-serverless:StartJobRun", Place.APPLICATION)})
+"""The schedules of tables with a run of their own."""
+
+
+def image(calls: Iterable[Call]) -> frozenset[Allowed]:
+    """All that IAM asks for these calls."""
+    return frozenset(Allowed(asked.action, asked.on or call.about) for call in calls for asked in RULES[call.api].asked)
+
+
+def statements(calls: Iterable[Call], scopes: Mapping[Place, Scope]) -> tuple[Statement, ...]:
+    """The same as a policy: one statement a place, in the order of the places."""
+    allowed = image(calls)
+    actions = {place: tuple(sorted(each.action for each in allowed if each.place is place)) for place in Place}
+    return tuple(
+        Statement(sid=place.value, actions=named, resources=scopes[place].arns, conditions=scopes[place].conditions)
+        for place, named in actions.items()
+        if named
+    )

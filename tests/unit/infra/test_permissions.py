@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import pytest
+
+from infra.iam import Statement
+from infra.permissions import (
+    JOB,
+    KEEPER,
+    KEEPS_STREAMING,
+    NOT_OF_OUR_ROLES,
+    RULES,
+    STARTS_RUNS,
+    WITH_MSK_IAM,
+    WITH_SECRETS,
+    Call,
+    Known,
+    Place,
+    Scope,
+    image,
+    statements,
+)
+
+EVERY_CALL = JOB | WITH_SECRETS | WITH_MSK_IAM | KEEPER | KEEPS_STREAMING | STARTS_RUNS
+
+
+def by_place(calls: Iterable[Call]) -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for allowed in image(calls):
+        found[allowed.place.value].append(allowed.action)
+    return {place: sorted(actions) for place, actions in sorted(found.items())}
+
+
+def test_a_job_run_may_do_this_and_no_more() -> None:
+    in_glue = ["glue:CreateTable", "glue:GetTable", "glue:UpdateTable"]
+
+    assert by_place(JOB) == {
+        "AllLogGroups": ["logs:DescribeLogGroups"],
+        "Artefacts": ["s3:GetObject"],
+        "Bucket": ["s3:ListBucket"],
+        "Catalog": sorted(["glue:CreateDatabase", "glue:GetDatabase", *in_glue]),
+        "Configuration": ["s3:GetObject"],
+        "Database": sorted(["glue:CreateDatabase", "glue:GetDatabase", *in_glue]),
+        "KeyUnderS3": ["kms:Decrypt", "kms:GenerateDataKey"],
+        "Logs": ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+        "TableFiles": ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+        "Tables": in_glue,
+    }
+
+
+def test_a_secret_is_read_with_the_key_that_it_lies_under() -> None:
+    assert by_place(WITH_SECRETS) == {
+        "KeyUnderSecrets": ["kms:Decrypt"],
+        "Secrets": ["secretsmanager:GetSecretValue"],
+    }
+
+
+def test_reading_from_msk_takes_no_right_to_write() -> None:
+    assert by_place(WITH_MSK_IAM) == {
+        "MskCluster": ["kafka-cluster:Connect"],
+        "MskTopics": ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"],
+    }
+
+
+def test_who_keeps_the_streaming_run_hands_over_one_role_and_touches_one_application() -> None:
+    assert by_place(KEEPER) == {
+        "Application": [
+            "emr-serverless:GetApplication",
+            "emr-serverless:ListJobRuns",
+            "emr-serverless:StartJobRun",
+            "emr-serverless:StopApplication",
+        ],
+        "JobRole": ["iam:PassRole"],
+        "JobRuns": ["emr-serverless:CancelJobRun", "emr-serverless:GetJobRun", "emr-serverless:TagResource"],
+    }
+
+
+def test_a_schedule_does_one_thing() -> None:
+    assert by_place(KEEPS_STREAMING) == {"Function": ["lambda:InvokeFunction"]}
+    assert by_place(STARTS_RUNS) == {
+        "Application": ["emr-serverless:StartJobRun"],
+        "JobRole": ["iam:PassRole"],
+        "JobRuns": ["emr-serverless:TagResource"],
+    }
+
+
+def test_every_rule_is_needed_and_says_why() -> None:
+    assert set(RULES) == {call.api for call in EVERY_CALL}
+    assert [api for api, rule in RULES.items() if not rule.reason] == []
+
+
+def test_no_action_is_a_wildcard_and_none_is_somebody_elses() -> None:
+    actions = {allowed.action for allowed in image(EVERY_CALL)}
+
+    assert [action for action in actions if "*" in action] == []
+    assert actions & set(NOT_OF_OUR_ROLES) == set()
+
+
+def test_what_aws_does_by_itself_in_a_roles_name_is_known_from_its_documentation_alone() -> None:
+    services = {call.api.partition(":")[0] for call in EVERY_CALL if call.known is Known.DOCUMENTED}
+
+    assert services == {"logs", "kafka-cluster"}
+
+
+def test_a_call_that_nobody_reviewed_has_no_image() -> None:
+    with pytest.raises(KeyError, match="s3:PutBucketPolicy"):
+        image([Call("s3:PutBucketPolicy", Place.BUCKET)])
+
+
+def test_a_policy_has_one_statement_a_place_with_the_conditions_of_the_place() -> None:
+    through = {"StringEquals": {"kms:ViaService": "secretsmanager.us-east-1.amazonaws.com"}}
+    scopes = {Place.SECRETS: Scope(("arn:secret",)), Place.KEY_UNDER_SECRETS: Scope(("arn:key",), through)}
+
+    assert statements(WITH_SECRETS, scopes) == (
+        Statement(sid="Secrets", actions=("secretsmanager:GetSecretValue",), resources=("arn:secret",)),
+        Statement(sid="KeyUnderSecrets", actions=("kms:Decrypt",), resources=("arn:key",), conditions=through),
+    )
+
+
+def test_a_policy_cannot_leave_a_place_out() -> None:
+    with pytest.raises(KeyError):
+        statements(KEEPER, {Place.APPLICATION: Scope(("arn:application",))})
