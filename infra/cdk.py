@@ -113,12 +113,11 @@ class Resource(References, core.TerraformResource):
             scope,
             construct_id,
             terraform_resource_type=self.TYPE,
-            provider=meta.get("provider"),
             count=meta.get("count"),
             depends_on=meta.get("depends_on"),
             lifecycle=_lifecycle(meta),
         )
-        self.declared = _declare(self, arguments)
+        self.declared = _declare(self, {"provider": _provider_of(meta), **arguments})
 
     @property
     def address(self) -> str:
@@ -137,10 +136,9 @@ class Data(References, core.TerraformDataSource):
             scope,
             construct_id,
             terraform_resource_type=self.TYPE,
-            provider=meta.get("provider"),
             depends_on=meta.get("depends_on"),
         )
-        self.declared = _declare(self, arguments)
+        self.declared = _declare(self, {"provider": _provider_of(meta), **arguments})
 
 
 class Provider(core.TerraformProvider):
@@ -162,8 +160,7 @@ class Provider(core.TerraformProvider):
                 provider_name=self.TYPE, provider_version=self.VERSION, provider_version_constraint=self.VERSION
             ),
         )
-        if alias is not None:
-            self.alias = alias
+        self.address = self.TYPE if alias is None else f"{self.TYPE}.{alias}"
         self.declared = _declare(self, {"alias": alias, **arguments})
 
 
@@ -182,6 +179,10 @@ def plain(value: object) -> object:
 @dataclasses.dataclass(frozen=True)
 class _AnyBlock(Block):
     """Each generated block is a dataclass; this one only says so to the type checker."""
+
+
+def _provider_of(meta: Meta | DataMeta) -> str | None:
+    return meta["provider"].address if "provider" in meta else None
 
 
 def _refuse_unknown(element: object, meta: Mapping[str, object], known: type) -> None:
