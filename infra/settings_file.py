@@ -113,6 +113,10 @@ def _network_problems(values: Values) -> Iterator[Problem]:
         yield Problem(made.place_of(keys.VPC_CIDR), f"expected a /16 to a /24, found a /{bits}", "10.42.0.0/16 is one")
     if made[keys.ZONES] > 6:
         yield Problem(made.place_of(keys.ZONES), "no region has more than 6 zones", "2 are enough for most")
+    elif made[keys.NAT_GATEWAYS] == "one_per_zone" and made[keys.ZONES] > 2 ** (25 - bits):
+        hint = f"take a /{25 - (made[keys.ZONES] - 1).bit_length()}, fewer zones, or nat_gateways: one"
+        what = f"a /{bits} has no room for {made[keys.ZONES]} NAT gateways beside the workers"
+        yield Problem(made.place_of(keys.VPC_CIDR), what, hint)
 
 
 def _privatelink_problems(values: Values) -> Iterator[Problem]:

@@ -198,6 +198,10 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
         (f"{BASE}network: {{egress: {{ports: [1]}}}}", "network.egress: without effect, because there is no vpc"),
         (f"{BASE}network: {{vpc: {{made: {{cidr: 10.0.0.0/8}}}}}}", "made.cidr: expected a /16 to a /24, found a /8"),
         (f"{BASE}network: {{vpc: {{made: {{zones: 7}}}}}}", "network.vpc.made.zones: no region has more than 6 zones"),
+        (
+            f"{BASE}network: {{vpc: {{made: {{cidr: 10.0.0.0/24, zones: 3, nat_gateways: one_per_zone}}}}}}",
+            "made.cidr: a /24 has no room for 3 NAT gateways beside the workers",
+        ),
         (EXTERNAL % "", "kafka.external: sasl_ssl needs sasl.mechanism and credentials"),
         (EXTERNAL % "sasl.mechanism: PLAIN", "kafka.external: sasl_ssl needs sasl.mechanism and credentials"),
         (
