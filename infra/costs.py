@@ -1,0 +1,167 @@
+"""What an environment costs: idle, counted from the stacks as they are synthesized, and by the hour while jobs run.
+
+`python -m infra.costs ENVIRONMENT OUT` prints it for stacks that were written to OUT.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra.settings import Architecture, Jobs, Worker
+from infra.settings_file import load_environment
+
+FILE = Path(__file__).parent / "prices.yaml"
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IdlePrice:
+    """Of one thing that is paid for while it does nothing, in a month."""
+
+    name: str
+    monthly: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPrice:
+    """Of one worker's parts for an hour."""
+
+    cpu: float
+    memory_gb: float
+    disk_gb: float
+    disk_gb_included: int
+
+    def of(self, worker: Worker) -> float:
+        disk = max(0, worker.disk_gb - self.disk_gb_included)
+        return worker.cpu * self.cpu + worker.memory_gb * self.memory_gb + disk * self.disk_gb
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """`idle` and `billed_elsewhere` are keyed by Terraform's type."""
+
+    on: date
+    source: str
+    currency: str
+    hours_per_month: int
+    idle: Mapping[str, IdlePrice]
+    billed_elsewhere: Mapping[str, str]
+    workers: Mapping[Architecture, WorkerPrice]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """So many of one thing in one stack, and what they cost in a month."""
+
+    stack: str
+    name: str
+    count: int
+    monthly: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """What one job run costs while it runs; the streaming one never ends."""
+
+    hourly: float
+    monthly: float
+
+
+def read_prices(file: Path = FILE) -> Prices:
+    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    hours = document["hours_per_month"]
+    workers = document["workers"]
+    return Prices(
+        on=document["date"],
+        source=document["source"],
+        currency=document["currency"],
+        hours_per_month=hours,
+        idle={kind: _idle_price(each, hours) for kind, each in document["idle"].items()},
+        billed_elsewhere=document["billed_elsewhere"],
+        workers={kind: _worker_price(workers[kind], workers) for kind in ("x86_64", "arm64")},
+    )
+
+
+def idle_costs(stacks: Mapping[str, Document], prices: Prices) -> tuple[Line, ...]:
+    """One line for each kind of thing in each stack, in the order of the stacks."""
+    return tuple(
+        Line(stack, price.name, count, count * price.monthly)
+        for stack, document in stacks.items()
+        for kind, price in prices.idle.items()
+        if (count := sum(_count(kind, body) for body in document.get("resource", {}).get(kind, {}).values()))
+    )
+
+
+def billed_elsewhere(stacks: Iterable[Document], prices: Prices) -> tuple[str, ...]:
+    """What others bill for what is in the stacks."""
+    kinds = {kind for document in stacks for kind in document.get("resource", {})}
+    return tuple(sentence for kind, sentence in prices.billed_elsewhere.items() if kind in kinds)
+
+
+def job_cost(jobs: Jobs, prices: Prices) -> JobCost:
+    """Of one job run, as the settings size it."""
+    price = prices.workers[jobs.architecture]
+    hourly = price.of(jobs.driver) + jobs.executors * price.of(jobs.executor)
+    return JobCost(hourly, hourly * prices.hours_per_month)
+
+
+def report(stacks: Mapping[str, Document], jobs: Jobs, prices: Prices) -> Iterator[str]:
+    """For people: each line, the sum, the job, and how old the prices are."""
+    lines = idle_costs(stacks, prices)
+    for line in lines:
+        yield f"  {line.monthly:9.2f}  {line.stack:<12} {line.count} x {line.name}"
+    yield f"  {sum(line.monthly for line in lines):9.2f}  {prices.currency} a month while nothing runs"
+    job = job_cost(jobs, prices)
+    yield f"  {job.monthly:9.2f}  {prices.currency} a month for a job run that never ends ({job.hourly:.3f} an hour)"
+    yield from (f"             {sentence}" for sentence in billed_elsewhere(stacks.values(), prices))
+    yield f"  prices of {prices.on}: {prices.source}"
+
+
+def read_stacks(out: Path) -> dict[str, Document]:
+    """The stacks of a synthesis, in the order in which they are applied."""
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["stacks"]
+    files = {name: out / each["synthesizedStackPath"] for name, each in manifest.items()}
+    ordered = sorted(manifest, key=lambda name: (_depth(name, manifest), name))
+    return {name: json.loads(files[name].read_text(encoding="utf-8")) for name in ordered}
+
+
+def _depth(name: str, manifest: Document) -> int:
+    return 1 + max((_depth(each, manifest) for each in manifest[name]["dependencies"]), default=0)
+
+
+def _count(kind: str, body: Document) -> int:
+    """How many are paid for: an interface endpoint once in each of its zones, one for S3 not at all."""
+    copies = int(body.get("count", 1))
+    if kind != "aws_vpc_endpoint":
+        return copies
+    subnets = body.get("subnet_ids", [])
+    zones = len(subnets) if isinstance(subnets, list) else 1
+    return copies * zones if body.get("vpc_endpoint_type") == "Interface" else 0
+
+
+def _idle_price(entry: Document, hours: int) -> IdlePrice:
+    return IdlePrice(entry["name"], entry["price"] * (hours if entry["per"] == "hour" else 1))
+
+
+def _worker_price(entry: Document, workers: Document) -> WorkerPrice:
+    return WorkerPrice(entry["cpu_hour"], entry["memory_gb_hour"], workers["disk_gb_hour"], workers["disk_gb_included"])
+
+
+def main(arguments: Sequence[str]) -> None:
+    environment, out = arguments
+    settings = load_environment(environment, os.environ)
+    for line in report(read_stacks(Path(out)), settings.jobs, read_prices()):
+        print(line)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
