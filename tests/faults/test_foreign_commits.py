@@ -34,18 +34,18 @@ def between_any_two_steps(world: World, *acts: Callable[[], object], of: list[Mo
     assert_exactly_once(world)
 
 
-def test_a_user_inserts_between_any_two_steps(local_world: World) -> None:
-    between_any_two_steps(local_world, local_world.insert)
+def test_a_user_inserts_between_any_two_steps(world: World) -> None:
+    between_any_two_steps(world, world.insert)
 
 
-def test_a_user_deletes_between_any_two_steps(local_world: World) -> None:
-    between_any_two_steps(local_world, local_world.delete)
+def test_a_user_deletes_between_any_two_steps(world: World) -> None:
+    between_any_two_steps(world, world.delete)
 
 
-def test_a_user_changes_a_property_between_any_two_steps_and_keeps_it(local_world: World) -> None:
-    between_any_two_steps(local_world, local_world.set_property)
+def test_a_user_changes_a_property_between_any_two_steps_and_keeps_it(world: World) -> None:
+    between_any_two_steps(world, world.set_property)
 
-    kept = [name for name in local_world.table().properties if name.startswith("user.")]
+    kept = [name for name in world.table().properties if name.startswith("user.")]
     assert len(kept) == len(BOUNDARIES)
 
 
@@ -73,40 +73,28 @@ def test_a_users_changes_are_named_by_the_receipt_and_by_the_state(world: World)
     assert_exactly_once(world)
 
 
-def test_the_table_is_rolled_back_between_any_two_steps(local_world: World) -> None:
-    between_any_two_steps(local_world, local_world.roll_back)
+def test_the_table_is_rolled_back_between_any_two_steps(world: World) -> None:
+    between_any_two_steps(world, world.roll_back)
 
 
-def test_snapshots_expire_with_the_youngest_cutoff_between_any_two_steps(local_world: World) -> None:
-    between_any_two_steps(local_world, local_world.expire)
+def test_snapshots_expire_with_the_youngest_cutoff_between_any_two_steps(world: World) -> None:
+    between_any_two_steps(world, world.expire)
 
 
-def test_a_user_inserts_and_snapshots_expire_between_any_two_steps(local_world: World) -> None:
-    between_any_two_steps(local_world, local_world.insert, local_world.expire)
+def test_a_user_inserts_and_snapshots_expire_between_any_two_steps(world: World) -> None:
+    between_any_two_steps(world, world.insert, world.expire)
 
 
 @pytest.mark.parametrize("moment", BOUNDARIES, ids=" ".join)
-def test_a_user_inserts_into_a_table_that_has_no_batch_yet_and_snapshots_expire(
-    local_world: World, moment: Moment
-) -> None:
-    local_world.run().create()
-    local_world.produce(4)
+def test_a_user_inserts_into_a_table_that_has_no_batch_yet_and_snapshots_expire(world: World, moment: Moment) -> None:
+    world.run().create()
+    world.produce(4)
 
-    run = local_world.run(at(moment, lambda: (local_world.insert(), local_world.expire())))
+    run = world.run(at(moment, lambda: (world.insert(), world.expire())))
 
     assert isinstance(run.batch(), Published)
-    local_world.catch_up(run)
-    assert_exactly_once(local_world)
-
-
-@pytest.mark.parametrize("moment", [("after", "ingest"), ("after", "stage"), ("before", "publish")], ids=" ".join)
-def test_others_commit_to_both_kinds_of_catalog_while_a_batch_is_on_its_way(world: World, moment: Moment) -> None:
-    between_any_two_steps(world, world.insert, world.delete, world.set_property, of=[moment])
-
-
-@pytest.mark.parametrize("moment", [("before", "stage"), ("after", "publish"), ("after", "announce")], ids=" ".join)
-def test_a_rolled_back_table_reads_its_records_again(world: World, moment: Moment) -> None:
-    between_any_two_steps(world, world.roll_back, of=[moment])
+    world.catch_up(run)
+    assert_exactly_once(world)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -140,36 +128,34 @@ def test_what_somebody_appends_to_a_staged_branch_is_never_published(world: Worl
 
 
 @pytest.mark.parametrize("moment", DEAD_LETTERS_ON_A_BRANCH, ids=" ".join)
-def test_dead_letters_that_moved_since_theirs_were_prepared_keep_what_others_did(
-    local_world: World, moment: Moment
-) -> None:
-    local_world.produce(6)
-    local_world.catch_up()
-    local_world.produce(6)
-    gone = min(local_world.bad)
+def test_dead_letters_that_moved_since_theirs_were_prepared_keep_what_others_did(world: World, moment: Moment) -> None:
+    world.produce(6)
+    world.catch_up()
+    world.produce(6)
+    gone = min(world.bad)
 
     def erase() -> None:
-        table = local_world.table(local_world.spec.dead_letters_identifier)
+        table = world.table(world.spec.dead_letters_identifier)
         table.delete(And(EqualTo("partition", gone[0]), EqualTo("offset", gone[1])))
 
-    local_world.catch_up(local_world.run(at(moment, erase)))
+    world.catch_up(world.run(at(moment, erase)))
 
-    dead = local_world.scanned(local_world.spec.dead_letters_identifier, "partition", "offset")
-    assert dead == sorted(place for place in local_world.bad if place != gone)
+    dead = world.scanned(world.spec.dead_letters_identifier, "partition", "offset")
+    assert dead == sorted(place for place in world.bad if place != gone)
 
 
-def test_an_adopted_table_survives_expiry_before_its_first_batch(local_world: World) -> None:
-    local_world.lake.catalog.create_namespace(local_world.spec.database)
-    local_world.lake.catalog.create_table(local_world.spec.identifier, one_row(0).schema)
-    local_world.insert()
-    run = local_world.run(at(("after", "plan"), lambda: (local_world.insert(), local_world.expire())))
+def test_an_adopted_table_survives_expiry_before_its_first_batch(world: World) -> None:
+    world.lake.catalog.create_namespace(world.spec.database)
+    world.lake.catalog.create_table(world.spec.identifier, one_row(0).schema)
+    world.insert()
+    run = world.run(at(("after", "plan"), lambda: (world.insert(), world.expire())))
     run.adopt = True
-    local_world.produce(4)
+    world.produce(4)
 
     assert isinstance(run.batch(), Published)
 
-    local_world.catch_up(run)
-    assert_exactly_once(local_world)
+    world.catch_up(run)
+    assert_exactly_once(world)
 
 
 def test_a_zombie_that_publishes_after_its_successor_was_rolled_back_brings_its_own_dead_letters(world: World) -> None:
@@ -199,24 +185,24 @@ def test_a_zombie_whose_base_has_expired_is_fenced(world: World) -> None:
     assert_exactly_once(world)
 
 
-def test_a_broken_chain_of_snapshots_halts_and_never_starts_over(local_world: World) -> None:
-    local_world.produce(4)
-    local_world.catch_up()
-    local_world.insert()
-    local_world.insert()
-    local_world.expire()
-    local_world.produce(4)
+def test_a_broken_chain_of_snapshots_halts_and_never_starts_over(world: World) -> None:
+    world.produce(4)
+    world.catch_up()
+    world.insert()
+    world.insert()
+    world.expire()
+    world.produce(4)
 
     for _ in range(2):
-        with_state_lost(local_world.run())
+        with_state_lost(world.run())
 
 
-def test_a_chain_that_breaks_while_a_batch_is_on_its_way_halts_it(local_world: World) -> None:
-    local_world.produce(4)
-    local_world.catch_up()
-    local_world.produce(4)
+def test_a_chain_that_breaks_while_a_batch_is_on_its_way_halts_it(world: World) -> None:
+    world.produce(4)
+    world.catch_up()
+    world.produce(4)
     for moment in BEFORE_PUBLISH[4:7]:
-        run = local_world.run(at(moment, lambda: (local_world.insert(), local_world.insert(), local_world.expire())))
+        run = world.run(at(moment, lambda: (world.insert(), world.insert(), world.expire())))
         with_state_lost(run)
 
 
@@ -240,17 +226,17 @@ def test_the_checkpoint_is_the_snapshot_of_the_last_batch(world: World) -> None:
 
 
 def test_dead_letters_are_rolled_back_with_their_batch_although_their_own_snapshots_have_expired(
-    local_world: World,
+    world: World,
 ) -> None:
     for _ in range(3):
-        local_world.produce(6)
-        local_world.catch_up()
-    local_world.expire(local_world.spec.dead_letters_identifier)
-    local_world.roll_back()
+        world.produce(6)
+        world.catch_up()
+    world.expire(world.spec.dead_letters_identifier)
+    world.roll_back()
 
-    local_world.catch_up()
+    world.catch_up()
 
-    assert_exactly_once(local_world)
+    assert_exactly_once(world)
 
 
 def test_metadata_files_of_long_ago_do_not_pile_up(local_world: World) -> None:
