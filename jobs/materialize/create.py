@@ -11,7 +11,7 @@ from jobs.formats.avro.types import Record
 from jobs.materialize.compare import aliases_of, applied, compare, refusal
 from jobs.materialize.dead_letters import check_owner
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
-from jobs.materialize.layout import metadata_columns, name_clashes, partition_problems, reads_avro_keys
+from jobs.materialize.layout import metadata_columns, name_clashes, partition_problems, reads_avro_keys, unreadable
 from jobs.materialize.state import CHECKPOINT_TAG, standing
 from jobs.model.columns import Column, ColumnType, Struct
 from jobs.model.errors import ForeignTableError, SpecError, StateLostError, SubjectMissingError, TopicMissingError
@@ -211,8 +211,9 @@ def _merged(
 def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
     """The columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
     mapped = map_schema(parse_schema(schema.text, schema.references))
-    if mapped.findings:
-        raise refusal(spec.identifier, schema.id, mapped.findings)
+    findings = mapped.findings + unreadable(mapped.columns, spec)
+    if findings:
+        raise refusal(spec.identifier, schema.id, findings)
     return mapped.columns
 
 

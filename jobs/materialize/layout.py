@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobs.model.columns import Column, ColumnType, ListOf, Scalar, Struct
+from jobs.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct, walk
 from jobs.model.errors import SpecError
 from jobs.model.schemas import Finding
 from jobs.model.spec import TableSpec
@@ -68,6 +68,22 @@ def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, 
         for column in record
         if column.name.lower() in taken
     )
+
+
+def unreadable(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ...]:
+    """Columns, at any depth, for which a declared reader has no type: it would refuse the whole table."""
+    if "spark" not in spec.readers:
+        return ()
+    problem = "is a time, which Spark cannot read: write a timestamp, or take spark out of `readers`"
+    return tuple(Finding(path, problem) for path, column in walk(record) if _innermost(column.type) == Scalar("time"))
+
+
+def _innermost(column_type: ColumnType) -> ColumnType:
+    match column_type:
+        case ListOf(inner) | MapOf(_, inner):
+            return _innermost(inner)
+        case _:
+            return column_type
 
 
 def _kept(spec: TableSpec) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 KeyFormat = Literal["none", "bytes", "string", "avro"]
-Reader = Literal["snowflake", "athena", "duckdb"]
+Reader = Literal["snowflake", "athena", "duckdb", "spark"]
 SubjectNaming = Literal["topic", "record", "topic-record"]
 
 

@@ -68,8 +68,8 @@ PARTITION_BY = Key(
     "How the table is partitioned: columns, or year, month, day, hour, void, bucket(n, …), truncate(n, …) of one.",
     Derived("the day of the record's timestamp, where that column is kept"),
 )
-READERS = Key("readers", ListOf(Choice(("snowflake", "athena", "duckdb"))), "What must be able to read the table.",
-              "[snowflake, athena, duckdb]")  # fmt: skip
+READERS = Key("readers", ListOf(Choice(("snowflake", "athena", "duckdb", "spark"))),
+              "What must be able to read the table.", "[snowflake, athena, duckdb]")  # fmt: skip
 ON_BAD_RECORD = Key("on_bad_record", Choice(("dead_letter", "skip", "stop")),
                     "What becomes of a record that cannot become a row.", "dead_letter")  # fmt: skip
 SHARE_KEY = Key("share", SHARE, "Which part of a batch's records may be bad.", "5%", "percent")

@@ -32,7 +32,7 @@ from jobs.model.plan import NothingToDo
 from jobs.model.progress import TableState
 from jobs.model.receipt import Receipt
 from jobs.model.snapshot import TableView
-from jobs.model.spec import RegistrySettings, Settings, TableSpec
+from jobs.model.spec import CatalogSettings, RegistrySettings, Settings, TableSpec
 from jobs.specs.load import load_settings
 from tests.fakes.in_process import InProcessRunner
 
@@ -182,8 +182,12 @@ class Table:
         return self.of.spec
 
     @property
+    def catalog(self) -> CatalogSettings:
+        return self.of.doors.lake._settings  # type: ignore[attr-defined, no-any-return]
+
+    @property
     def view(self) -> TableView:
-        view = IcebergLake(self.of.doors.lake._settings).load(self.spec.identifier)  # type: ignore[attr-defined]
+        view = IcebergLake(self.catalog).load(self.spec.identifier)
         assert view is not None
         return view
 

@@ -17,38 +17,26 @@ from uuid import UUID
 
 import duckdb
 import pytest
-from breadth import Place, Table, aws_identity, encode, glue_catalog, record_of
+from breadth import Place, Table, encode, glue_catalog, record_of
 from every_type import ADDRESS, FIELDS, LEAST, SCHEMA, TIMES, USUAL, plain
 from pyiceberg.conversions import from_bytes
 from pyspark.sql import SparkSession
 
-from jobs.local.jars import class_path
 from jobs.local.java import find_java
 from jobs.local.supervisor import LocalServices
+from jobs.model.errors import IncompatibleSchemaError
+from tests.faults.spark_catalogs import spark_catalog, start_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 """The gateway to the JVM leaves its sockets to the garbage collector."""
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Iceberg's own Java, on embedded catalogs that each test names."""
+def spark() -> Iterator[SparkSession]:
+    """Iceberg's own Java, on catalogs that each test names."""
     os.environ["JAVA_HOME"] = str(find_java().home)
-    folder = tmp_path_factory.mktemp("spark")
     builder = SparkSession.builder.master("local[2]").appName("readers")
-    settings = {
-        "spark.driver.extraClassPath": class_path("iceberg"),
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.warehouse.dir": str(folder),
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    }
-    for name, value in settings.items():
+    for name, value in {**start_settings(), "spark.sql.session.timeZone": "UTC"}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -56,26 +44,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-def in_spark(spark: SparkSession, place: Place, table: Table) -> list[dict[str, Any]]:
+def in_spark(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
     """Rows as Spark reads them, in the order of partition and offset."""
-    use_catalog(spark, place)
-    found = spark.sql(f"select * from frazil.{table.spec.identifier} order by kafka_partition, kafka_offset")
+    use_catalog(spark, table)
+    found = spark.sql(f"select * from {name_in_spark(table)} order by kafka_partition, kafka_offset")
     return found.toArrow().to_pylist()  # PySpark's own Python values of times know no year 1
 
 
-def use_catalog(spark: SparkSession, place: Place) -> None:
-    """The catalog in the place's folder, under the name that its tables are listed under."""
-    warehouse = place.folder / "warehouse"
-    settings = {
-        "": "org.apache.iceberg.spark.SparkCatalog",
-        ".type": "jdbc",
-        ".uri": f"jdbc:sqlite:{warehouse}/catalog.db",
-        ".jdbc.schema-version": "V1",
-        ".warehouse": str(warehouse),
-        ".cache-enabled": "false",
-    }
-    for name, value in settings.items():
-        spark.conf.set(f"spark.sql.catalog.frazil{name}", value)
+def name_in_spark(table: Table) -> str:
+    """An embedded catalog has the name that its tables are listed under."""
+    return f"{'frazil' if table.catalog.type == 'jdbc' else 'on_glue'}.{table.spec.identifier}"
+
+
+def use_catalog(spark: SparkSession, table: Table) -> None:
+    catalog, _, _ = name_in_spark(table).partition(".")
+    for name, value in spark_catalog(catalog, table.catalog).items():
+        spark.conf.set(name, value)
     spark._jsparkSession.sessionState().catalogManager().reset()
 
 
@@ -150,6 +134,9 @@ def everything(place: Place, *, without: Sequence[str] = ()) -> Table:
     return place.materialize(f"topic: {topic}\nmetadata: {{keep: [timestamp, key, headers, schema_id, value]}}")
 
 
+OPENING = record_of(("opens", {"type": "int", "logicalType": "time-millis"}))
+
+
 def test_duckdb_reads_every_type(place: Place, duck: duckdb.DuckDBPyConnection) -> None:
     table = everything(place)
 
@@ -160,7 +147,7 @@ def test_spark_reads_every_type_but_times(place: Place, spark: SparkSession) -> 
     table = everything(place, without=TIMES)
 
     assert set(table.types) >= set(FIELDS) - set(TIMES)
-    assert alike_rows(in_spark(spark, place, table)) == alike_rows(table.rows())
+    assert alike_rows(in_spark(spark, table)) == alike_rows(table.rows())
 
 
 # --- partitions -----------------------------------------------------------------------------------------------------
@@ -241,17 +228,17 @@ def test_all_readers_agree_however_a_table_is_partitioned(
     market: dict[str, tuple[Place, Table]], spark: SparkSession, duck: duckdb.DuckDBPyConnection, by: str
 ) -> None:
     """With filters too: whoever prunes by wrong partitions or bounds misses rows."""
-    place, table = market[by]
+    _, table = market[by]
     _, unpartitioned = market["[]"]
     rows = alike_rows(table.rows())
 
     assert rows == alike_rows(unpartitioned.rows())
-    assert alike_rows(in_spark(spark, place, table)) == rows
+    assert alike_rows(in_spark(spark, table)) == rows
     assert alike_rows(in_duck(duck, table)) == rows
     metadata = f"iceberg_scan('{table.view.current.metadata_location}')"
     expected = judged(unpartitioned, duck)
     assert duck.execute(filtered(metadata)).fetchall() == expected
-    assert [tuple(row) for row in spark.sql(filtered(f"frazil.{table.spec.identifier}")).collect()] == expected
+    assert [tuple(row) for row in spark.sql(filtered(name_in_spark(table))).collect()] == expected
 
 
 def judged(table: Table, duck: duckdb.DuckDBPyConnection) -> list[tuple[int, int, int]]:
@@ -274,9 +261,9 @@ def test_spark_would_have_made_the_same_partitions_and_bounds(
     market: dict[str, tuple[Place, Table]], spark: SparkSession
 ) -> None:
     """Spark writes the rows into a table of the same shape; then both tables' metadata say the same."""
-    place, table = market["[month(ts), bucket(2, symbol), truncate(20, n)]"]
-    use_catalog(spark, place)
-    name = f"frazil.{table.spec.identifier}"
+    _, table = market["[month(ts), bucket(2, symbol), truncate(20, n)]"]
+    use_catalog(spark, table)
+    name = name_in_spark(table)
     spark.sql(f"drop table if exists {name}_by_spark")
     spark.sql(
         f"create table {name}_by_spark using iceberg partitioned by (months(ts), bucket(2, symbol), truncate(20, n))"
@@ -316,11 +303,13 @@ def test_bounds_let_a_reader_pass_files_over(market: dict[str, tuple[Place, Tabl
 # --- on S3, listed by Glue ------------------------------------------------------------------------------------------
 
 
-def test_a_table_on_s3_listed_by_glue_reads_the_same(
-    services: LocalServices, tmp_path: Path, duck: duckdb.DuckDBPyConnection
-) -> None:
-    place = Place(services, tmp_path, catalog=glue_catalog(services))
-    table = everything(place)
+@pytest.fixture
+def on_s3(services: LocalServices, tmp_path: Path) -> Place:
+    return Place(services, tmp_path, catalog=glue_catalog(services))
+
+
+def test_a_table_on_s3_listed_by_glue_reads_the_same(on_s3: Place, duck: duckdb.DuckDBPyConnection) -> None:
+    table = everything(on_s3)
 
     rows = table.rows()
 
@@ -329,4 +318,40 @@ def test_a_table_on_s3_listed_by_glue_reads_the_same(
     assert alike_rows(in_duck(duck, table)) == alike_rows(rows)
     assert rows[0]["decimal_bytes"] == Decimal("-123.45")
     assert rows[0]["date"] == date(2024, 10, 4)
-    assert aws_identity(services)["s3.endpoint"] == services.aws_endpoint_url
+
+
+def test_spark_reads_every_type_but_times_on_s3_listed_by_glue(
+    on_s3: Place, spark: SparkSession, duck: duckdb.DuckDBPyConnection
+) -> None:
+    table = everything(on_s3, without=TIMES)
+
+    rows = alike_rows(table.rows())
+
+    assert len(rows) == 2
+    assert alike_rows(in_spark(spark, table)) == rows
+    assert alike_rows(in_duck(duck, table)) == rows
+
+
+def test_all_readers_agree_on_a_partitioned_table_on_s3_listed_by_glue(
+    on_s3: Place, market: dict[str, tuple[Place, Table]], spark: SparkSession, duck: duckdb.DuckDBPyConnection
+) -> None:
+    """With filters too: whoever prunes by wrong partitions or bounds misses rows."""
+    _, unpartitioned = market["[]"]
+    table = on_s3.materialize(f"topic: {unpartitioned.spec.topics[0]}\npartition_by: [month(ts), bucket(2, symbol)]")
+    rows, expected = alike_rows(unpartitioned.rows()), judged(unpartitioned, duck)
+
+    assert alike_rows(table.rows()) == rows
+    assert alike_rows(in_spark(spark, table)) == rows
+    assert alike_rows(in_duck(duck, table)) == rows
+    assert [tuple(row) for row in spark.sql(filtered(name_in_spark(table))).collect()] == expected
+
+
+def test_spark_refuses_a_table_with_a_time_as_the_documentation_says(place: Place, spark: SparkSession) -> None:
+    topic = place.topic()
+    schema_id = place.register(f"{topic}-value", OPENING)
+    place.send(topic, *encode(plain(OPENING), schema_id, {"opens": 1}))
+
+    with pytest.raises(Exception, match="Spark does not support time fields"):
+        in_spark(spark, place.materialize(f"topic: {topic}"))
+    with pytest.raises(IncompatibleSchemaError, match="opens: is a time, which Spark cannot read"):
+        place.run(f"topic: {topic}\ntable: for_spark\nreaders: [spark]").batch()

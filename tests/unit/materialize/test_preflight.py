@@ -105,6 +105,33 @@ def test_a_check_makes_nothing(world: World) -> None:
     assert world.tables() == []
 
 
+SPARK_READS = spec(readers=("duckdb", "spark"))
+OPENS = a_field("opens", {"type": "int", "logicalType": "time-millis"})
+
+
+def test_a_time_of_day_is_refused_where_spark_must_read(world: World) -> None:
+    world.registry.register("orders-value", record(OPENS))
+
+    found, said = only(world.check(SPARK_READS)), refused(world, SPARK_READS)
+
+    assert isinstance(found, IncompatibleSchemaError)
+    assert found.what == said.what
+    assert "opens: is a time, which Spark cannot read" in found.what
+    assert world.check(SPEC) == []
+
+
+def test_a_time_of_day_that_comes_later_is_refused_where_spark_must_read(world: World) -> None:
+    world.make(SPARK_READS)
+    world.registry.register("orders-value", record(a_field("n"), OPENS))
+
+    found = only(world.check(SPARK_READS))
+    with pytest.raises(IncompatibleSchemaError) as said:
+        world.absorb(SPARK_READS)
+
+    assert found.what == said.value.what
+    assert "opens" not in names(world.lake.load("lake.orders").columns)  # type: ignore[union-attr]
+
+
 TIMED = MetadataColumns("kafka_", ("partition", "offset", "timestamp"))
 WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
     "no such topic": (

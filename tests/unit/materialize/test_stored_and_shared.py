@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from values_of_tables import NOW, SPEC, names, progress, spec, state
 
 from jobs.materialize.ingest.distribute import SMALL_BATCH, tasks_of
-from jobs.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes
+from jobs.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
 from jobs.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
 from jobs.model.ingested import IngestTask
 from jobs.model.plan import BatchPlan, OffsetRange, WriterSchemas
@@ -158,6 +158,21 @@ def test_a_key_column_that_is_still_to_come_has_its_name_reserved() -> None:
     assert name_clashes(field, spec(key="none")) == ()
     assert name_clashes(field, spec(metadata=MetadataColumns("kafka_", ("partition", "offset")))) == ()
     assert name_clashes((Column("n", Struct(field)),), SPEC) == ()
+
+
+def test_a_time_at_any_depth_is_a_finding_where_spark_must_read() -> None:
+    time = Scalar("time")
+    columns = (
+        Column("opens", time),
+        Column("closes", Scalar("timestamp")),
+        Column("breaks", ListOf(Struct((Column("begins", MapOf(Scalar("string"), time)),)))),
+    )
+
+    found = unreadable(columns, spec(readers=("duckdb", "spark")))
+
+    assert [finding.path for finding in found] == ["opens", "breaks[].begins"]
+    assert "take spark out of `readers`" in found[0].problem
+    assert unreadable(columns, spec(readers=("snowflake", "athena", "duckdb"))) == ()
 
 
 def test_dead_letter_columns_are_final() -> None:

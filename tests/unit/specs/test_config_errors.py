@@ -176,7 +176,7 @@ SPEC_ERRORS = {
     ),
     "word instead of a list": (
         "topic: a\nreaders: athena",
-        'tables/a.yaml:2:10: readers: expected a list, each one of snowflake, athena, duckdb, found "athena"',
+        'tables/a.yaml:2:10: readers: expected a list, each one of snowflake, athena, duckdb, spark, found "athena"',
         "write [athena]",
     ),
     "unknown transform": (
