@@ -19,7 +19,7 @@ Availability = Literal["SINGLE_ZONE", "MULTI_ZONE", "LOW", "HIGH"]
 DatagenSource = TypedDict("DatagenSource", {"connector.class": Literal["DatagenSource"], "name": Required[str],
     "kafka.auth.mode": Literal["SERVICE_ACCOUNT", "KAFKA_API_KEY"], "kafka.service.account.id": str,
     "kafka.topic": Required[str], "output.data.format": Literal["AVRO", "JSON", "JSON_SR", "PROTOBUF"],
-    "quickstart": Literal["STOCK_TRADES", "ORDERS", "USERS", "PAGEVIEWS", "CLICKSTREAM", "TRANSACTIONS", "RATINGS", "INVENTORY", "CREDIT_CARDS", "CAMPAIGN_FINANCE", "FLEET_MGMT_SENSORS", "PRODUCT", "PURCHASES", "SHOES", "SHOE_ORDERS", "STORES", "PIZZA_ORDERS", "DEVICE_INFORMATION", "GAMING_GAMES", "SIEM_LOGS", "SYSLOG_LOGS", "WEBLOG", "INSURANCE_CUSTOMERS"],
+    "quickstart": Literal["STOCK_TRADES", "ORDERS", "USERS", "PAGEVIEWS", "CLICKSTREAM", "INVENTORY", "TRANSACTIONS", "RATINGS"],
     "max.interval": str, "tasks.max": str}, total=False)
 
 GovernancePackage = Literal["ESSENTIALS", "ADVANCED"]
