@@ -1,0 +1,270 @@
+"""Where tables lie: a bucket with a folder for the Kafka cluster, a database in Glue, a key, and who else may read."""
+
+from __future__ import annotations
+
+from infra import naming
+from infra.backends import keep_state
+from infra.cdk import App, Fn, Output, Stack, Token
+from infra.components.bucket import Bucket
+from infra.components.region import enter_region
+from infra.components.role import Role
+from infra.iam import Policy, Principal, Statement, trust_external
+from infra.resources import aws
+from infra.settings import EnvironmentSettings, Reader
+from infra.stacks.kafka import Kafka
+
+QUERY_RESULTS = "athena-results"
+QUERY_RESULT_DAYS = 7
+UNFINISHED_UPLOAD_DAYS = 3
+SHORTEST_KEY_DELETION_DAYS = 7
+LONGEST_KEY_DELETION_DAYS = 30
+
+
+class LakeStack(Stack):
+    """In production nothing that holds data can be destroyed: Terraform refuses, whoever asks."""
+
+    def __init__(self, app: App, settings: EnvironmentSettings, *, kafka: Kafka) -> None:
+        super().__init__(app, "lake")
+        keep_state(self, settings)
+        self._settings = settings
+        self._kafka = kafka
+        self._region = enter_region(self, settings)
+        self.key_arn = self._key()
+        bucket = self._bucket()
+        self.bucket_name = bucket.name
+        self.bucket_arn = bucket.arn
+        self.warehouse = naming.table_location(self.bucket_name, kafka.name)
+        self.database_name = self._database()
+        self.workgroup_name = self._workgroup()
+        for name, reader in settings.lake.readers.items():
+            self._reader(name, reader)
+        self._outputs()
+
+    def table_location(self, table: str) -> str:
+        """Where a table's data and metadata lie: the database has the folder, so every catalog puts it there."""
+        return f"{self.warehouse}/{table}"
+
+    @property
+    def data_arn(self) -> str:
+        """The objects of all tables."""
+        return f"{self.bucket_arn}/{self._kafka.name}/*"
+
+    @property
+    def catalog_arns(self) -> tuple[str, ...]:
+        """What Glue checks a call for a table against: the catalog, the database, and each table in it."""
+        parts = ("catalog", f"database/{self.database_name}", f"table/{self.database_name}/*")
+        return tuple(self._region.arn("glue", part) for part in parts)
+
+    def may_read(self) -> tuple[Statement, ...]:
+        """What a role needs to read the tables, and nothing beside them."""
+        return (
+            Statement(sid="ReadObjects", actions=("s3:GetObject", "s3:GetObjectVersion"), resources=(self.data_arn,)),
+            Statement(
+                sid="ListObjects",
+                actions=("s3:ListBucket",),
+                resources=(self.bucket_arn,),
+                conditions={"StringLike": {"s3:prefix": f"{self._kafka.name}/*"}},
+            ),
+            Statement(sid="FindBucket", actions=("s3:GetBucketLocation",), resources=(self.bucket_arn,)),
+            Statement(
+                sid="ReadCatalog",
+                actions=("glue:GetDatabase", "glue:GetTable", "glue:GetTables"),
+                resources=self.catalog_arns,
+            ),
+            self._may_use_key("ReadKey", "kms:Decrypt"),
+        )
+
+    def _key(self) -> str:
+        name = naming.resource_name(self._settings.environment, "lake")
+        production = self._settings.production
+        key = aws.KmsKey(
+            self,
+            "key",
+            description=f"Tables, secrets, logs and alarms of Frazil in {self._settings.environment}",
+            enable_key_rotation=True,
+            deletion_window_in_days=LONGEST_KEY_DELETION_DAYS if production else SHORTEST_KEY_DELETION_DAYS,
+            policy=self._key_policy().json,
+            tags={"Name": name},
+            prevent_destroy=production,
+        )
+        aws.KmsAlias(self, "key-alias", name=f"alias/{name}", target_key_id=key.id)
+        return key.arn
+
+    def _key_policy(self) -> Policy:
+        """Roles use the key by their own policies; services that act without a role are named here."""
+        environment = self._settings.environment
+        groups = (
+            f"log-group:/aws/lambda/{naming.resource_name(environment, '*')}",
+            f"log-group:{naming.log_group_name(environment, '*')}",
+        )
+        log_groups = tuple(self._region.arn("logs", group) for group in groups)
+        return Policy(
+            (
+                Statement(
+                    sid="AccountByIam",
+                    principal=Principal(arns=(self._region.root,)),
+                    actions=("kms:*",),
+                    resources=("*",),
+                ),
+                Statement(
+                    sid="LogsOfOurs",
+                    principal=Principal(services=(f"logs.{self._region.name}.amazonaws.com",)),
+                    actions=(
+                        "kms:Encrypt",
+                        "kms:Decrypt",
+                        "kms:ReEncryptFrom",
+                        "kms:ReEncryptTo",
+                        "kms:GenerateDataKey",
+                        "kms:DescribeKey",
+                    ),
+                    resources=("*",),
+                    conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": log_groups}},
+                ),
+                Statement(
+                    sid="AlarmsOfOurs",
+                    principal=Principal(services=("cloudwatch.amazonaws.com",)),
+                    actions=("kms:Decrypt", "kms:GenerateDataKey"),
+                    resources=("*",),
+                    conditions={"StringEquals": {"aws:SourceAccount": self._region.account_id}},
+                ),
+            )
+        )
+
+    def _bucket(self) -> Bucket:
+        settings = self._settings
+        usual = naming.bucket_name(settings.environment, account_id=self._region.account_id, region=settings.region)
+        return Bucket(
+            self,
+            "bucket",
+            name=settings.lake.bucket or usual,
+            key_arn=self.key_arn,
+            production=settings.production,
+            lifecycle=_lifecycle(settings.lake.version_retention_days),
+        )
+
+    def _database(self) -> str:
+        database = aws.GlueCatalogDatabase(
+            self,
+            "database",
+            name=self._settings.lake.database or _database_of(self._kafka.name),
+            description="Tables that Frazil writes",
+            location_uri=self.warehouse,
+            prevent_destroy=self._settings.production,
+        )
+        return database.name
+
+    def _workgroup(self) -> str:
+        """Whoever queries by it leaves results in the bucket, encrypted, for a week, whatever the client asks for."""
+        encrypted = aws.AthenaWorkgroup_Configuration_ResultConfiguration_EncryptionConfiguration(
+            encryption_option="SSE_KMS", kms_key_arn=self.key_arn
+        )
+        results = aws.AthenaWorkgroup_Configuration_ResultConfiguration(
+            output_location=f"s3://{self.bucket_name}/{QUERY_RESULTS}/", encryption_configuration=encrypted
+        )
+        workgroup = aws.AthenaWorkgroup(
+            self,
+            "workgroup",
+            name=naming.resource_name(self._settings.environment, "lake"),
+            description="Queries of the tables that Frazil writes",
+            configuration=aws.AthenaWorkgroup_Configuration(
+                enforce_workgroup_configuration=True,
+                publish_cloudwatch_metrics_enabled=True,
+                result_configuration=results,
+            ),
+            force_destroy=True,
+        )
+        return workgroup.name
+
+    def _reader(self, name: str, reader: Reader) -> None:
+        role = Role(
+            self,
+            f"reader-{name}",
+            name=naming.resource_name(self._settings.environment, f"reader-{name}"),
+            description=f"Reads the tables of Frazil: {name}",
+            trust=trust_external(reader.principal, reader.external_id),
+            policy=Policy((*self.may_read(), *(self._may_query() if reader.athena else ()))),
+        )
+        Output(self, f"reader_{name}_role", value=role.arn)
+
+    def _may_query(self) -> tuple[Statement, ...]:
+        """Athena looks at the database `default` whatever is asked, and writes results in the name of who asks."""
+        workgroup = self._region.arn("athena", f"workgroup/{self.workgroup_name}")
+        return (
+            Statement(
+                sid="Query",
+                actions=(
+                    "athena:GetQueryExecution",
+                    "athena:GetQueryResults",
+                    "athena:GetWorkGroup",
+                    "athena:StartQueryExecution",
+                    "athena:StopQueryExecution",
+                ),
+                resources=(workgroup,),
+            ),
+            Statement(
+                sid="DefaultDatabase",
+                actions=("glue:GetDatabase",),
+                resources=(self._region.arn("glue", "database/default"),),
+            ),
+            Statement(
+                sid="KeepResults",
+                actions=("s3:AbortMultipartUpload", "s3:GetObject", "s3:ListMultipartUploadParts", "s3:PutObject"),
+                resources=(f"{self.bucket_arn}/{QUERY_RESULTS}/*",),
+            ),
+            Statement(
+                sid="ListResults",
+                actions=("s3:ListBucket",),
+                resources=(self.bucket_arn,),
+                conditions={"StringLike": {"s3:prefix": f"{QUERY_RESULTS}/*"}},
+            ),
+            Statement(sid="ListUploads", actions=("s3:ListBucketMultipartUploads",), resources=(self.bucket_arn,)),
+            self._may_use_key("ResultsKey", "kms:GenerateDataKey"),
+        )
+
+    def _may_use_key(self, sid: str, action: str) -> Statement:
+        """Through S3 only: nobody decrypts a secret with what was given for tables."""
+        through = {"StringEquals": {"kms:ViaService": f"s3.{self._region.name}.amazonaws.com"}}
+        return Statement(sid=sid, actions=(action,), resources=(self.key_arn,), conditions=through)
+
+    def _outputs(self) -> None:
+        Output(self, "bucket_name", value=self.bucket_name)
+        Output(self, "key_arn", value=self.key_arn)
+        Output(self, "warehouse", value=self.warehouse, description="A table lies in the folder of its name in here")
+        Output(self, "database_name", value=self.database_name)
+        Output(self, "workgroup_name", value=self.workgroup_name)
+
+
+def _database_of(cluster: str) -> str:
+    """Of a cluster that Terraform makes, the id is known to Terraform only."""
+    if Token.is_unresolved(cluster):
+        return str(Fn.lower(Fn.replace(cluster, "-", "_")))
+    return naming.database_name(cluster)
+
+
+def _lifecycle(version_retention_days: int) -> tuple[aws.S3BucketLifecycleConfiguration_Rule, ...]:
+    """What leaves the bucket by itself. Current objects of tables and artefacts never do.
+
+    A table's files go when its maintenance says so; an artefact is fetched by every worker that a job run starts,
+    be it months after the upload.
+    """
+    gone = aws.S3BucketLifecycleConfiguration_Rule_NoncurrentVersionExpiration(noncurrent_days=version_retention_days)
+    gone_soon = aws.S3BucketLifecycleConfiguration_Rule_NoncurrentVersionExpiration(noncurrent_days=1)
+    return (
+        aws.S3BucketLifecycleConfiguration_Rule(
+            id="what-nobody-sees",
+            status="Enabled",
+            filter=aws.S3BucketLifecycleConfiguration_Rule_Filter(prefix=""),
+            noncurrent_version_expiration=gone,
+            expiration=aws.S3BucketLifecycleConfiguration_Rule_Expiration(expired_object_delete_marker=True),
+            abort_incomplete_multipart_upload=aws.S3BucketLifecycleConfiguration_Rule_AbortIncompleteMultipartUpload(
+                days_after_initiation=UNFINISHED_UPLOAD_DAYS
+            ),
+        ),
+        aws.S3BucketLifecycleConfiguration_Rule(
+            id="query-results",
+            status="Enabled",
+            filter=aws.S3BucketLifecycleConfiguration_Rule_Filter(prefix=f"{QUERY_RESULTS}/"),
+            expiration=aws.S3BucketLifecycleConfiguration_Rule_Expiration(days=QUERY_RESULT_DAYS),
+            noncurrent_version_expiration=gone_soon,
+        ),
+    )
