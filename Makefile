@@ -76,7 +76,7 @@ $(FRAZIL): pyproject.toml $(PACKAGES)
 	@touch $@
 
 # CDK for Terraform runs on Node.js: where PATH has none, or one older than 18, .venv gets the one of PyPI
-node: $(FRAZIL)
+node: $(FRAZIL) ## install Node.js into .venv where PATH has none: the stacks are written by way of it
 	@node -e 'process.exit(parseInt(process.versions.node) < 18)' 2> /dev/null || $(MAKE) --silent --no-print-directory $(NODE)
 
 $(NODE): infra/requirements-node.lock | $(PACKAGES)
