@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from infra.settings import ConfluentKafka, ExternalKafka, Topic
@@ -22,16 +22,22 @@ def wanted_topics(kafka: ConfluentKafka | ExternalKafka, tables: Sequence[TableS
     return dict(sorted((dict.fromkeys(names, USUAL) | dict(kafka.topics)).items()))
 
 
-def read_subjects(kafka: ConfluentKafka, tables: Sequence[TableSpec]) -> tuple[str, ...]:
-    """The subjects with the schemas of the tables' records, as names or as beginnings with * after them."""
-    return tuple(sorted({*kafka.subjects, *(subject for table in tables for subject in _subjects_of(table))}))
+def own_subjects(topics: Iterable[str], tables: Sequence[TableSpec]) -> tuple[str, ...]:
+    """The subjects with the schemas of topics, as names or as beginnings with * after them.
+
+    Table specs say how they are called; those of a topic that no table reads, as Confluent's clients call them.
+    """
+    return tuple(sorted({subject for topic in topics for subject in _subjects_of(topic, tables)}))
 
 
-def _subjects_of(table: TableSpec) -> Iterator[str]:
-    for topic in table.topics:
+def _subjects_of(topic: str, tables: Sequence[TableSpec]) -> Iterator[str]:
+    reading = [table for table in tables if topic in table.topics]
+    for table in reading:
         yield _subject(table.value_subject, topic, "value")
         if table.key == "avro":
             yield _subject(table.key_subject, topic, "key")
+    if not reading:
+        yield from (f"{topic}-{part}" for part in ("key", "value"))
 
 
 def _subject(settings: SubjectSettings, topic: str, part: str) -> str:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from infra.confluent_api import KeyPair
 from infra.deploy.topics import Difference, Steps, decide, make_topics, of_confluent, of_external
 from infra.settings import ConfluentKafka, ExternalKafka, ExternalRegistry, Topic
-from infra.topics import USUAL, read_subjects, wanted_topics
+from infra.topics import USUAL, own_subjects, wanted_topics
 from jobs.model.errors import BrokerError, SettingError
 from jobs.model.spec import Secret, TableSpec
 from jobs.specs.load import load_tables
@@ -107,7 +107,11 @@ def test_a_cluster_that_is_not_ours_gets_the_topics_that_the_settings_name_and_n
     ],
 )
 def test_subjects_are_those_that_the_job_asks_for(tmp_path: Path, spec: str, subjects: tuple[str, ...]) -> None:
-    assert read_subjects(CONFLUENT, specs(tmp_path, spec)) == subjects
+    assert own_subjects(["orders"], specs(tmp_path, spec)) == subjects
+
+
+def test_subjects_of_a_topic_that_no_table_reads_are_called_as_clients_do() -> None:
+    assert own_subjects(["orders"], ()) == ("orders-key", "orders-value")
 
 
 def test_a_topic_that_exists_is_kept_and_another_number_of_partitions_is_told() -> None:

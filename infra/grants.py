@@ -1,0 +1,85 @@
+"""What each service account of Confluent Cloud may do: the least that its work needs, by roles on named resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from infra.naming import Account
+from infra.settings import ConfluentKafka
+from infra.topics import TRADES, own_subjects, wanted_topics
+from jobs.model.spec import TableSpec
+
+if TYPE_CHECKING:
+    from infra.resources.confluent import RoleName
+
+READER_GROUP = "frazil-reads-explicit-offsets"
+"""The group that the job names: it never joins it, but librdkafka asks for its coordinator, and fails if it may not."""
+
+PREVIEWS = "data-preview*"
+"""Where a source connector puts what Confluent's console shows of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role on one resource, or with * at the end of its name on all that begin so; on the cluster it has no name."""
+
+    role: RoleName
+    kind: Literal["topic", "group", "subject", "cluster"]
+    name: str = ""
+
+    @property
+    def id(self) -> str:
+        return "-".join(filter(None, (self.role, self.kind, self.name)))
+
+
+def grants(
+    kafka: ConfluentKafka, tables: Sequence[TableSpec], consumer_groups: str
+) -> Mapping[Account, tuple[Grant, ...]]:
+    """By account, of those that this cluster needs. `consumer_groups` is what names of groups begin with."""
+    topics = wanted_topics(kafka, tables)
+    read = sorted({topic for table in tables for topic in table.topics})
+    subjects = own_subjects(topics, tables)
+    given: dict[Account, Iterable[Grant]] = {
+        "manager": _on("topic", "DeveloperManage", topics),
+        "producer": (
+            *_on("topic", "DeveloperWrite", topics),
+            *_on("subject", "DeveloperWrite", subjects),
+            *_on("subject", "DeveloperRead", kafka.subjects),
+        ),
+        "consumer": (
+            *_on("topic", "DeveloperRead", topics),
+            Grant("DeveloperRead", "group", f"{consumer_groups}*"),
+            *_on("subject", "DeveloperRead", (*subjects, *kafka.subjects)),
+        ),
+        "registry": _on("subject", "ResourceOwner", (*subjects, *kafka.subjects)),
+        "materializer": (
+            *_on("topic", "DeveloperRead", read),
+            Grant("DeveloperRead", "group", READER_GROUP),
+            *_on("subject", "DeveloperRead", (*own_subjects(read, tables), *kafka.subjects)),
+        ),
+    }
+    if kafka.datagen:
+        given["connector"] = _connector()
+    if kafka.tableflow:
+        given["tableflow"] = _tableflow()
+    return {account: tuple(each) for account, each in given.items()}
+
+
+def _on(kind: Literal["topic", "subject"], role: RoleName, names: Iterable[str]) -> Iterator[Grant]:
+    return (Grant(role, kind, name) for name in dict.fromkeys(names))
+
+
+def _connector() -> Iterator[Grant]:
+    """As Confluent documents it for source connectors, with the subject that Avro needs."""
+    yield Grant("DeveloperWrite", "topic", TRADES)
+    yield Grant("DeveloperWrite", "subject", f"{TRADES}-value")
+    yield Grant("DeveloperManage", "topic", PREVIEWS)
+    yield Grant("DeveloperWrite", "topic", PREVIEWS)
+
+
+def _tableflow() -> Iterator[Grant]:
+    """Catalog integrations are for administrators of the cluster only; the stack with the integration adds Assigner."""
+    yield Grant("CloudClusterAdmin", "cluster")
+    yield Grant("DeveloperRead", "subject", f"{TRADES}-value")

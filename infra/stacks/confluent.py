@@ -1,0 +1,121 @@
+"""Confluent Cloud: an environment with its registry, a Standard cluster, and service accounts with their roles.
+
+No API key and no topic: a key would lie in Terraform's state, and a topic needs one. Steps of their own make both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra import naming
+from infra.accounts import PARTS
+from infra.backends import keep_state
+from infra.cdk import App, Fn, Output, Stack
+from infra.components.service_account import Scopes, ServiceAccount
+from infra.grants import grants
+from infra.resources import confluent
+from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.stacks.kafka import Kafka
+from jobs.model.spec import TableSpec
+
+
+def enter_confluent(stack: Stack) -> None:
+    """The provider; its Cloud API key comes from CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET."""
+    confluent.Provider(stack, "confluent")
+
+
+class ConfluentStack(Stack):
+    """For environments with `kafka.confluent` only. In production neither the environment nor the cluster can go."""
+
+    def __init__(
+        self, app: App, settings: EnvironmentSettings, *, kafka: ConfluentKafka, tables: Sequence[TableSpec]
+    ) -> None:
+        super().__init__(app, "confluent")
+        keep_state(self, settings)
+        enter_confluent(self)
+        self._settings = settings
+        self._environment = self._make_environment(kafka)
+        self._cluster = self._make_cluster(kafka)
+        self._registry = self._find_registry()
+        self.environment_id = self._environment.id
+        self.environment_name = self._environment.resource_name
+        self.cluster_id = self._cluster.id
+        self.accounts = self._make_accounts(kafka, tables)
+        self._outputs()
+
+    @property
+    def kafka(self) -> Kafka:
+        """The job proves who it is to brokers and registry with two keys of one account, in one secret."""
+        materializer = naming.secret_name(self._settings.environment, "materializer")
+        return Kafka(
+            name=self.cluster_id,
+            bootstrap_servers=self._bootstrap_servers,
+            security_protocol="sasl_ssl",
+            sasl_mechanism="PLAIN",
+            msk_iam=False,
+            credentials=materializer,
+            registry_url=self._registry.rest_endpoint,
+            registry_credentials=materializer,
+            accounts=tuple(account for account in self.accounts if PARTS[account]),
+        )
+
+    @property
+    def _bootstrap_servers(self) -> str:
+        """Without the protocol that the provider puts in front, which clients are told apart."""
+        return Fn.trimprefix(self._cluster.bootstrap_endpoint, "SASL_SSL://")
+
+    def _make_environment(self, kafka: ConfluentKafka) -> confluent.Environment:
+        return confluent.Environment(
+            self,
+            "environment",
+            display_name=naming.resource_name(self._settings.environment, "kafka"),
+            stream_governance=confluent.Environment_StreamGovernance(package=kafka.governance_package),
+            prevent_destroy=self._settings.production,
+        )
+
+    def _make_cluster(self, kafka: ConfluentKafka) -> confluent.KafkaCluster:
+        return confluent.KafkaCluster(
+            self,
+            "cluster",
+            display_name=naming.resource_name(self._settings.environment, "kafka"),
+            availability=kafka.availability,
+            cloud="AWS",
+            region=kafka.region,
+            standard=confluent.KafkaCluster_Standard(),
+            environment=confluent.KafkaCluster_Environment(id=self._environment.id),
+            prevent_destroy=self._settings.production,
+        )
+
+    def _find_registry(self) -> confluent.DataSchemaRegistryCluster:
+        """It comes into being with the environment, where the first cluster is: to be looked up after both."""
+        return confluent.DataSchemaRegistryCluster(
+            self,
+            "schema_registry",
+            environment=confluent.DataSchemaRegistryCluster_Environment(id=self._environment.id),
+            depends_on=[self._environment, self._cluster],
+        )
+
+    def _make_accounts(
+        self, kafka: ConfluentKafka, tables: Sequence[TableSpec]
+    ) -> dict[naming.Account, ServiceAccount]:
+        scopes = Scopes(self._cluster.rbac_crn, self._cluster.id, self._registry.resource_name)
+        consumer_groups = naming.resource_name(self._settings.environment, "")
+        return {
+            account: ServiceAccount(
+                self, account, environment=self._settings.environment, grants=granted, scopes=scopes
+            )
+            for account, granted in grants(kafka, tables, consumer_groups).items()
+        }
+
+    def _outputs(self) -> None:
+        """What the keys step, the topics step and people need."""
+        for name, value in {
+            "environment_id": self.environment_id,
+            "cluster_id": self.cluster_id,
+            "bootstrap_servers": self._bootstrap_servers,
+            "kafka_rest_endpoint": self._cluster.rest_endpoint,
+            "registry_id": self._registry.id,
+            "registry_url": self._registry.rest_endpoint,
+            "service_accounts": {account: made.id for account, made in self.accounts.items()},
+        }.items():
+            Output(self, name, value=value)

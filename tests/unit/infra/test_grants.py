@@ -1,0 +1,100 @@
+"""Who may do what in Confluent Cloud, as a whole table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from infra.accounts import PARTS
+from infra.grants import grants
+from infra.settings import ConfluentKafka, Topic
+from infra.topics import USUAL
+from jobs.adapters.kafka import consumer_settings
+from jobs.model.spec import TableSpec
+from jobs.specs.load import load_tables
+
+KAFKA = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=False, tableflow=False)
+
+
+def specs(folder: Path, *texts: str) -> tuple[TableSpec, ...]:
+    for number, text in enumerate(texts):
+        (folder / f"{number}.yaml").write_text(text)
+    return load_tables(folder, {}, database="lake", catalog_type="glue")
+
+
+def told(kafka: ConfluentKafka, tables: tuple[TableSpec, ...]) -> dict[str, list[str]]:
+    given = grants(kafka, tables, "frazil-dev-")
+    return {account: [f"{each.role} {each.kind}={each.name}" for each in all_] for account, all_ in given.items()}
+
+
+def test_every_account_has_the_least_that_its_work_needs(tmp_path: Path) -> None:
+    assert told(KAFKA, specs(tmp_path, "topic: orders\nkey: avro")) == {
+        "manager": ["DeveloperManage topic=orders"],
+        "producer": [
+            "DeveloperWrite topic=orders",
+            "DeveloperWrite subject=orders-key",
+            "DeveloperWrite subject=orders-value",
+        ],
+        "consumer": [
+            "DeveloperRead topic=orders",
+            "DeveloperRead group=frazil-dev-*",
+            "DeveloperRead subject=orders-key",
+            "DeveloperRead subject=orders-value",
+        ],
+        "registry": ["ResourceOwner subject=orders-key", "ResourceOwner subject=orders-value"],
+        "materializer": [
+            "DeveloperRead topic=orders",
+            "DeveloperRead group=frazil-reads-explicit-offsets",
+            "DeveloperRead subject=orders-key",
+            "DeveloperRead subject=orders-value",
+        ],
+    }
+
+
+def test_the_connector_and_tableflow_have_accounts_only_where_they_are_wanted(tmp_path: Path) -> None:
+    given = told(replace(KAFKA, datagen=True, tableflow=True), specs(tmp_path, "topic: stock_trades"))
+
+    assert given["connector"] == [
+        "DeveloperWrite topic=stock_trades",
+        "DeveloperWrite subject=stock_trades-value",
+        "DeveloperManage topic=data-preview*",
+        "DeveloperWrite topic=data-preview*",
+    ]
+    assert given["tableflow"] == ["CloudClusterAdmin cluster=", "DeveloperRead subject=stock_trades-value"]
+
+
+def test_the_job_reads_the_topics_of_its_tables_alone_and_all_subjects_that_their_schemas_refer_to(
+    tmp_path: Path,
+) -> None:
+    kafka = replace(KAFKA, topics={"audit": USUAL}, subjects=("common-*",))
+
+    given = told(kafka, specs(tmp_path, "topic: orders"))
+
+    assert given["materializer"] == [
+        "DeveloperRead topic=orders",
+        "DeveloperRead group=frazil-reads-explicit-offsets",
+        "DeveloperRead subject=orders-value",
+        "DeveloperRead subject=common-*",
+    ]
+    assert given["producer"][2:] == [
+        "DeveloperWrite subject=audit-key",
+        "DeveloperWrite subject=audit-value",
+        "DeveloperWrite subject=orders-value",
+        "DeveloperRead subject=common-*",
+    ]
+    assert "DeveloperManage topic=audit" in given["manager"]
+
+
+def test_the_group_that_the_job_may_ask_for_is_the_one_that_it_names(tmp_path: Path) -> None:
+    group = consumer_settings({"bootstrap.servers": "localhost:9092"})["group.id"]
+
+    assert f"DeveloperRead group={group}" in told(KAFKA, specs(tmp_path, "topic: orders"))["materializer"]
+
+
+def test_nobody_has_a_role_twice_and_every_account_says_which_keys_it_needs(tmp_path: Path) -> None:
+    topics = {"orders": Topic(12, USUAL.retention)}
+    tables = specs(tmp_path, "topic: orders", "topic: orders\ntable: again", "topics: [a, b]\ntable: both")
+    given = grants(replace(KAFKA, datagen=True, tableflow=True, topics=topics), tables, "frazil-dev-")
+
+    assert all(len({grant.id for grant in all_}) == len(all_) for all_ in given.values())
+    assert given.keys() == PARTS.keys()
