@@ -107,6 +107,7 @@ SECRET_FORM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(AKIA|ASIA)[0-9A-Z]{1
 RANDOM_TEXT = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/]{32,}={0,2}(?![\w+/=-])")
 FINGERPRINT = re.compile(r"(hash|sha256|etag|md5|checksum)$")
 EXPRESSION = re.compile(r"(?<!\$)\$\{[^}]*\}")
+REFERENCE_IN_FRONT = re.compile(r"^\$\{[^}]*\}")
 BITS_OF_RANDOM_TEXT = 4.2
 
 
@@ -275,8 +276,9 @@ def _wildcards(statement: Json) -> Iterator[str]:
 
 
 def _is_everything(resource: str) -> bool:
-    """`*`, and an ARN that leaves open the account, the region, or all that is in them."""
-    fields = EXPRESSION.sub("x", resource).split(":", 5)
+    """`*`, and an ARN that leaves open the account, the region, or all that is in them. A reference in front is one."""
+    named = REFERENCE_IN_FRONT.sub("arn:x:x:x:x:x", resource)
+    fields = EXPRESSION.sub("x", named).split(":", 5)
     return fields[-1] == "*" or any("*" in field for field in fields[:-1])
 
 

@@ -292,6 +292,14 @@ def test_one_change_breaks_one_rule(change: Callable[[Document], None], rule: st
     assert all(each.fix for _, each in findings(document))
 
 
+def test_every_part_of_one_resource_is_not_everything() -> None:
+    document = sound()
+
+    allowing(actions=("logs:PutLogEvents",), resources=("${aws_cloudwatch_log_group.x.arn}:log-stream:*",))(document)
+
+    assert findings(document) == []
+
+
 def test_data_is_protected_in_production_and_nowhere_else() -> None:
     document = sound()
     document["resource"]["aws_s3_bucket"]["lake"]["force_destroy"] = True
