@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a provider comes from and in which versions. `withheld`: arguments and types that no stack may use."""
+    """Where a provider comes from and in which versions. `withheld`: arguments that no stack may give it."""
 
     address: str
     version: str
@@ -68,7 +68,7 @@ SOURCES = {
             for of in ("cloud", "kafka", "flink", "schema_registry", "tableflow")
             for part in ("key", "secret")
         )
-        | {"oauth", "confluent_api_key", "confluent_kafka_topic"},
+        | {"oauth"},
     ),
     "snowflake": Source(
         "snowflakedb/snowflake",
@@ -114,8 +114,7 @@ class Module:
         parts = [*self._named(), *self._provider(schema["provider"]["block"])]
         for group, base, meta in GROUPS:
             for name, each in sorted(schema[group].items()):
-                if name not in self.source.withheld:
-                    parts += self._class(name, each["block"], base, meta)
+                parts += self._class(name, each["block"], base, meta)
         head = HEAD.format(source=self.source.address, version=self.source.version)
         return head + "\n".join(parts).rstrip() + "\n"
 

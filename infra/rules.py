@@ -276,10 +276,15 @@ def _wildcards(statement: Json) -> Iterator[str]:
 
 
 def _is_everything(resource: str) -> bool:
-    """`*`, and an ARN that leaves open the account, the region, or all that is in them. A reference in front is one."""
-    named = REFERENCE_IN_FRONT.sub("arn:x:x:x:x:x", resource)
-    fields = EXPRESSION.sub("x", named).split(":", 5)
-    return fields[-1] == "*" or any("*" in field for field in fields[:-1])
+    """`*`, and an ARN that leaves open the account, the region, or which one: `arn:aws:glue:…:table/*`.
+
+    What begins with a reference is one resource, or lies in it. A bucket has its name where others have their type.
+    """
+    fields = EXPRESSION.sub("x", resource).split(":", 5)
+    if len(fields) < 6:
+        return resource == "*"
+    any_of_a_type = re.fullmatch(r"/?[\w-]+[:/]\*", fields[5]) is not None and fields[2] != "s3"
+    return fields[5] == "*" or any_of_a_type or any("*" in field for field in fields[:5])
 
 
 def _is_allowed(wildcard: str, kind: str, allowed: Wildcard) -> bool:

@@ -320,118 +320,6 @@ class GlueCatalogDatabase(Resource):
             "create_table_default_permission": create_table_default_permission,
             "federated_database": federated_database, "target_database": target_database}, **meta)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_OpenTableFormatInput_IcebergInput(Block):
-    metadata_operation: str
-    version: str | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_OpenTableFormatInput(Block):
-    iceberg_input: GlueCatalogTable_OpenTableFormatInput_IcebergInput
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_PartitionIndex(Block):
-    index_name: str
-    keys: Strings
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_PartitionKeys(Block):
-    comment: str | None = None
-    name: str
-    type: str | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_StorageDescriptor_Columns(Block):
-    comment: str | None = None
-    name: str
-    parameters: Mapping[str, str] | None = None
-    type: str | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_StorageDescriptor_SchemaReference_SchemaId(Block):
-    registry_name: str | None = None
-    schema_arn: str | None = None
-    schema_name: str | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_StorageDescriptor_SchemaReference(Block):
-    schema_version_id: str | None = None
-    schema_version_number: Number
-    schema_id: GlueCatalogTable_StorageDescriptor_SchemaReference_SchemaId | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_StorageDescriptor_SerDeInfo(Block):
-    name: str | None = None
-    parameters: Mapping[str, str] | None = None
-    serialization_library: str | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_StorageDescriptor_SkewedInfo(Block):
-    skewed_column_names: Strings | None = None
-    skewed_column_value_location_maps: Mapping[str, str] | None = None
-    skewed_column_values: Strings | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_StorageDescriptor_SortColumns(Block):
-    column: str
-    sort_order: Number
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_StorageDescriptor(Block):
-    additional_locations: Strings | None = None
-    bucket_columns: Strings | None = None
-    compressed: Flag | None = None
-    input_format: str | None = None
-    location: str | None = None
-    number_of_buckets: Number | None = None
-    output_format: str | None = None
-    parameters: Mapping[str, str] | None = None
-    stored_as_sub_directories: Flag | None = None
-    columns: GlueCatalogTable_StorageDescriptor_Columns | Sequence[GlueCatalogTable_StorageDescriptor_Columns] | None = None
-    schema_reference: GlueCatalogTable_StorageDescriptor_SchemaReference | None = None
-    ser_de_info: GlueCatalogTable_StorageDescriptor_SerDeInfo | None = None
-    skewed_info: GlueCatalogTable_StorageDescriptor_SkewedInfo | None = None
-    sort_columns: GlueCatalogTable_StorageDescriptor_SortColumns | Sequence[GlueCatalogTable_StorageDescriptor_SortColumns] | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlueCatalogTable_TargetTable(Block):
-    catalog_id: str
-    database_name: str
-    name: str
-    region: str | None = None
-
-class GlueCatalogTable(Resource):
-    TYPE = "aws_glue_catalog_table"
-    arn: str; catalog_id: str; database_name: str; description: str; id: str; name: str; owner: str; retention: str
-    table_type: str; view_expanded_text: str; view_original_text: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, database_name: str, name: str,
-        catalog_id: str | None = None, description: str | None = None, owner: str | None = None,
-        parameters: Mapping[str, str] | None = None, retention: Number | None = None, table_type: str | None = None,
-        view_expanded_text: str | None = None, view_original_text: str | None = None,
-        open_table_format_input: GlueCatalogTable_OpenTableFormatInput | None = None,
-        partition_index: GlueCatalogTable_PartitionIndex | Sequence[GlueCatalogTable_PartitionIndex] | None = None,
-        partition_keys: GlueCatalogTable_PartitionKeys | Sequence[GlueCatalogTable_PartitionKeys] | None = None,
-        storage_descriptor: GlueCatalogTable_StorageDescriptor | None = None,
-        target_table: GlueCatalogTable_TargetTable | None = None, **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"catalog_id": catalog_id, "database_name": database_name,
-            "description": description, "name": name, "owner": owner, "parameters": parameters, "retention": retention,
-            "table_type": table_type, "view_expanded_text": view_expanded_text,
-            "view_original_text": view_original_text, "open_table_format_input": open_table_format_input,
-            "partition_index": partition_index, "partition_keys": partition_keys,
-            "storage_descriptor": storage_descriptor, "target_table": target_table}, **meta)
-
-class IamPolicy(Resource):
-    TYPE = "aws_iam_policy"
-    arn: str; attachment_count: str; description: str; id: str; name: str; name_prefix: str; path: str; policy: str
-    policy_id: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, policy: str, description: str | None = None,
-        name: str | None = None, name_prefix: str | None = None, path: str | None = None,
-        tags: Mapping[str, str] | None = None, **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"description": description, "name": name, "name_prefix": name_prefix,
-            "path": path, "policy": policy, "tags": tags}, **meta)
-
 class IamRole(Resource):
     TYPE = "aws_iam_role"
     arn: str; assume_role_policy: str; create_date: str; description: str; force_detach_policies: str; id: str
@@ -455,14 +343,6 @@ class IamRolePolicy(Resource):
         name_prefix: str | None = None, **meta: Unpack[Meta]) -> None:
         super().__init__(scope, construct_id, {"name": name, "name_prefix": name_prefix, "policy": policy,
             "role": role}, **meta)
-
-class IamRolePolicyAttachment(Resource):
-    TYPE = "aws_iam_role_policy_attachment"
-    id: str; policy_arn: str; role: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, policy_arn: str, role: str,
-        **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"policy_arn": policy_arn, "role": role}, **meta)
 
 class InternetGateway(Resource):
     TYPE = "aws_internet_gateway"
@@ -1099,19 +979,6 @@ class SecretsmanagerSecretRotation(Resource):
             "rotation_lambda_arn": rotation_lambda_arn, "secret_id": secret_id,
             "rotation_rules": rotation_rules}, **meta)
 
-class SecretsmanagerSecretVersion(Resource):
-    TYPE = "aws_secretsmanager_secret_version"
-    arn: str; has_secret_string_wo: str; id: str; secret_binary: str; secret_id: str; secret_string: str
-    secret_string_wo: str; secret_string_wo_version: str; version_id: str; version_stages: list[str]
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, secret_id: str, secret_binary: str | None = None,
-        secret_string: str | None = None, secret_string_wo: str | None = None,
-        secret_string_wo_version: Number | None = None, version_stages: Strings | None = None,
-        **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"secret_binary": secret_binary, "secret_id": secret_id,
-            "secret_string": secret_string, "secret_string_wo": secret_string_wo,
-            "secret_string_wo_version": secret_string_wo_version, "version_stages": version_stages}, **meta)
-
 class SecurityGroup(Resource):
     TYPE = "aws_security_group"
     arn: str; description: str; id: str; name: str; name_prefix: str; owner_id: str; revoke_rules_on_delete: str
@@ -1229,14 +1096,6 @@ class SqsQueue(Resource):
             "redrive_allow_policy": redrive_allow_policy, "redrive_policy": redrive_policy,
             "sqs_managed_sse_enabled": sqs_managed_sse_enabled, "tags": tags,
             "visibility_timeout_seconds": visibility_timeout_seconds}, **meta)
-
-class SqsQueuePolicy(Resource):
-    TYPE = "aws_sqs_queue_policy"
-    id: str; policy: str; queue_url: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, policy: str, queue_url: str,
-        **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"policy": policy, "queue_url": queue_url}, **meta)
 
 class Subnet(Resource):
     TYPE = "aws_subnet"
@@ -1388,48 +1247,6 @@ class DataCallerIdentity(Data):
     def __init__(self, scope: Construct, construct_id: str, /, *, id: str | None = None,
         **meta: Unpack[DataMeta]) -> None:
         super().__init__(scope, construct_id, {"id": id}, **meta)
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataIamPolicyDocument_Statement_Condition(Block):
-    test: str
-    values: Strings
-    variable: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataIamPolicyDocument_Statement_NotPrincipals(Block):
-    identifiers: Strings
-    type: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataIamPolicyDocument_Statement_Principals(Block):
-    identifiers: Strings
-    type: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataIamPolicyDocument_Statement(Block):
-    actions: Strings | None = None
-    effect: str | None = None
-    not_actions: Strings | None = None
-    not_resources: Strings | None = None
-    resources: Strings | None = None
-    sid: str | None = None
-    condition: DataIamPolicyDocument_Statement_Condition | Sequence[DataIamPolicyDocument_Statement_Condition] | None = None
-    not_principals: DataIamPolicyDocument_Statement_NotPrincipals | Sequence[DataIamPolicyDocument_Statement_NotPrincipals] | None = None
-    principals: DataIamPolicyDocument_Statement_Principals | Sequence[DataIamPolicyDocument_Statement_Principals] | None = None
-
-class DataIamPolicyDocument(Data):
-    TYPE = "aws_iam_policy_document"
-    id: str; json: str; minified_json: str; override_policy_documents: list[str]; policy_id: str
-    source_policy_documents: list[str]; version: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, id: str | None = None,
-        override_policy_documents: Strings | None = None, policy_id: str | None = None,
-        source_policy_documents: Strings | None = None, version: str | None = None,
-        statement: DataIamPolicyDocument_Statement | Sequence[DataIamPolicyDocument_Statement] | None = None,
-        **meta: Unpack[DataMeta]) -> None:
-        super().__init__(scope, construct_id, {"id": id, "override_policy_documents": override_policy_documents,
-            "policy_id": policy_id, "source_policy_documents": source_policy_documents, "version": version,
-            "statement": statement}, **meta)
 
 class DataPartition(Data):
     TYPE = "aws_partition"

@@ -145,57 +145,6 @@ class Environment(Resource):
             "stream_governance": stream_governance}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkComputePool_Environment(Block):
-    id: str
-
-class FlinkComputePool(Resource):
-    TYPE = "confluent_flink_compute_pool"
-    api_version: str; cloud: str; default_pool: str; display_name: str; id: str; kind: str; max_cfu: str; region: str
-    resource_name: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, cloud: str, display_name: str, region: str,
-        environment: FlinkComputePool_Environment, default_pool: Flag | None = None,
-        max_cfu: Literal[5, 10, 20, 30, 40, 50] | None = None, **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"cloud": cloud, "default_pool": default_pool,
-            "display_name": display_name, "max_cfu": max_cfu, "region": region, "environment": environment}, **meta)
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkStatement_ComputePool(Block):
-    id: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkStatement_Credentials(Block):
-    key: str
-    secret: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkStatement_Environment(Block):
-    id: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkStatement_Organization(Block):
-    id: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkStatement_Principal(Block):
-    id: str
-
-class FlinkStatement(Resource):
-    TYPE = "confluent_flink_statement"
-    id: str; latest_offsets_timestamp: str; rest_endpoint: str; statement: str; statement_name: str; stopped: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, statement: str,
-        properties: Mapping[str, str] | None = None, properties_sensitive: Mapping[str, str] | None = None,
-        rest_endpoint: str | None = None, statement_name: str | None = None, stopped: Flag | None = None,
-        compute_pool: FlinkStatement_ComputePool | None = None, credentials: FlinkStatement_Credentials | None = None,
-        environment: FlinkStatement_Environment | None = None, organization: FlinkStatement_Organization | None = None,
-        principal: FlinkStatement_Principal | None = None, **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"properties": properties, "properties_sensitive": properties_sensitive,
-            "rest_endpoint": rest_endpoint, "statement": statement, "statement_name": statement_name,
-            "stopped": stopped, "compute_pool": compute_pool, "credentials": credentials, "environment": environment,
-            "organization": organization, "principal": principal}, **meta)
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster_Basic(Block):
     max_ecku: Number | None = None
 
@@ -273,98 +222,6 @@ class RoleBinding(Resource):
         super().__init__(scope, construct_id, {"crn_pattern": crn_pattern,
             "disable_wait_for_ready": disable_wait_for_ready, "principal": principal, "role_name": role_name}, **meta)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_Credentials(Block):
-    key: str
-    secret: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_Metadata_Tags(Block):
-    key: str | None = None
-    values: Strings | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_Metadata(Block):
-    properties: Mapping[str, str] | None = None
-    sensitives: Strings | None = None
-    tags: Schema_Metadata_Tags | Sequence[Schema_Metadata_Tags] | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_Ruleset_DomainRules(Block):
-    disabled: Flag | None = None
-    doc: str | None = None
-    expr: str | None = None
-    kind: str
-    mode: str
-    name: str
-    on_failure: str | None = None
-    on_success: str | None = None
-    params: Mapping[str, str] | None = None
-    tags: Strings | None = None
-    type: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_Ruleset_EncodingRules(Block):
-    disabled: Flag | None = None
-    doc: str | None = None
-    expr: str | None = None
-    kind: str
-    mode: str
-    name: str
-    on_failure: str | None = None
-    on_success: str | None = None
-    params: Mapping[str, str] | None = None
-    tags: Strings | None = None
-    type: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_Ruleset_MigrationRules(Block):
-    disabled: Flag | None = None
-    doc: str | None = None
-    expr: str | None = None
-    kind: str
-    mode: str
-    name: str
-    on_failure: str | None = None
-    on_success: str | None = None
-    params: Mapping[str, str] | None = None
-    tags: Strings | None = None
-    type: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_Ruleset(Block):
-    domain_rules: Schema_Ruleset_DomainRules | Sequence[Schema_Ruleset_DomainRules] | None = None
-    encoding_rules: Schema_Ruleset_EncodingRules | Sequence[Schema_Ruleset_EncodingRules] | None = None
-    migration_rules: Schema_Ruleset_MigrationRules | Sequence[Schema_Ruleset_MigrationRules] | None = None
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_SchemaReference(Block):
-    name: str
-    subject_name: str
-    version: Number
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema_SchemaRegistryCluster(Block):
-    id: str
-
-class Schema(Resource):
-    TYPE = "confluent_schema"
-    format: str; hard_delete: str; id: str; recreate_on_update: str; rest_endpoint: str; schema: str
-    schema_identifier: str; skip_validation_during_plan: str; subject_name: str; version: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, format: str, subject_name: str,
-        hard_delete: Flag | None = None, recreate_on_update: Flag | None = None, rest_endpoint: str | None = None,
-        schema: str | None = None, skip_validation_during_plan: Flag | None = None,
-        credentials: Schema_Credentials | None = None, metadata: Schema_Metadata | None = None,
-        ruleset: Schema_Ruleset | None = None,
-        schema_reference: Schema_SchemaReference | Sequence[Schema_SchemaReference] | None = None,
-        schema_registry_cluster: Schema_SchemaRegistryCluster | None = None, **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"format": format, "hard_delete": hard_delete,
-            "recreate_on_update": recreate_on_update, "rest_endpoint": rest_endpoint, "schema": schema,
-            "skip_validation_during_plan": skip_validation_during_plan, "subject_name": subject_name,
-            "credentials": credentials, "metadata": metadata, "ruleset": ruleset, "schema_reference": schema_reference,
-            "schema_registry_cluster": schema_registry_cluster}, **meta)
-
 class ServiceAccount(Resource):
     TYPE = "confluent_service_account"
     api_version: str; assigned_resource_owner: str; description: str; display_name: str; id: str; kind: str
@@ -373,30 +230,6 @@ class ServiceAccount(Resource):
         assigned_resource_owner: str | None = None, description: str | None = None, **meta: Unpack[Meta]) -> None:
         super().__init__(scope, construct_id, {"assigned_resource_owner": assigned_resource_owner,
             "description": description, "display_name": display_name}, **meta)
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectConfig_Credentials(Block):
-    key: str
-    secret: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectConfig_SchemaRegistryCluster(Block):
-    id: str
-
-class SubjectConfig(Resource):
-    TYPE = "confluent_subject_config"
-    alias: str; compatibility_group: str; compatibility_level: str; compatibility_policy: str; id: str; normalize: str
-    rest_endpoint: str; subject_name: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, subject_name: str, alias: str | None = None,
-        compatibility_group: str | None = None, compatibility_level: str | None = None,
-        compatibility_policy: str | None = None, normalize: Flag | None = None, rest_endpoint: str | None = None,
-        credentials: SubjectConfig_Credentials | None = None,
-        schema_registry_cluster: SubjectConfig_SchemaRegistryCluster | None = None, **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"alias": alias, "compatibility_group": compatibility_group,
-            "compatibility_level": compatibility_level, "compatibility_policy": compatibility_policy,
-            "normalize": normalize, "rest_endpoint": rest_endpoint, "subject_name": subject_name,
-            "credentials": credentials, "schema_registry_cluster": schema_registry_cluster}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableflowTopic_AzureDataLakeStorageGen2(Block):
@@ -460,22 +293,6 @@ class TableflowTopic(Resource):
             "byob_aws": byob_aws, "credentials": credentials, "environment": environment,
             "error_handling": error_handling, "google_cloud_storage": google_cloud_storage,
             "kafka_cluster": kafka_cluster, "managed_storage": managed_storage}, **meta)
-
-class DataEnvironment(Data):
-    TYPE = "confluent_environment"
-    display_name: str; id: str; resource_name: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, display_name: str | None = None,
-        id: str | None = None, **meta: Unpack[DataMeta]) -> None:
-        super().__init__(scope, construct_id, {"display_name": display_name, "id": id}, **meta)
-
-class DataFlinkRegion(Data):
-    TYPE = "confluent_flink_region"
-    api_version: str; cloud: str; id: str; kind: str; private_rest_endpoint: str; region: str; rest_endpoint: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, cloud: str, region: str,
-        **meta: Unpack[DataMeta]) -> None:
-        super().__init__(scope, construct_id, {"cloud": cloud, "region": region}, **meta)
 
 class DataOrganization(Data):
     TYPE = "confluent_organization"

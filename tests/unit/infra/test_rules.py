@@ -325,5 +325,31 @@ def test_protected_data_keeps_the_rules_of_production() -> None:
     assert findings(document, production=True) == []
 
 
+@pytest.mark.parametrize(
+    ("resource", "is_everything"),
+    [
+        ("*", True),
+        ("arn:aws:s3:::*", True),
+        ("arn:aws:s3:::lake", False),
+        ("arn:aws:s3:::lake/*", False),
+        ("arn:aws:s3:::${a.b.id}/*", False),
+        ("arn:aws:glue:us-east-1:1:table/*", True),
+        ("arn:aws:glue:us-east-1:1:table/lake/*", False),
+        ("arn:aws:glue:us-east-1:${a.b.id}:*", True),
+        ("arn:aws:glue:*:1:table/lake/*", True),
+        ("arn:aws:secretsmanager:us-east-1:1:secret:*", True),
+        ("arn:aws:secretsmanager:us-east-1:1:secret:frazil/dev/*", False),
+        ("arn:aws:emr-serverless:us-east-1:1:/applications/*", True),
+        ("${aws_emrserverless_application.a.arn}/jobruns/*", False),
+        ("${aws_cloudwatch_log_group.a.arn}:log-stream:*", False),
+    ],
+)
+def test_a_wildcard_may_stand_behind_something_that_has_a_name(resource: str, is_everything: bool) -> None:
+    document = sound()
+    allowing(actions=("x:Y",), resources=(resource,))(document)
+
+    assert (findings(document) != []) == is_everything
+
+
 def test_every_wildcard_that_is_allowed_has_a_reason() -> None:
     assert all(len(allowed.reason) > 30 for allowed in rules.ALLOWED_WILDCARDS)
