@@ -1,0 +1,176 @@
+"""What needs a topic in Confluent Cloud: the connector that makes stock trades and, by setting, Tableflow beside us."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra import naming
+from infra.artefacts.artefact import PREFIX as ARTEFACTS
+from infra.backends import keep_state
+from infra.cdk import App, Output, Resource, Stack
+from infra.components.region import Region, enter_region
+from infra.components.role import Role
+from infra.iam import Policy, Statement, trust_external
+from infra.resources import confluent
+from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.stacks.confluent import ConfluentStack, enter_confluent
+from infra.stacks.lake import QUERY_RESULTS, LakeStack
+from infra.topics import TRADES
+
+OTHER_FOLDERS = (ARTEFACTS, QUERY_RESULTS)
+"""Of ours in the bucket, beside that of the cluster."""
+
+
+class ConnectorsStack(Stack):
+    """Confluent's provider takes the key for Tableflow from TABLEFLOW_API_KEY and TABLEFLOW_API_SECRET."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: EnvironmentSettings,
+        *,
+        kafka: ConfluentKafka,
+        confluent: ConfluentStack,
+        lake: LakeStack,
+    ) -> None:
+        super().__init__(app, "connectors")
+        keep_state(self, settings)
+        enter_confluent(self)
+        self._settings = settings
+        self._confluent = confluent
+        trades = self._make_trades() if kafka.datagen else None
+        if kafka.tableflow and trades is not None:
+            self._keep_with_tableflow(trades, lake, enter_region(self, settings))
+
+    def _name(self, word: str) -> str:
+        return naming.resource_name(self._settings.environment, word)
+
+    def _make_trades(self) -> confluent.Connector:
+        """It acts as its service account, so it needs no key."""
+        connector = confluent.Connector(
+            self,
+            "trades",
+            environment=confluent.Connector_Environment(id=self._confluent.environment_id),
+            kafka_cluster=confluent.Connector_KafkaCluster(id=self._confluent.cluster_id),
+            config_sensitive={},
+            config_nonsensitive={
+                "connector.class": "DatagenSource",
+                "name": self._name("stock-trades"),
+                "kafka.auth.mode": "SERVICE_ACCOUNT",
+                "kafka.service.account.id": self._confluent.accounts["connector"].id,
+                "kafka.topic": TRADES,
+                "output.data.format": "AVRO",
+                "quickstart": "STOCK_TRADES",
+                "tasks.max": "1",
+            },
+        )
+        Output(self, "connector_id", value=connector.id)
+        return connector
+
+    def _keep_with_tableflow(self, trades: confluent.Connector, lake: LakeStack, region: Region) -> None:
+        """Confluent asks for the role before it exists, and says by whom and how it takes it: so the role comes second.
+
+        The role's ARN is put together from its name, which leaves no circle.
+        """
+        name = self._name("tableflow")
+        integration = confluent.ProviderIntegration(
+            self,
+            "integration",
+            display_name=name,
+            environment=confluent.ProviderIntegration_Environment(id=self._confluent.environment_id),
+            aws=confluent.ProviderIntegration_Aws(customer_role_arn=_role_arn(region, name)),
+        )
+        role = Role(
+            self,
+            "tableflow",
+            name=name,
+            description="Confluent's Tableflow writes its tables and lists them in Glue",
+            trust=trust_external(integration.ref("aws[0].iam_role_arn"), integration.ref("aws[0].external_id")),
+            policy=_tableflow_policy(lake, region, database=self._confluent.cluster_id),
+        )
+        assigner = confluent.RoleBinding(
+            self,
+            "assigner",
+            principal=self._confluent.accounts["tableflow"].principal,
+            role_name="Assigner",
+            crn_pattern=f"{self._confluent.environment_name}/provider-integration={integration.id}",
+        )
+        ready = [trades, role.role, role.policy, assigner]
+        table = self._tableflow_table(integration, lake, ready)
+        self._tableflow_catalog(integration, ready)
+        Output(self, "tableflow_table_path", value=table.table_path)
+
+    def _tableflow_table(
+        self, integration: confluent.ProviderIntegration, lake: LakeStack, ready: Sequence[Resource]
+    ) -> confluent.TableflowTopic:
+        """After the connector: a topic without a schema is refused."""
+        return confluent.TableflowTopic(
+            self,
+            "table",
+            display_name=TRADES,
+            environment=confluent.TableflowTopic_Environment(id=self._confluent.environment_id),
+            kafka_cluster=confluent.TableflowTopic_KafkaCluster(id=self._confluent.cluster_id),
+            table_formats=["ICEBERG"],
+            byob_aws=confluent.TableflowTopic_ByobAws(
+                bucket_name=lake.bucket_name, provider_integration_id=integration.id
+            ),
+            depends_on=ready,
+        )
+
+    def _tableflow_catalog(
+        self, integration: confluent.ProviderIntegration, ready: Sequence[Resource]
+    ) -> confluent.CatalogIntegration:
+        return confluent.CatalogIntegration(
+            self,
+            "catalog",
+            display_name=self._name("glue"),
+            environment=confluent.CatalogIntegration_Environment(id=self._confluent.environment_id),
+            kafka_cluster=confluent.CatalogIntegration_KafkaCluster(id=self._confluent.cluster_id),
+            aws_glue=confluent.CatalogIntegration_AwsGlue(provider_integration_id=integration.id),
+            depends_on=ready,
+        )
+
+
+def _role_arn(region: Region, name: str) -> str:
+    return f"arn:{region.partition}:iam::{region.account_id}:role/{name}"
+
+
+def _tableflow_policy(lake: LakeStack, region: Region, *, database: str) -> Policy:
+    """Tableflow chooses its own folders in the bucket, so it may write anywhere in it but to what is ours.
+
+    Its database in Glue is called as the cluster, ours by default so with _ for -: they stand side by side.
+    """
+    ours = (lake.data_arn, *(f"{lake.bucket_arn}/{folder}/*" for folder in OTHER_FOLDERS))
+    glue = ("catalog", f"database/{database}", f"table/{database}/*", f"userDefinedFunction/{database}/*")
+    return Policy(
+        (
+            Statement(
+                sid="FindBucket",
+                actions=("s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"),
+                resources=(lake.bucket_arn,),
+            ),
+            Statement(
+                sid="KeepTables",
+                actions=(
+                    "s3:PutObject",
+                    "s3:PutObjectTagging",
+                    "s3:GetObject",
+                    "s3:DeleteObject",
+                    "s3:AbortMultipartUpload",
+                    "s3:ListMultipartUploadParts",
+                ),
+                resources=(f"{lake.bucket_arn}/*",),
+            ),
+            Statement(sid="NotOurs", effect="Deny", actions=("s3:*",), resources=ours),
+            Statement(
+                sid="ListTables",
+                actions=tuple(
+                    f"glue:{verb}{what}"
+                    for what in ("Database", "Table")
+                    for verb in ("Get", "Create", "Update", "Delete")
+                ),
+                resources=tuple(region.arn("glue", part) for part in glue),
+            ),
+            Statement(sid="UseKey", actions=("kms:Decrypt", "kms:GenerateDataKey"), resources=(lake.key_arn,)),
+        )
+    )

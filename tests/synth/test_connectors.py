@@ -1,0 +1,173 @@
+"""The stack of connectors as it is written for Terraform."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cdk import App
+from infra.guards import synthesize
+from infra.rules import statements
+from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.settings_file import load_environment
+from infra.stacks.confluent import ConfluentStack
+from infra.stacks.connectors import ConnectorsStack
+from infra.stacks.lake import LakeStack
+from jobs.specs.load import load_tables
+
+ROOT = Path(__file__).parents[2]
+REMOTE = "${data.terraform_remote_state.cross-stack-reference-input-confluent.outputs.cross-stack-output-confluent_"
+ENVIRONMENT = {"id": f"{REMOTE}environmentenvironmentid}}"}
+CLUSTER = {"id": f"{REMOTE}kafka_clustercluster" + "id}"}
+ACCOUNT = "${data.aws_caller_identity.caller.account_id}"
+
+
+def settings_with(**kafka: Any) -> EnvironmentSettings:
+    settings = load_environment("dev", {})
+    assert isinstance(settings.kafka, ConfluentKafka)
+    return replace(settings, kafka=replace(settings.kafka, **kafka))
+
+
+def written(folder: Path, settings: EnvironmentSettings) -> dict[str, Any]:
+    kafka = settings.kafka
+    assert isinstance(kafka, ConfluentKafka)
+    app = App(outdir=str(folder))
+    tables = load_tables(ROOT / "tables", {}, database="lake", catalog_type="glue")
+    confluent = ConfluentStack(app, settings, kafka=kafka, tables=tables)
+    lake = LakeStack(app, settings, kafka=confluent.kafka)
+    ConnectorsStack(app, settings, kafka=kafka, confluent=confluent, lake=lake)
+    synthesize(app, production=settings.production)
+    document: dict[str, Any] = json.loads((folder / "stacks" / "connectors" / "cdk.tf.json").read_text())
+    return document
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return written(tmp_path_factory.mktemp("usual"), settings_with())
+
+
+@pytest.fixture(scope="module")
+def with_tableflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return written(tmp_path_factory.mktemp("tableflow"), settings_with(tableflow=True))
+
+
+def the(stack: dict[str, Any], kind: str) -> dict[str, Any]:
+    (found,) = stack["resource"][kind].values()
+    return {name: value for name, value in found.items() if name != "//"}
+
+
+def test_stock_trades_are_made_by_a_connector_that_acts_as_its_account_and_has_no_key(usual: dict[str, Any]) -> None:
+    assert the(usual, "confluent_connector") == {
+        "environment": ENVIRONMENT,
+        "kafka_cluster": CLUSTER,
+        "config_sensitive": {},
+        "config_nonsensitive": {
+            "connector.class": "DatagenSource",
+            "name": "frazil-dev-stock-trades",
+            "kafka.auth.mode": "SERVICE_ACCOUNT",
+            "kafka.service.account.id": REMOTE + "service_accountconnector_account_B068699Did}",
+            "kafka.topic": "stock_trades",
+            "output.data.format": "AVRO",
+            "quickstart": "STOCK_TRADES",
+            "tasks.max": "1",
+        },
+    }
+
+
+def test_without_tableflow_there_is_nothing_in_aws(usual: dict[str, Any]) -> None:
+    assert usual["resource"].keys() == {"confluent_connector"}
+    assert usual["provider"] == {"confluent": [{}]}
+
+
+def test_without_the_connector_the_stack_is_empty(tmp_path: Path) -> None:
+    assert "resource" not in written(tmp_path, settings_with(datagen=False))
+
+
+def test_tableflow_keeps_the_trades_in_the_lakes_bucket_after_they_have_a_schema_and_it_may(
+    with_tableflow: dict[str, Any],
+) -> None:
+    integration = "${confluent_provider_integration.integration.id}"
+    table, catalog = (
+        the(with_tableflow, "confluent_tableflow_topic"),
+        the(with_tableflow, "confluent_catalog_integration"),
+    )
+
+    assert table["display_name"] == "stock_trades"
+    assert table["table_formats"] == ["ICEBERG"]
+    assert table["byob_aws"]["provider_integration_id"] == integration
+    assert "lake" in table["byob_aws"]["bucket_name"]
+    assert catalog["aws_glue"] == {"provider_integration_id": integration}
+    for each in (table, catalog):
+        assert {name.rpartition(".")[0] for name in each["depends_on"]} == {
+            *("confluent_connector", "aws_iam_role", "aws_iam_role_policy", "confluent_role_binding")
+        }
+
+
+def test_no_key_of_tableflow_is_written(with_tableflow: dict[str, Any]) -> None:
+    assert "credentials" not in the(with_tableflow, "confluent_tableflow_topic")
+    assert "credentials" not in the(with_tableflow, "confluent_catalog_integration")
+    assert with_tableflow["provider"]["confluent"] == [{}]
+
+
+def test_the_role_is_named_before_it_is_made_and_trusts_whom_confluent_names(with_tableflow: dict[str, Any]) -> None:
+    integration = the(with_tableflow, "confluent_provider_integration")
+    role = the(with_tableflow, "aws_iam_role")
+    trusted = {"AWS": "${confluent_provider_integration.integration.aws[0].iam_role_arn}"}
+    external_id = "${confluent_provider_integration.integration.aws[0].external_id}"
+
+    assert integration["aws"] == {"customer_role_arn": f"arn:aws:iam::{ACCOUNT}:role/{role['name']}"}
+    assert statements(role["assume_role_policy"]) == [
+        {
+            "Effect": "Allow",
+            "Principal": trusted,
+            "Action": "sts:AssumeRole",
+            "Condition": {"StringEquals": {"sts:ExternalId": external_id}},
+        },
+        {"Effect": "Allow", "Principal": trusted, "Action": "sts:TagSession"},
+    ]
+
+
+def test_tableflows_account_may_use_this_integration_and_no_other(with_tableflow: dict[str, Any]) -> None:
+    binding = the(with_tableflow, "confluent_role_binding")
+
+    assert binding["role_name"] == "Assigner"
+    assert binding["principal"].startswith("User:" + REMOTE + "service_accounttableflow")
+    assert binding["crn_pattern"] == (
+        REMOTE + "environmentenvironmentresource_name}"
+        "/provider-integration=${confluent_provider_integration.integration.id}"
+    )
+    assert "disable_wait_for_ready" not in binding
+
+
+def test_tableflow_may_not_touch_what_is_ours_in_the_bucket_and_has_its_own_database(
+    with_tableflow: dict[str, Any],
+) -> None:
+    found = {each["Sid"]: each for each in statements(the(with_tableflow, "aws_iam_role_policy")["policy"]) or ()}
+
+    bucket = found["FindBucket"]["Resource"]
+    assert found["NotOurs"]["Effect"] == "Deny"
+    assert found["NotOurs"]["Resource"] == [
+        f"{bucket}/{CLUSTER['id']}/*",
+        *(f"{bucket}/{folder}/*" for folder in ("artefacts", "athena-results")),
+    ]
+    assert found["KeepTables"]["Resource"] == f"{bucket}/*"
+    assert found["KeepTables"]["Action"] == [
+        *("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject"),
+        *("s3:ListMultipartUploadParts", "s3:PutObject", "s3:PutObjectTagging"),
+    ]
+    glue = f"arn:aws:glue:us-east-1:{ACCOUNT}:"
+    assert found["ListTables"]["Resource"] == [
+        f"{glue}catalog",
+        *(f"{glue}{kind}/{CLUSTER['id']}{rest}" for kind, rest in _IN_DATABASE),
+    ]
+    assert found["ListTables"]["Action"] == [
+        *("glue:CreateDatabase", "glue:CreateTable", "glue:DeleteDatabase", "glue:DeleteTable"),
+        *("glue:GetDatabase", "glue:GetTable", "glue:UpdateDatabase", "glue:UpdateTable"),
+    ]
+
+
+_IN_DATABASE = (("database", ""), ("table", "/*"), ("userDefinedFunction", "/*"))
