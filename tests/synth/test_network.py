@@ -10,6 +10,7 @@ from every_feature import BACKENDS
 from written import Written, dev, write
 
 from infra.components.private_vpc import AddressPlan, plan_addresses
+from infra.costs import idle_costs, read_prices
 from infra.settings import Egress, ExistingVpc, MadeVpc, Network, PrivateLink
 from infra.stacks.network import NetworkStack
 
@@ -233,6 +234,27 @@ def test_a_service_with_names_of_its_own_needs_no_zone(tmp_path: Path) -> None:
 
     assert stack.of("aws_vpc_endpoint")["brokers"]["private_dns_enabled"] is True
     assert "aws_route53_zone" not in stack.types()
+
+
+@pytest.mark.parametrize(
+    ("vpc", "privatelink", "paid"),
+    [
+        (None, None, []),
+        (EXISTING, None, []),
+        (MADE, None, [("NAT gateway", 1), ("public IPv4 address", 1)]),
+        (MadeVpc("10.42.0.0/16", 3, "one_per_zone"), None, [("NAT gateway", 3), ("public IPv4 address", 3)]),
+        (EXISTING, LINK, [("interface endpoint in a zone", 2), ("private zone", 1)]),
+    ],
+)
+def test_what_it_costs_while_nothing_runs_is_counted(
+    tmp_path: Path, vpc: Any, privatelink: PrivateLink | None, paid: list[tuple[str, int]]
+) -> None:
+    stack = network(tmp_path, vpc, privatelink=privatelink)
+
+    lines = idle_costs({"network": stack.document}, read_prices())
+
+    assert [(line.name, line.count) for line in lines] == paid
+    assert all(line.monthly > 0 for line in lines)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
