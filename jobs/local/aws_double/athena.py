@@ -1,7 +1,15 @@
-"""Athena: a named query can be deleted; moto cannot, so `terraform destroy` would end with its error."""
+"""Athena: a named query can be deleted, and a workgroup publishes metrics unless it is told not to.
+
+moto cannot do the one, so `terraform destroy` would end with its error; the other way round as AWS does it, every plan
+would find a difference.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from moto.athena.models import AthenaBackend
 from moto.athena.responses import AthenaResponse
 from moto.core.responses import EmptyResult
 
@@ -11,5 +19,16 @@ def _delete_named_query(response: AthenaResponse) -> EmptyResult:
     return EmptyResult()
 
 
+def _publishing_metrics(create: Callable[..., object]) -> Callable[..., object]:
+    def create_work_group(
+        backend: Any, name: str, configuration: dict[str, Any] | None, description: str, tags: list[dict[str, str]]
+    ) -> object:
+        given = {"PublishCloudWatchMetricsEnabled": True} | (configuration or {})
+        return create(backend, name, given, description, tags)
+
+    return create_work_group
+
+
 def teach() -> None:
     AthenaResponse.delete_named_query = _delete_named_query
+    AthenaBackend.create_work_group = _publishing_metrics(AthenaBackend.create_work_group)

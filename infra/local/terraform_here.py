@@ -1,0 +1,33 @@
+"""One stack's Terraform on this machine: its variables, and for the local cloud what its folder needs besides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from infra.local.override import write_override
+from infra.local.terraform_cli import STUBS, terraform_environment
+
+
+class Deployed(Protocol):
+    """What is asked of a deployment. `folder` is the environment's own, `checkout` the project's."""
+
+    @property
+    def is_local(self) -> bool: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def checkout(self) -> Path: ...
+
+
+def prepare(deployment: Deployed, directory: Path) -> Mapping[str, str]:
+    """The variables for Terraform in the folder of a synthesized stack."""
+    shared = deployment.checkout / ".frazil" / "terraform"
+    if not deployment.is_local:
+        return terraform_environment(os.environ, shared)
+    write_override(directory, states=deployment.folder / "state")
+    return terraform_environment(os.environ, shared, stubs=STUBS)
