@@ -74,20 +74,27 @@ class Waiting:
 
 @dataclass(slots=True)
 class _Trial:
-    """A key that is tried until it worked often enough in a row; one that was there already has proven it before."""
+    """A key that is tried until it worked often enough in a row; one that was there already has proven it before.
+
+    A cluster that was just made may not even answer: `trouble` is what was wrong last, beside the key.
+    """
 
     name: str
     door: str
     pair: KeyPair
     is_new: bool
     worked: int = 0
+    trouble: str = "the key is refused"
 
     @property
     def is_passed(self) -> bool:
         return self.worked >= (TIMES_IN_A_ROW if self.is_new else 1)
 
     def go_on(self, cloud: ConfluentCloud) -> None:
-        self.worked = self.worked + 1 if cloud.is_opened_by(self.door, self.pair) else 0
+        try:
+            self.worked = self.worked + 1 if cloud.is_opened_by(self.door, self.pair) else 0
+        except ServiceError as failed:
+            self.worked, self.trouble = 0, failed.what
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,7 @@ class Keys:
             if all(trial.is_passed for trial in waited_for):
                 return
             if self.waiting.clock() >= deadline:
-                raise _not_working([trial.name for trial in waited_for if not trial.is_passed])
+                raise _not_working([trial for trial in waited_for if not trial.is_passed])
             self.tell(f"{sum(trial.is_passed for trial in trials)} of {len(trials)} keys work")
             self.waiting.sleep(LOOK_SECONDS)
 
@@ -177,8 +184,9 @@ def tableflow_variables(vault: Any, environment: str) -> dict[str, Secret]:
     return {} if pair is None else {"TABLEFLOW_API_KEY": Secret(pair.key), "TABLEFLOW_API_SECRET": pair.secret}
 
 
-def _not_working(names: Sequence[str]) -> ServiceError:
+def _not_working(trials: Sequence[_Trial]) -> ServiceError:
+    told = "; ".join(f"{trial.name}: {trial.trouble}" for trial in trials)
     return ServiceError(
-        f"after {PATIENCE_SECONDS / 60:.0f} minutes these API keys do not work yet: {', '.join(names)}",
+        f"after {PATIENCE_SECONDS / 60:.0f} minutes {len(trials)} API keys do not work yet: {told}",
         hint="run `scripts/deploy.sh create` again: they are stored, and it goes on with waiting",
     )

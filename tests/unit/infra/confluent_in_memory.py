@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import BaseAdapter
@@ -16,12 +17,16 @@ WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
 
 
 class Wire(BaseAdapter):
-    """`losing`: methods of requests that are carried out, each once, without their answers coming back."""
+    """`losing`: methods of requests that are carried out, each once, without their answers coming back.
+
+    `unreachable`: hosts that are not there, each for one request.
+    """
 
     def __init__(self, double: ConfluentDouble) -> None:
         super().__init__()
         self.asked: list[str] = []
         self.losing: list[str] = []
+        self.unreachable: list[str] = []
         self._double = double
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
@@ -29,6 +34,10 @@ class Wire(BaseAdapter):
         content = body.encode() if isinstance(body, str) else body
         authorization = request.headers.get("Authorization", "")
         self.asked.append(f"{request.method} {request.path_url}")
+        host = urlsplit(str(request.url)).hostname or ""
+        if host in self.unreachable:
+            self.unreachable.remove(host)
+            raise requests.ConnectionError(f"{host}: name or service not known")
         answer = self._double.answer(Asked(str(request.method), request.path_url, authorization, content))
         if request.method in self.losing:
             self.losing.remove(request.method)

@@ -197,12 +197,20 @@ def test_new_keys_are_waited_for_until_they_work_three_times_in_a_row(vault: Any
 def test_keys_that_never_work_are_stored_and_named_after_a_bounded_wait(vault: Any) -> None:
     step = Step(vault, ConfluentDouble(WHO, refused_for=10_000))
 
-    with pytest.raises(ServiceError, match=r"after 15 minutes .* frazil-dev-manager-kafka, .*") as failed:
+    with pytest.raises(ServiceError, match=r"after 15 minutes 4 .* frazil-dev-manager-kafka: the key is") as failed:
         step.keys.make()
 
     assert step.now == 900
     assert "goes on with waiting" in failed.value.hint
     assert versions(vault, "materializer") == 1
+
+
+def test_a_cluster_that_does_not_answer_yet_is_waited_for_too(vault: Any, double: ConfluentDouble) -> None:
+    step = Step(vault, double)
+    step.wire.unreachable = ["pkc-1.us-east-1.aws.confluent.cloud"] * 10
+
+    assert step.keys.make() == NAMES
+    assert step.now == 3 * 5.0
 
 
 def test_a_refused_cloud_api_key_ends_the_step_before_anything_is_made(vault: Any, double: ConfluentDouble) -> None:
