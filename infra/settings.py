@@ -114,6 +114,7 @@ class ConfluentKafka:
     """A cluster that the stacks make in Confluent Cloud.
 
     `topics` are made besides those of the table specs, or size these; `subjects` are read besides those of the tables.
+    `stand_in`: the cluster of a cloud on this machine, whose brokers ask nobody who they are.
     """
 
     region: str
@@ -123,6 +124,7 @@ class ConfluentKafka:
     tableflow: bool
     topics: Mapping[str, Topic] = field(default_factory=dict)
     subjects: tuple[str, ...] = ()
+    stand_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)

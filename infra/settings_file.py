@@ -274,6 +274,7 @@ def _confluent(values: Values, region: str) -> ConfluentKafka:
         tableflow=values[keys.TABLEFLOW],
         topics=values[keys.TOPICS],
         subjects=values[keys.SUBJECTS],
+        stand_in=values[keys.STAND_IN],
     )
 
 

@@ -166,9 +166,12 @@ TABLEFLOW = Key(
     "Whether Confluent's own Tableflow keeps the stock trades too, beside ours, to compare.",
     "false",
 )
+STAND_IN = Key(
+    "stand_in", BOOLEAN, "For --profile=local only: the broker on this machine plays the cluster, in plaintext.", "false"
+)
 CONFLUENT = Key(
     "confluent",
-    Section((CONFLUENT_REGION, AVAILABILITY, GOVERNANCE_PACKAGE, DATAGEN, TABLEFLOW, TOPICS, SUBJECTS)),
+    Section((CONFLUENT_REGION, AVAILABILITY, GOVERNANCE_PACKAGE, DATAGEN, TABLEFLOW, TOPICS, SUBJECTS, STAND_IN)),
     "A Standard cluster that the stacks make in Confluent Cloud.",
     NONE,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.deploy.deployment import Deployment
+from infra.deploy.deployment import CHECKOUT, Deployment
 from infra.deploy.frazil_command import Frazil
 
 STARTED_HERE = "services-started-here"
@@ -25,8 +25,8 @@ class Services:
     are_up: bool
 
 
-def services_of(deployment: Deployment) -> Services:
-    told = Frazil(deployment.checkout).told("local", "status", "--json")
+def services_here() -> Services:
+    told = Frazil(CHECKOUT).told("local", "status", "--json")
     given = (told["bootstrap_servers"], told["schema_registry_url"], told["aws_endpoint_url"])
     broker, registry, aws = (address or usual for address, usual in zip(given, PREFERRED, strict=True))
     each = told["services"].values()
@@ -35,7 +35,7 @@ def services_of(deployment: Deployment) -> Services:
 
 def up(deployment: Deployment) -> None:
     """Start what does not run. Who started it is remembered: `delete` leaves alone what was there before `create`."""
-    if not deployment.is_local or services_of(deployment).are_up:
+    if not deployment.is_local or services_here().are_up:
         return
     deployment.folder.mkdir(parents=True, exist_ok=True)
     (deployment.folder / STARTED_HERE).touch()

@@ -1,7 +1,8 @@
 """A double of Confluent Cloud on loopback, in memory: API keys as its OpenAPI description has them, and their effect.
 
 `python -m infra.local.confluent_double PORT` serves it until it is terminated, for the Cloud API key in
-CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET. `answer` is all of it without a network.
+CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET, and prints what FRAZIL_CONFLUENT_URL is to be. `answer` is all
+of it without a network.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ class ConfluentDouble:
         if kept.refused_for > 0:
             kept.refused_for -= 1
             return failure(HTTPStatus.UNAUTHORIZED, "the API key is not known here yet")
-        return Answer(HTTPStatus.OK, [] if asked.path == "/subjects" else {"data": []})
+        return Answer(HTTPStatus.OK, [] if asked.path.endswith("/subjects") else {"data": []})
 
 
 def failure(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Answer:
@@ -196,7 +197,7 @@ def missing() -> Answer:
 def _resource_of(path: str) -> re.Pattern[str] | None:
     """How the id reads of what a key must be for, so that it opens this path."""
     topics = re.fullmatch(r"/kafka/v3/clusters/([^/]+)/topics", path)
-    wanted = topics[1] if topics else {"/subjects": "lsrc-.+", "/tableflow/v1/regions": "tableflow"}.get(path)
+    wanted = topics[1] if topics else {"subjects": "lsrc-.+", "regions": "tableflow"}.get(path.rsplit("/", 1)[-1])
     return None if wanted is None else re.compile(wanted, re.IGNORECASE)
 
 
@@ -243,6 +244,7 @@ class Server(ThreadingHTTPServer):
 
 def main(arguments: list[str]) -> None:
     with Server(ConfluentDouble(key_from_environment(os.environ)), int(arguments[0])) as server:
+        print(server.address, flush=True)
         server.serve_forever()
 
 

@@ -1,0 +1,72 @@
+"""`python -m infra.deploy STEP [STACK...] --profile=… --environment=…`: one step of scripts/deploy.sh.
+
+Exit status as everywhere: 0 done, 1 failed, 2 misuse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from infra.deploy import services
+from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
+from infra.deploy.steps import STEPS, Asked, tell
+from jobs.model.errors import FrazilError
+
+NEEDS_CONFLUENT = "needs-confluent"
+"""A question rather than a step: the exit status is the answer."""
+
+
+def main() -> NoReturn:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one step; the exit status."""
+    given = _parser().parse_args(arguments)
+    try:
+        deployment = enter(given.environment, given.profile, asks=not given.yes)
+        if given.step == NEEDS_CONFLUENT:
+            return 0 if deployment.has_confluent else 1
+        STEPS[given.step](deployment, Asked(tuple(given.stacks), given.keep_data))
+    except FrazilError as error:
+        tell(f"{type(error).__name__}: {error}")
+        return error.exit_status
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def enter(environment: str, profile: str, *, asks: bool) -> Deployment:
+    """Open the deployment, and give this process and its children the credentials of its account: the edge."""
+    if profile != LOCAL:
+        deployment = open_deployment(environment, profile, asks=asks)
+        os.environ.update(credentials(deployment, None))
+        return deployment
+    here = services.services_here()
+    os.environ.update(services.addresses(here))
+    deployment = open_deployment(environment, profile, asks=asks)
+    os.environ.update(credentials(deployment, here.aws_endpoint_url))
+    return deployment
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m infra.deploy", description=__doc__)
+    parser.add_argument("step", choices=(*STEPS, NEEDS_CONFLUENT))
+    parser.add_argument("stacks", nargs="*", metavar="STACK")
+    parser.add_argument("--profile", required=True, help="of AWS, or local")
+    parser.add_argument("--environment", required=True, help="a file of infra/environments/")
+    parser.add_argument("--day-count", type=int, help="how many days a key lives before it is rotated")
+    parser.add_argument("--number-of-api-keys-to-retain", type=int, help="how many keys of an account stay valid")
+    parser.add_argument("--snowflake-warehouse", help="the warehouse that reads the tables")
+    parser.add_argument("--keep-data", action="store_true", help="leave the bucket, its key and the tables")
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    parser.add_argument("--debug", action="store_true", help="show every command")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""The stacks as deploy.sh asks for them: synthesized once, then each by Terraform, in order or in reverse."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.app import build
+from infra.artefacts.artefact import read_manifest
+from infra.deploy.deployment import STACKS, Deployment
+from infra.deploy.services import services_here
+from infra.deploy.terraform import Tell, Terraform
+from infra.local.terraform_cli import stub_values
+from infra.local.terraform_here import prepare
+from jobs.model.errors import SettingError
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """The stacks of one deployment, synthesized."""
+
+    deployment: Deployment
+    names: tuple[str, ...]
+    tell: Tell
+    _known: dict[str, Terraform] = field(default_factory=dict)
+
+    def apply(self, wanted: Sequence[str]) -> None:
+        for name in self._present(wanted):
+            began = time.monotonic()
+            self.tell(f"{name}: applying")
+            self._ready(name).apply()
+            self.tell(f"{name}: applied ({time.monotonic() - began:.0f} s)")
+
+    def destroy(self, wanted: Sequence[str]) -> None:
+        """Those that were never applied are passed over."""
+        for name in self._present(wanted):
+            terraform = self._ready(name)
+            if terraform.resources():
+                self.tell(f"{name}: destroying")
+                terraform.destroy()
+            self.tell(f"{name}: gone")
+
+    def plan(self, wanted: Sequence[str]) -> None:
+        """Up to the first stack that builds on one that is not there yet: its plan would be a guess."""
+        for name in self._present(wanted):
+            missing = [each for each in self._before(name) if not self.outputs(each)]
+            if missing:
+                self.tell(
+                    f"{name}: will be planned when {', '.join(missing)} is applied: it takes its names from there"
+                )
+                continue
+            self.tell(f"{name}:")
+            if not self._ready(name).plan():
+                self.tell(f"{name}: nothing to do")
+
+    def outputs(self, name: str) -> Mapping[str, Any]:
+        """None where the stack is not part of the environment, or was never applied."""
+        return self._ready(name).outputs() if name in self.names else {}
+
+    def resources(self) -> dict[str, list[str]]:
+        """What Terraform has made, by stack."""
+        return {name: self._ready(name).resources() for name in self.names}
+
+    def _ready(self, name: str) -> Terraform:
+        """Its Terraform, with providers and backend known; found once for all that is asked of it."""
+        if name not in self._known:
+            self._known[name] = self._terraform(name)
+            self._known[name].init()
+        return self._known[name]
+
+    def _terraform(self, name: str) -> Terraform:
+        directory = self.deployment.synthesized / "stacks" / name
+        quiet = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
+        data = {"TF_DATA_DIR": str(self.deployment.folder / "terraform" / name)}  # the directory is written anew
+        env = {**os.environ, **quiet, **data, **prepare(self.deployment, directory), **self._stand_ins()}
+        return Terraform(name, directory, env, self.deployment.folder / "terraform.log", self.tell)
+
+    def _stand_ins(self) -> dict[str, str]:
+        """Where the stand-in of Confluent's provider says that cluster and registry are."""
+        if not self.deployment.is_local:
+            return {}
+        here = services_here()
+        broker = f"SASL_SSL://{here.bootstrap_servers}"
+        return {
+            **stub_values("confluent_kafka_cluster", bootstrap_endpoint=broker),
+            **stub_values("confluent_schema_registry_cluster", rest_endpoint=here.schema_registry_url),
+        }
+
+    def _present(self, wanted: Sequence[str]) -> list[str]:
+        unknown = set(wanted) - set(STACKS)
+        if unknown:
+            raise SettingError(
+                f"there is no stack {', '.join(sorted(unknown))}", hint=f"the stacks are {', '.join(STACKS)}"
+            )
+        return [name for name in wanted if name in self.names]
+
+    def _before(self, name: str) -> list[str]:
+        return [each for each in STACKS[: STACKS.index(name)] if each in self.names and each != "connectors"]
+
+
+def synthesize(deployment: Deployment, tell: Tell) -> Stacks:
+    """Write all stacks anew. The one with the job only where its artefacts are packed: it names them by hash."""
+    shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
+    artefacts = read_manifest(deployment.manifest) if deployment.manifest.exists() else None
+    names = build(deployment.settings, deployment.synthesized, artefacts)
+    return Stacks(deployment, tuple(names), tell)

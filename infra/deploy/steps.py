@@ -1,0 +1,214 @@
+"""The steps by the names that scripts/deploy.sh calls them by. Each can be run again: it does what is left to do."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.artefacts.artefact import Artefact, read_manifest, write_manifest
+from infra.artefacts.pack import pack
+from infra.artefacts.upload import upload as upload_artefacts
+from infra.deploy import services
+from infra.deploy.accounts_and_topics import delete_keys, make_keys, make_wanted_topics
+from infra.deploy.deployment import Deployment
+from infra.deploy.emptying import empty_bucket, remove_log_groups
+from infra.deploy.farewell import Farewell
+from infra.deploy.frazil_command import Frazil
+from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly, raise_if_missing
+from infra.deploy.stacks import Stacks, synthesize
+from infra.deploy.summary import summary_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line of one step says besides the deployment."""
+
+    stacks: tuple[str, ...]
+    keeps_data: bool
+
+
+Step = Callable[[Deployment, Asked], None]
+
+
+def check(deployment: Deployment, _: Asked) -> None:
+    findings = list(
+        of_this_machine(deployment.checkout, _target(deployment), quietly, native_required=not deployment.is_local)
+    )
+    if not deployment.is_local:
+        findings += of_the_account(_session(), deployment.profile)
+    for finding in findings:
+        tell(finding.line)
+    raise_if_missing(findings)
+
+
+def services_up(deployment: Deployment, _: Asked) -> None:
+    services.up(deployment)
+
+
+def services_down(deployment: Deployment, _: Asked) -> None:
+    if services.down(deployment):
+        tell("local services: stopped, and their data removed")
+
+
+def artefacts(deployment: Deployment, _: Asked) -> None:
+    packed = pack(
+        deployment.checkout,
+        deployment.tables,
+        _target(deployment),
+        _made(deployment.packed),
+        native_required=not deployment.is_local,
+    )
+    write_manifest(packed, _made(deployment.folder) / deployment.manifest.name)
+    for artefact in packed.all:
+        tell(f"packed {artefact.file}: {artefact.size_bytes / 1e6:.1f} MB, {artefact.sha256[:12]}")
+
+
+def keys(deployment: Deployment, _: Asked) -> None:
+    if deployment.has_confluent:
+        made = make_keys(deployment, _stacks(deployment).outputs("confluent"), _vault(), tell)
+        tell(f"keys: {made} made, all of them work")
+
+
+def delete_the_keys(deployment: Deployment, _: Asked) -> None:
+    """Nothing is done where the accounts are gone, and their keys with them."""
+    confluent = _stacks(deployment).outputs("confluent")
+    if confluent:
+        tell(f"keys: {delete_keys(deployment, confluent, _vault(), tell)} deleted")
+
+
+def topics(deployment: Deployment, _: Asked) -> None:
+    done = make_wanted_topics(deployment, _stacks(deployment).outputs("confluent"), _vault())
+    tell(f"topics: {len(done.make)} made, {len(done.kept)} were there")
+    for difference in done.differing:
+        tell(f"warning: {difference}")
+
+
+def apply(deployment: Deployment, asked: Asked) -> None:
+    _stacks(deployment).apply(asked.stacks)
+
+
+def plan(deployment: Deployment, asked: Asked) -> None:
+    _stacks(deployment).plan(asked.stacks)
+
+
+def upload(deployment: Deployment, _: Asked) -> None:
+    bucket = _stacks(deployment).outputs("lake")["bucket_name"]
+    manifest = read_manifest(deployment.manifest)
+    sent = upload_artefacts(manifest, deployment.packed, bucket, _session().client("s3"), _nothing)
+    tell(f"artefacts: {len(sent)} of {len(manifest.all)} sent to s3://{bucket}, {_megabytes(sent)} MB")
+
+
+def tables(deployment: Deployment, _: Asked) -> None:
+    """Empty tables for whoever attaches to them. A topic whose schema is not registered yet gets its table later."""
+    _write_config(deployment, _stacks(deployment).outputs("jobs"))
+    if Frazil(deployment.checkout).show("materialize", "--create-only", "--config", str(deployment.config)) != 0:
+        tell("some tables are not there yet, see above: the job makes them, or the next `create`")
+
+
+def outputs(deployment: Deployment, _: Asked) -> None:
+    stacks = _stacks(deployment)
+    found = {name: stacks.outputs(name) for name in stacks.names}
+    _write_config(deployment, found.get("jobs", {}))
+    for stack, values in found.items():
+        for name, value in sorted(values.items()):
+            if not name.startswith("cross-stack-output") and name != "frazil_config":
+                print(f"{stack}.{name} = {value}")
+
+
+def summary(deployment: Deployment, _: Asked) -> None:
+    stacks = _stacks(deployment)
+    found = {name: stacks.outputs(name) for name in stacks.names}
+    print("\n".join(summary_lines(deployment, found, stacks.resources())))
+
+
+def confirm_delete(deployment: Deployment, asked: Asked) -> None:
+    Farewell(deployment, _stacks(deployment), _session(), tell).confirm(keeps_data=asked.keeps_data)
+
+
+def destroy(deployment: Deployment, asked: Asked) -> None:
+    stays = {"lake"} if asked.keeps_data else set()
+    _stacks(deployment).destroy([name for name in asked.stacks if name not in stays])
+
+
+def empty(deployment: Deployment, asked: Asked) -> None:
+    bucket = _stacks(deployment).outputs("lake").get("bucket_name")
+    if bucket is None or asked.keeps_data:
+        return
+    removed = empty_bucket(_session().client("s3"), bucket, lambda _: None)
+    tell(f"s3://{bucket}: {removed} versions of objects removed")
+
+
+def inventory(deployment: Deployment, asked: Asked) -> None:
+    remove_log_groups(_session().client("logs"), deployment.log_groups)
+    Farewell(deployment, _stacks(deployment), _session(), tell).take_stock(keeps_data=asked.keeps_data)
+
+
+def tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _stacks(deployment: Deployment) -> Stacks:
+    return synthesize(deployment, tell)
+
+
+def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:
+    """The environment's `frazil.yaml` with the table specs beside it, so that every verb works on it from here."""
+    if "frazil_config" not in jobs:
+        return
+    _made(deployment.folder)
+    deployment.config.write_text(jobs["frazil_config"])
+    copy = deployment.folder / "tables"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(deployment.tables, copy)
+
+
+def _target(deployment: Deployment) -> Any:
+    return deployment.target(sys.version_info[:2])
+
+
+def _session() -> Any:
+    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - half a second, and some steps need none of it
+
+    return boto3.Session()
+
+
+def _vault() -> Any:
+    return _session().client("secretsmanager")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _nothing(_: Artefact, __: int) -> None:
+    return None
+
+
+def _megabytes(artefacts: Sequence[Artefact]) -> str:
+    return f"{sum(each.size_bytes for each in artefacts) / 1e6:.1f}"
+
+
+STEPS: Mapping[str, Step] = {
+    "check": check,
+    "services-up": services_up,
+    "services-down": services_down,
+    "artefacts": artefacts,
+    "keys": keys,
+    "topics": topics,
+    "delete-keys": delete_the_keys,
+    "apply": apply,
+    "plan": plan,
+    "upload": upload,
+    "tables": tables,
+    "outputs": outputs,
+    "summary": summary,
+    "confirm-delete": confirm_delete,
+    "destroy": destroy,
+    "empty": empty,
+    "inventory": inventory,
+}

@@ -1,0 +1,62 @@
+"""What `create` ends with: what was made, where to look, what to try, and what it costs while nothing runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from infra.costs import read_prices, read_stacks, report
+from infra.deploy.deployment import Deployment
+
+SHOWN = ("AWS_PROFILE", "AWS_REGION", "AWS_ENDPOINT_URL")
+Outputs = Mapping[str, Mapping[str, Any]]
+"""By stack, then by name."""
+
+
+def summary_lines(deployment: Deployment, outputs: Outputs, resources: Mapping[str, list[str]]) -> Iterator[str]:
+    yield f"The environment {deployment.environment} is there: {sum(map(len, resources.values()))} resources."
+    for stack, made in resources.items():
+        yield f"  {stack:<12} {len(made):>3} resources"
+    yield ""
+    yield from _where(outputs)
+    yield ""
+    yield from _what_to_try(deployment)
+    yield ""
+    yield from _costs(deployment)
+
+
+def _where(outputs: Outputs) -> Iterator[str]:
+    lake, jobs = outputs.get("lake", {}), outputs.get("jobs", {})
+    places = {
+        "tables": lake.get("warehouse"),
+        "Glue database": lake.get("database_name"),
+        "Athena workgroup": lake.get("workgroup_name"),
+        "application": jobs.get("application_id"),
+        "logs": jobs.get("log_group_name"),
+        "dashboard": jobs.get("dashboard_url"),
+    }
+    yield "Where to look:"
+    yield from (f"  {what:<17} {place}" for what, place in places.items() if place)
+
+
+def _what_to_try(deployment: Deployment) -> Iterator[str]:
+    config = deployment.config.relative_to(deployment.checkout)
+    yield "What to try:"
+    if deployment.is_local:
+        yield "  .venv/bin/frazil local produce stock_trades --rows 100000"
+    yield f"  export FRAZIL_CONFIG={config} {_credentials()}"
+    yield "  .venv/bin/frazil status"
+    yield "  .venv/bin/frazil verify"
+    yield f"  scripts/deploy.sh delete --profile={deployment.profile} --environment={deployment.environment}"
+
+
+def _credentials() -> str:
+    """What the shell needs to be who this process is. Those of the cloud on this machine are nobody's."""
+    return " ".join(f"{name}={os.environ[name]}" for name in SHOWN if name in os.environ)
+
+
+def _costs(deployment: Deployment) -> Iterator[str]:
+    """Of a real account, also for the cloud on this machine, which costs nothing."""
+    yield "What it costs in a real account:" if deployment.is_local else "What it costs:"
+    yield from report(read_stacks(deployment.synthesized), deployment.settings.jobs, read_prices())
