@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from infra.confluent_api import ConfluentCloud, KeyPair, NewKey
+from infra.confluent_api import (
+    ADDRESS_VARIABLE,
+    ConfluentCloud,
+    KeyPair,
+    NewKey,
+    address_from_environment,
+    key_from_environment,
+)
 from infra.local.confluent_double import ConfluentDouble, Server
 from jobs.model.spec import Secret
 
@@ -37,3 +47,17 @@ def test_keys_are_made_work_and_go_over_a_socket(server: Server) -> None:
     assert worked == [False, True]
     assert [key.id for key in listed] == [made.key]
     assert cloud.keys_of("sa-1") == []
+
+
+def test_it_runs_as_a_process_of_its_own_which_the_environment_leads_to() -> None:
+    keys = {"CONFLUENT_CLOUD_API_KEY": "CLOUDKEY", "CONFLUENT_CLOUD_API_SECRET": "cloud-secret"}
+    command = [sys.executable, "-m", "infra.local.confluent_double", "0"]
+    with subprocess.Popen(command, env={**os.environ, **keys}, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            environment = {**keys, ADDRESS_VARIABLE: process.stdout.readline().strip()}
+            cloud = ConfluentCloud(key_from_environment(environment), address=address_from_environment(environment))
+
+            assert cloud.keys_of("sa-1") == []
+        finally:
+            process.terminate()
