@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 from infra.app import read_tables
-from infra.confluent_api import ConfluentCloud, key_from_environment
+from infra.confluent_api import ConfluentCloud, address_from_environment, key_from_environment
 from infra.deploy.deployment import Deployment
 from infra.deploy.key_secrets import read_keys
 from infra.deploy.keys import Confluent, Keys
@@ -70,7 +70,7 @@ def _cloud(deployment: Deployment) -> Iterator[ConfluentCloud]:
     The double forgets its keys with each step, so that every `create` on this machine makes new ones.
     """
     if not deployment.is_local:
-        yield ConfluentCloud(key_from_environment(os.environ))
+        yield ConfluentCloud(key_from_environment(os.environ), address=address_from_environment(os.environ))
         return
     who = key_from_environment(NOBODY)
     with Server(ConfluentDouble(who), 0) as server:
