@@ -12,11 +12,14 @@ from typing import Any
 from infra.app import build
 from infra.artefacts.artefact import read_manifest
 from infra.deploy.deployment import STACKS, Deployment
+from infra.deploy.keys import tableflow_variables
 from infra.deploy.services import services_here
 from infra.deploy.terraform import Tell, Terraform
 from infra.local.terraform_cli import stub_values
 from infra.local.terraform_here import prepare
+from infra.settings import ConfluentKafka
 from jobs.model.errors import SettingError
+from jobs.model.spec import revealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Stacks:
         quiet = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
         data = {"TF_DATA_DIR": str(self.deployment.folder / "terraform" / name)}  # the directory is written anew
         env = {**os.environ, **quiet, **data, **prepare(self.deployment, directory), **self._stand_ins()}
+        env |= self._key_of_tableflow() if name == "connectors" else {}
         return Terraform(name, directory, env, self.deployment.folder / "terraform.log", self.tell)
 
     def _stand_ins(self) -> dict[str, str]:
@@ -89,6 +93,15 @@ class Stacks:
             **stub_values("confluent_kafka_cluster", bootstrap_endpoint=broker),
             **stub_values("confluent_schema_registry_cluster", rest_endpoint=here.schema_registry_url),
         }
+
+    def _key_of_tableflow(self) -> dict[str, str]:
+        """By the environment of the one process that needs it: an argument would be in Terraform's state."""
+        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - half a second, and few need it
+
+        kafka = self.deployment.settings.kafka
+        if not (isinstance(kafka, ConfluentKafka) and kafka.tableflow):
+            return {}
+        return revealed(tableflow_variables(boto3.client("secretsmanager"), self.deployment.environment))
 
     def _present(self, wanted: Sequence[str]) -> list[str]:
         unknown = set(wanted) - set(STACKS)
