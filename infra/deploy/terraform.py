@@ -84,8 +84,13 @@ class Terraform:
     tell: Tell
 
     def init(self) -> None:
-        """Providers and backend. An earlier backend of the same folder is left behind, as it is told anew each time."""
-        self._run("init", "-reconfigure")
+        """Providers and backend. An earlier backend of the same folder is left behind, as it is told anew each time.
+
+        `-reconfigure` would do the same, but not for HCP Terraform, which refuses the word.
+        """
+        data = self.directory / (self.env.get("TF_DATA_DIR") or ".terraform")
+        (data / "terraform.tfstate").unlink(missing_ok=True)  # what it remembers of the backend, no state
+        self._run("init")
 
     def validate(self) -> None:
         self._run("validate")

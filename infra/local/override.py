@@ -1,4 +1,4 @@
-"""What a stack's folder gets beside the synthesized JSON to be applied to the cloud on this machine.
+"""What a stack's folder gets beside the synthesized JSON, to be applied to the cloud on this machine or to travel.
 
 Terraform merges `*_override.tf.json` over the rest, so the JSON itself is the one that a real cloud would get. Where
 AWS answers is not in it: the provider reads AWS_ENDPOINT_URL.
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = "local_override.tf.json"
+IGNORE_FILE = ".terraformignore"
 SYNTHESIZED = "cdk.tf.json"
 CROSS_STACK = "cross-stack-reference-input-"
 """How CDK for Terraform names the state of another stack that this one reads; the stack's name follows."""
@@ -38,9 +39,13 @@ def write_override(directory: Path, *, states: Path) -> Path:
     return file
 
 
-def remove_override(directory: Path) -> None:
-    """A remote run uploads the whole folder."""
+def ready_to_travel(directory: Path) -> None:
+    """A remote run uploads the whole folder, but for what is named here and `.terraform/`.
+
+    The lock file stays: it has the hashes of providers for this machine only, and another kind would refuse them.
+    """
     (directory / FILE).unlink(missing_ok=True)
+    (directory / IGNORE_FILE).write_text(f".terraform.lock.hcl\n{FILE}\n", encoding="utf-8")
 
 
 def _read_from(states: Path, stack: str) -> dict[str, Any]:

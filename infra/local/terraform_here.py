@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from infra.local.override import write_override
+from infra.local.override import ready_to_travel, write_override
 from infra.local.terraform_cli import STUBS, terraform_environment
 
 
@@ -28,6 +28,7 @@ def prepare(deployment: Deployed, directory: Path) -> Mapping[str, str]:
     """The variables for Terraform in the folder of a synthesized stack."""
     shared = deployment.checkout / ".frazil" / "terraform"
     if not deployment.is_local:
+        ready_to_travel(directory)
         return terraform_environment(os.environ, shared)
     write_override(directory, states=deployment.folder / "state")
     return terraform_environment(os.environ, shared, stubs=STUBS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.override import FILE, remove_override, write_override
+from infra.local.override import FILE, ready_to_travel, write_override
 from infra.local.provider_sources import Method, configured, mirror, on_this_machine
 from infra.local.terraform_cli import STUBS, stub_values, terraform_environment
 
@@ -133,5 +133,5 @@ def test_every_backend_is_replaced_by_files_of_this_machine(tmp_path: Path) -> N
         }
     }
     assert written["provider"]["aws"]["max_retries"] == 2
-    remove_override(jobs)
+    ready_to_travel(jobs)
     assert not (jobs / FILE).exists()
