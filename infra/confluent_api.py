@@ -132,9 +132,12 @@ class ConfluentCloud:
         """That it is gone already is fine."""
         self._ask("DELETE", f"{ADDRESS}/iam/v2/api-keys/{key_id}", also={HTTPStatus.NOT_FOUND})
 
-    def is_opened_by(self, url: str, pair: KeyPair) -> bool:
-        """Whether what answers at `url` takes this key, which it does some minutes after the key was made."""
-        return self._ask("GET", url, who=pair, also=_REFUSED_KEY).ok
+    def is_known(self, pair: KeyPair, url: str) -> bool:
+        """Whether what answers at `url` knows this key, which it does some minutes after the key was made.
+
+        That the key's account may not do what is asked there shows that the key is known.
+        """
+        return self._ask("GET", url, who=pair, also=_REFUSED_KEY).status_code != HTTPStatus.UNAUTHORIZED
 
     def _pages(self, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         asked: dict[str, str] = {**filters, "page_size": str(PAGE_SIZE)}

@@ -58,7 +58,7 @@ class Confluent:
         return {"kafka": self.cluster_id, "registry": self.registry_id, "tableflow": "tableflow"}[part]
 
     def door(self, part: Part) -> str:
-        """An address that a key of this part opens as soon as it works, whatever its account may do."""
+        """An address that shows whether a key of this part works, whatever its account may do."""
         topics = f"{self.kafka_rest_endpoint}/kafka/v3/clusters/{self.cluster_id}/topics"
         regions = f"{ADDRESS}/tableflow/v1/regions"
         return {"kafka": topics, "registry": f"{self.registry_url}/subjects", "tableflow": regions}[part]
@@ -84,7 +84,7 @@ class _Trial:
     pair: KeyPair
     is_new: bool
     worked: int = 0
-    trouble: str = "the key is refused"
+    trouble: str = "the key is not known there"
 
     @property
     def is_passed(self) -> bool:
@@ -92,7 +92,7 @@ class _Trial:
 
     def go_on(self, cloud: ConfluentCloud) -> None:
         try:
-            self.worked = self.worked + 1 if cloud.is_opened_by(self.door, self.pair) else 0
+            self.worked = self.worked + 1 if cloud.is_known(self.pair, self.door) else 0
         except ServiceError as failed:
             self.worked, self.trouble = 0, failed.what
 

@@ -40,7 +40,7 @@ def test_keys_are_made_work_and_go_over_a_socket(server: Server) -> None:
     cloud = ConfluentCloud(WHO, address=server.address)
 
     made = cloud.make_key(NewKey(name="frazil-local-registry", description="", owner="sa-1", resource="lsrc-1"))
-    worked = [cloud.is_opened_by("https://psrc-1.aws.confluent.cloud/subjects", made) for _ in range(2)]
+    worked = [cloud.is_known(made, "https://psrc-1.aws.confluent.cloud/subjects") for _ in range(2)]
     listed = cloud.keys_of("sa-1")
     cloud.delete_key(made.key)
 

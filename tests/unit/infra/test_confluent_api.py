@@ -164,10 +164,19 @@ def test_a_key_works_some_time_after_it_was_made_and_for_its_own_resource_only(s
     cloud = cloud_over(Wire(ConfluentDouble(WHO, refused_for=2)), slept)
     made = cloud.make_key(WANTED)
 
-    assert [cloud.is_opened_by(TOPICS, made) for _ in range(3)] == [False, False, True]
-    assert not cloud.is_opened_by(TOPICS.replace("lkc-1", "lkc-2"), made)
-    assert not cloud.is_opened_by("https://psrc-1.us-east-1.aws.confluent.cloud/subjects", made)
-    assert not cloud.is_opened_by(TOPICS, KeyPair(made.key, Secret("guessed")))
+    assert [cloud.is_known(made, TOPICS) for _ in range(3)] == [False, False, True]
+    assert not cloud.is_known(made, TOPICS.replace("lkc-1", "lkc-2"))
+    assert not cloud.is_known(made, "https://psrc-1.us-east-1.aws.confluent.cloud/subjects")
+    assert not cloud.is_known(KeyPair(made.key, Secret("guessed")), TOPICS)
+
+
+def test_a_key_whose_account_may_not_do_what_is_asked_is_known_all_the_same(
+    cloud: ConfluentCloud, double: ConfluentDouble
+) -> None:
+    made = cloud.make_key(WANTED)
+    double.next_answers = [failure(HTTPStatus.FORBIDDEN, "not allowed to list subjects")]
+
+    assert cloud.is_known(made, "https://psrc-1.us-east-1.aws.confluent.cloud/subjects")
 
 
 def test_the_cloud_api_key_comes_from_the_environment_and_what_is_missing_is_named() -> None:

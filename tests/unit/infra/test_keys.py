@@ -197,7 +197,9 @@ def test_new_keys_are_waited_for_until_they_work_three_times_in_a_row(vault: Any
 def test_keys_that_never_work_are_stored_and_named_after_a_bounded_wait(vault: Any) -> None:
     step = Step(vault, ConfluentDouble(WHO, refused_for=10_000))
 
-    with pytest.raises(ServiceError, match=r"after 15 minutes 4 .* frazil-dev-manager-kafka: the key is") as failed:
+    with pytest.raises(
+        ServiceError, match=r"after 15 minutes 4 .* frazil-dev-manager-kafka: the key is not known there"
+    ) as failed:
         step.keys.make()
 
     assert step.now == 900
