@@ -12,12 +12,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 from jobs.local.supervisor import LocalServices
+from jobs.materialize.pausing import PAUSED_PROPERTY
+from jobs.model.spec import BadRecordLimit
+from jobs.pause import resume
 from tests.faults.moments import MOMENTS
 from tests.faults.world import (
     SCHEMA,
@@ -93,6 +97,28 @@ def kill_at_every_moment(world: World, folder: Path, who: Iterator[str]) -> None
         assert start.run("nobody") == "done"
 
     assert_exactly_once(world, kafka_side(world))
+
+
+def test_killed_while_it_pauses_the_table_it_pauses_it_once_more_or_stays_paused(world: World, tmp_path: Path) -> None:
+    strict = replace(world.spec, bad_record_limit=BadRecordLimit(share=0.1, at_least=1))
+    world = replace(world, setting=replace(world.setting, spec=strict))
+    world.produce(6)
+    with drivers(world, tmp_path) as start:
+        assert start.run("group", "written rows set_properties") == "killed"
+        assert not paused(world)
+        assert start.run("driver", "committed rows set_properties") == "killed"
+        assert paused(world)
+        assert "PausedError" in start.run("nobody")
+        assert world.standing().state.epoch == 0
+
+        resume(world.lake, world.spec)
+        assert start.run("nobody") == "done"
+
+    assert_exactly_once(world, kafka_side(world))
+
+
+def paused(world: World) -> bool:
+    return PAUSED_PROPERTY in world.table().properties
 
 
 def add_column(world: World, number: int) -> None:
