@@ -139,9 +139,9 @@ def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callabl
 def _pages(client: Any, operation: str, listed: str, **asked: object) -> Iterator[Any]:
     if client.can_paginate(operation):
         for page in client.get_paginator(operation).paginate(**asked):
-            yield from page[listed]
+            yield from page.get(listed, ())
     else:
-        yield from getattr(client, operation)(**asked)[listed]
+        yield from getattr(client, operation)(**asked).get(listed, ())
 
 
 KINDS: tuple[Callable[[Any, Names], Iterator[Thing]], ...] = (

@@ -9,7 +9,7 @@ from typing import Any
 from infra.costs import read_prices, read_stacks, report
 from infra.deploy.deployment import Deployment
 
-SHOWN = ("AWS_PROFILE", "AWS_REGION", "AWS_ENDPOINT_URL")
+SHOWN = ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
 Outputs = Mapping[str, Mapping[str, Any]]
 """By stack, then by name."""
 
