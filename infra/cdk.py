@@ -47,6 +47,7 @@ Aspects = core.Aspects
 CloudBackend = core.CloudBackend
 Fn = core.Fn
 IAspect = core.IAspect
+Local = core.TerraformLocal
 LocalBackend = core.LocalBackend
 NamedCloudWorkspace = core.NamedCloudWorkspace
 Output = core.TerraformOutput
@@ -221,6 +222,7 @@ __all__ = [
     "Fn",
     "IAspect",
     "IConstruct",
+    "Local",
     "LocalBackend",
     "NamedCloudWorkspace",
     "Number",

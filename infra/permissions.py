@@ -20,7 +20,6 @@ class Place(Enum):
 
     TABLE_FILES = "TableFiles"
     ARTEFACTS = "Artefacts"
-    CONFIGURATION = "Configuration"
     BUCKET = "Bucket"
     KEY_UNDER_S3 = "KeyUnderS3"
     CATALOG = "Catalog"
@@ -181,7 +180,6 @@ JOB = frozenset(
             )
         ),
         Call("s3:GetObject", Place.ARTEFACTS),
-        Call("s3:GetObject", Place.CONFIGURATION),
         Call("s3:ListObjectsV2", Place.TABLE_FILES),
         Call("glue:GetDatabase", Place.DATABASE),
         Call("glue:CreateDatabase", Place.DATABASE),

@@ -79,6 +79,7 @@ ALLOWED_WILDCARDS = (
     Wildcard("aws_kms_key", "*", "in the policy of a key, * is that key"),
     Wildcard("aws_iam_role_policy", "ec2:DescribeNetworkInterfaces on *", NO_RESOURCE),
     Wildcard("aws_iam_role_policy", "cloudwatch:PutMetricData on *", NO_RESOURCE),
+    Wildcard("aws_iam_role_policy", "logs:DescribeLogGroups on *", "EMR Serverless looks for a job's group by listing"),
 )
 
 ENCRYPTED_BY = {

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from infra.accounts import key_field, secret_field
 from infra.stacks.kafka import Kafka
 
+FILE = "frazil.yaml"
 TABLES_FOLDER = "tables"
 REFERENCE = "$${secret:"
 HEAD = "# Made by the stack `jobs`, from the settings of the environment. Secrets stand here by name."

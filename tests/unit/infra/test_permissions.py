@@ -41,7 +41,6 @@ def test_a_job_run_may_do_this_and_no_more() -> None:
         "Artefacts": ["s3:GetObject"],
         "Bucket": ["s3:ListBucket"],
         "Catalog": sorted(["glue:CreateDatabase", "glue:GetDatabase", *in_glue]),
-        "Configuration": ["s3:GetObject"],
         "Database": sorted(["glue:CreateDatabase", "glue:GetDatabase", *in_glue]),
         "KeyUnderS3": ["kms:Decrypt", "kms:GenerateDataKey"],
         "Logs": ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],

@@ -1,0 +1,100 @@
+"""All stacks of one environment, wired: `python -m infra.app --environment NAME --out FOLDER` writes them.
+
+    network ─────────────────────────────┐
+    confluent ─► lake ─► secrets ────────┴─► jobs
+        └──────────┴───► connectors
+
+Without `kafka.confluent` the stacks confluent and connectors are absent; without packed artefacts the stack jobs is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.artefacts.artefact import Artefacts, read_manifest
+from infra.cdk import App, Stack
+from infra.guards import synthesize
+from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.settings_file import load_environment
+from infra.stacks.confluent import ConfluentStack
+from infra.stacks.connectors import ConnectorsStack
+from infra.stacks.jobs import JobsStack
+from infra.stacks.kafka import Kafka, external
+from infra.stacks.lake import LakeStack
+from infra.stacks.network import NetworkStack
+from infra.stacks.secrets import SecretsStack
+from jobs.model.errors import SettingError
+from jobs.model.spec import TableSpec
+from jobs.specs.load import load_tables
+
+TABLES = Path(__file__).parents[1] / "tables"
+OF_THE_ENVIRONMENT = "of_the_environment"
+"""Stands for the environment's database, whose name may be known to Terraform only."""
+
+
+def build(
+    settings: EnvironmentSettings, out: Path, artefacts: Artefacts | None, *, tables: Path = TABLES
+) -> tuple[str, ...]:
+    """Write the stacks, and their names in the order in which they are applied.
+
+    Raises SettingError or SpecError where settings or table specs are wrong, or where a stack breaks a rule.
+    """
+    app = App(outdir=str(out))
+    specs = read_tables(tables)
+    network = NetworkStack(app, settings)
+    confluent, kafka = _kafka(app, settings, specs)
+    lake = LakeStack(app, settings, kafka=kafka)
+    secrets = SecretsStack(app, settings, lake=lake, kafka=kafka)
+    if confluent is not None and isinstance(settings.kafka, ConfluentKafka):
+        ConnectorsStack(app, settings, kafka=settings.kafka, confluent=confluent, lake=lake)
+    if artefacts is not None:
+        JobsStack(
+            app,
+            settings,
+            network=network,
+            kafka=kafka,
+            lake=lake,
+            secrets=secrets,
+            artefacts=artefacts,
+            tables=specs,
+        )
+    synthesize(app, production=settings.production)
+    return tuple(node.node.id for node in app.node.children if isinstance(node, Stack))
+
+
+def read_tables(folder: Path) -> tuple[TableSpec, ...]:
+    """Raises SettingError for a table outside the environment's database, where the job's role may not write."""
+    specs = load_tables(folder, os.environ, database=OF_THE_ENVIRONMENT, catalog_type="glue")
+    for spec in specs:
+        if spec.database != OF_THE_ENVIRONMENT:
+            what = (
+                f"{spec.source_file}: database: in the cloud all tables lie in the environment's, found {spec.database}"
+            )
+            raise SettingError(what, hint="remove the key; the environment's file says `lake: {database: …}`")
+    return specs
+
+
+def _kafka(app: App, settings: EnvironmentSettings, specs: Sequence[TableSpec]) -> tuple[ConfluentStack | None, Kafka]:
+    """The stack with the cluster, where there is one, and the cluster whoever made it."""
+    if isinstance(settings.kafka, ConfluentKafka):
+        made = ConfluentStack(app, settings, kafka=settings.kafka, tables=specs)
+        return made, made.kafka
+    return None, external(settings.kafka)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m infra.app", description="Writes the stacks of an environment.")
+    parser.add_argument("--environment", required=True, help="a file of infra/environments/, by its name")
+    parser.add_argument("--out", required=True, type=Path, help="where the stacks are written")
+    parser.add_argument("--artefacts", type=Path, help="the manifest of what is packed, for the stack jobs")
+    given = parser.parse_args()
+    artefacts = None if given.artefacts is None else read_manifest(given.artefacts)
+    for name in build(load_environment(given.environment, os.environ), given.out, artefacts):
+        print(name)
+
+
+if __name__ == "__main__":
+    main()

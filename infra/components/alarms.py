@@ -1,0 +1,119 @@
+"""Who is told when something is wrong, and of what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from infra import naming
+from infra.cdk import Construct
+from infra.components.region import Region
+from infra.iam import Policy, Principal, Statement
+from infra.resources import aws
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A metric of CloudWatch, summed over a period."""
+
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query of CloudWatch Metrics Insights: for metrics with a dimension that nobody knows before."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """More than none of what is counted; or less than `at_least`, where that is given, and then no data is trouble too.
+
+    `meaning` says what is wrong and what to do: it is what stands in the mail.
+    """
+
+    word: str
+    meaning: str
+    metric: Counted | Asked
+    at_least: float | None = None
+    minutes: int = 5
+    times: int = 1
+
+
+class Alarms(Construct):
+    """One topic for all alarms of an environment, and one reader by mail, if there is one."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        /,
+        *,
+        environment: str,
+        region: Region,
+        key_arn: str,
+        mail: str | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self._topic = aws.SnsTopic(
+            self, "topic", name=naming.resource_name(environment, "alarms"), kms_master_key_id=key_arn
+        )
+        self.topic_arn = self._topic.arn
+        self.arns: list[str] = []
+        aws.SnsTopicPolicy(self, "from-alarms", arn=self.topic_arn, policy=_from_alarms(self.topic_arn, region).json)
+        if mail is not None:
+            aws.SnsTopicSubscription(self, "mail", topic_arn=self.topic_arn, protocol="email", endpoint=mail)
+
+    def tell_of(self, trouble: Trouble) -> None:
+        """When it begins and when it ends."""
+        wanted = trouble.at_least is not None
+        alarm = aws.CloudwatchMetricAlarm(
+            self,
+            trouble.word,
+            alarm_name=naming.resource_name(self._environment, trouble.word),
+            alarm_description=trouble.meaning,
+            comparison_operator="LessThanThreshold" if wanted else "GreaterThanThreshold",
+            threshold=trouble.at_least if trouble.at_least is not None else 0,
+            evaluation_periods=trouble.times,
+            treat_missing_data="breaching" if wanted else "notBreaching",
+            metric_query=_watched(trouble),
+            alarm_actions=[self.topic_arn],
+            ok_actions=[self.topic_arn],
+        )
+        self.arns.append(alarm.arn)
+
+
+def _watched(trouble: Trouble) -> aws.CloudwatchMetricAlarm_MetricQuery:
+    seconds = trouble.minutes * 60
+    match trouble.metric:
+        case Counted(namespace, name, dimensions):
+            metric = aws.CloudwatchMetricAlarm_MetricQuery_Metric(
+                namespace=namespace, metric_name=name, dimensions=dimensions, period=seconds, stat="Sum"
+            )
+            return aws.CloudwatchMetricAlarm_MetricQuery(id="watched", metric=metric, return_data=True)
+        case Asked(query):
+            return aws.CloudwatchMetricAlarm_MetricQuery(
+                id="watched", expression=query, period=seconds, label=trouble.word, return_data=True
+            )
+        case _ as unknown:
+            assert_never(unknown)
+
+
+def _from_alarms(topic_arn: str, region: Region) -> Policy:
+    """CloudWatch publishes here, for alarms of this account; nobody else does."""
+    return Policy(
+        (
+            Statement(
+                sid="FromAlarms",
+                principal=Principal(services=("cloudwatch.amazonaws.com",)),
+                actions=("sns:Publish",),
+                resources=(topic_arn,),
+                conditions={"StringEquals": {"aws:SourceAccount": region.account_id}},
+            ),
+        )
+    )

@@ -1,0 +1,31 @@
+"""The job's configuration as an object of the lake's bucket, beside the artefacts and like them under its hash."""
+
+from __future__ import annotations
+
+from infra.artefacts.artefact import PREFIX
+from infra.cdk import Construct, Fn, Local
+from infra.components.frazil_config import FILE
+from infra.resources import aws
+
+
+class ConfigObject(Construct):
+    """`address` is another one for each content, so what a job run was started with never changes under it.
+
+    The content is known only when Terraform runs, and so is its hash.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, text: str, bucket: str, key_arn: str) -> None:
+        super().__init__(scope, construct_id)
+        self.text = Local(self, "text", text).as_string
+        self.object = aws.S3Object(
+            self,
+            "object",
+            bucket=bucket,
+            key=f"{PREFIX}/{Fn.sha256(self.text)}/{FILE}",
+            content=self.text,
+            content_type="application/yaml",
+            server_side_encryption="aws:kms",
+            kms_key_id=key_arn,
+            create_before_destroy=True,
+        )
+        self.address = f"s3://{bucket}/{self.object.key}"

@@ -1,0 +1,106 @@
+"""What is to be seen of the jobs at a glance, as CloudWatch draws it. Values only: texts may be references."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Widget = Mapping[str, Any]
+
+NAMESPACE = "AWS/EMRServerless"
+STATES = ("RunningJobs", "PendingJobs", "ScheduledJobs", "SuccessJobs", "FailedJobs", "CancelledJobs")
+OF_A_WORKER = "ApplicationId,ApplicationName,CapacityAllocationType,JobId,JobName,WorkerType"
+"""The dimensions of what each worker uses; a run's id is known when it runs."""
+
+WIDTH = 12
+HEIGHT = 6
+WORTH_SEEING = r"/(?i)( epoch |warning|error|failed|refused)/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What the dashboard is about."""
+
+    region: str
+    application_id: str
+    application_name: str
+    log_group: str
+    function_name: str
+    schedule_group: str
+    alarm_arns: Sequence[str]
+
+
+def body(watched: Watched) -> str:
+    """The dashboard as CloudWatch takes it, two widgets a row."""
+    widgets = [
+        _alarms(watched),
+        _states(watched),
+        _workers(watched, "vCPU", "WorkerCpuAllocated", "WorkerCpuUsed"),
+        _workers(watched, "Memory, GB", "WorkerMemoryAllocated", "WorkerMemoryUsed"),
+        _counts(watched, "Who keeps the streaming run", "AWS/Lambda", ("Invocations", "Errors"), _function(watched)),
+        _counts(watched, "Schedules", "AWS/Scheduler", ("InvocationAttemptCount", "TargetErrorCount"), _group(watched)),
+        _log(watched),
+    ]
+    return json.dumps({"widgets": [_placed(widget, number) for number, widget in enumerate(widgets)]})
+
+
+def _placed(widget: Widget, number: int) -> Widget:
+    place = {"x": number % 2 * WIDTH, "y": number // 2 * HEIGHT, "width": WIDTH, "height": HEIGHT}
+    return {**place, **widget}
+
+
+def _alarms(watched: Watched) -> Widget:
+    return {"type": "alarm", "properties": {"title": "Alarms", "alarms": list(watched.alarm_arns)}}
+
+
+def _states(watched: Watched) -> Widget:
+    of_application = ["ApplicationId", watched.application_id, "ApplicationName", watched.application_name]
+    return _graph(watched, "Job runs by state", [[NAMESPACE, state, *of_application] for state in STATES], "Maximum")
+
+
+def _workers(watched: Watched, title: str, *names: str) -> Widget:
+    """All workers of all runs together: what is paid for, and what of it is used."""
+    series = [
+        [{"expression": f"SUM({_search(watched, name)})", "label": name, "id": f"e{number}"}]
+        for number, name in enumerate(names)
+    ]
+    return _graph(watched, title, series, "Average")
+
+
+def _search(watched: Watched, name: str) -> str:
+    wanted = f'{{{NAMESPACE},{OF_A_WORKER}}} MetricName="{name}" ApplicationId="{watched.application_id}"'
+    return f"SEARCH('{wanted}', 'Average', 60)"
+
+
+def _counts(watched: Watched, title: str, namespace: str, names: Sequence[str], dimension: tuple[str, str]) -> Widget:
+    return _graph(watched, title, [[namespace, name, *dimension] for name in names], "Sum")
+
+
+def _function(watched: Watched) -> tuple[str, str]:
+    return "FunctionName", watched.function_name
+
+
+def _group(watched: Watched) -> tuple[str, str]:
+    return "ScheduleGroup", watched.schedule_group
+
+
+def _graph(watched: Watched, title: str, series: Sequence[Sequence[Any]], statistic: str) -> Widget:
+    properties = {"title": title, "region": watched.region, "period": 60, "stat": statistic, "metrics": series}
+    return {"type": "metric", "properties": {**properties, "view": "timeSeries"}}
+
+
+def _log(watched: Watched) -> Widget:
+    """The receipts of batches, and what went wrong."""
+    query = " | ".join(
+        (
+            f"SOURCE '{watched.log_group}'",
+            "fields @timestamp, @message",
+            f"filter @logStream like /SPARK_DRIVER/ and @message like {WORTH_SEEING}",
+            "sort @timestamp desc",
+            "limit 100",
+        )
+    )
+    properties = {"title": "Batches and failures", "region": watched.region, "view": "table", "query": query}
+    return {"type": "log", "width": 2 * WIDTH, "properties": properties}

@@ -1,0 +1,77 @@
+"""What a job run acts as, and everything that it may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from infra import naming
+from infra.artefacts.artefact import PREFIX
+from infra.cdk import Construct
+from infra.components.log_group import LogGroup
+from infra.components.region import Region
+from infra.components.role import Role
+from infra.iam import Conditions, Policy, trust_service
+from infra.permissions import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, Place, Scope, statements
+from infra.stacks.lake import LakeStack
+from infra.stacks.secrets import Secret
+
+SERVICE = "emr-serverless.amazonaws.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """What is there for a job run. `msk_topics`: those that it reads as its role, none where it has a password."""
+
+    region: Region
+    lake: LakeStack
+    logs: LogGroup
+    secrets: Sequence[Secret]
+    msk_topics: Sequence[str]
+
+    @property
+    def calls(self) -> frozenset[Call]:
+        with_secrets = WITH_SECRETS if self.secrets else frozenset()
+        return JOB | with_secrets | (WITH_MSK_IAM if self.msk_topics else frozenset())
+
+    def scopes(self) -> Mapping[Place, Scope]:
+        return dict((*self._of_tables(), *self._of_the_run(), *self._of_kafka()))
+
+    def _of_tables(self) -> Iterator[tuple[Place, Scope]]:
+        catalog, database, tables = self.lake.catalog_arns
+        yield Place.TABLE_FILES, Scope((self.lake.data_arn,))
+        yield Place.BUCKET, Scope((self.lake.bucket_arn,))
+        yield Place.KEY_UNDER_S3, Scope((self.lake.key_arn,), self._through("s3"))
+        yield Place.CATALOG, Scope((catalog,))
+        yield Place.DATABASE, Scope((database,))
+        yield Place.TABLES, Scope((tables,))
+
+    def _of_the_run(self) -> Iterator[tuple[Place, Scope]]:
+        yield Place.ARTEFACTS, Scope((f"{self.lake.bucket_arn}/{PREFIX}/*",))
+        yield Place.LOGS, Scope((f"{self.logs.arn}:*",))
+        yield Place.ALL_LOG_GROUPS, Scope(("*",))
+
+    def _of_kafka(self) -> Iterator[tuple[Place, Scope]]:
+        """Of MSK's ARNs, a job knows the topic: cluster and its id stand open, within this account and region."""
+        yield Place.SECRETS, Scope(tuple(secret.arn for secret in self.secrets))
+        yield Place.KEY_UNDER_SECRETS, Scope((self.lake.key_arn,), self._through("secretsmanager"))
+        yield Place.MSK_CLUSTER, Scope((self.region.arn("kafka", "cluster/*/*"),))
+        topics = (self.region.arn("kafka", f"topic/*/*/{topic}") for topic in self.msk_topics)
+        yield Place.MSK_TOPICS, Scope(tuple(topics))
+
+    def _through(self, service: str) -> Conditions:
+        """A key opens what a service keeps under it only when asked through that service."""
+        return {"StringEquals": {"kms:ViaService": f"{service}.{self.region.name}.amazonaws.com"}}
+
+
+def job_role(scope: Construct, environment: str, touched: Touched, application_arn: str) -> Role:
+    """Only EMR Serverless takes it, and only for job runs of this application."""
+    trust = trust_service(SERVICE, account_id=touched.region.account_id, source_arn=application_arn)
+    return Role(
+        scope,
+        "job-role",
+        name=naming.resource_name(environment, "job"),
+        description="Job runs of Frazil write tables as this role",
+        trust=trust,
+        policy=Policy(statements(touched.calls, touched.scopes())),
+    )

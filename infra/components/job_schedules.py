@@ -1,0 +1,95 @@
+"""What runs when its time comes: EventBridge Scheduler calls an API by itself, as one role."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra import naming
+from infra.cdk import Construct
+from infra.components.region import Region
+from infra.components.role import Role
+from infra.iam import Policy, Statement, trust_service
+from infra.resources import aws
+
+SERVICE = "scheduler.amazonaws.com"
+START_JOB_RUN = "aws-sdk:emrserverless:startJobRun"
+TRIED_SECONDS = 900
+TRIES_AGAIN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """`word` names it, `target` is the ARN of what is called, `asked` what it is told."""
+
+    word: str
+    description: str
+    expression: str
+    target: str
+    asked: Mapping[str, Any]
+
+
+class JobSchedules(Construct):
+    """Schedules of one group, with one role that may do what they do together."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        /,
+        *,
+        environment: str,
+        region: Region,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._environment = environment
+        self._region = region
+        self.group = aws.SchedulerScheduleGroup(self, "group", name=naming.resource_name(environment, "jobs"))
+
+    def keep(self, schedules: tuple[Schedule, ...], *, may: tuple[Statement, ...], after: aws.LambdaInvocation) -> None:
+        """They are there only after the first run was started, and gone before the last one is stopped."""
+        if not schedules:
+            return
+        role = Role(
+            self,
+            "acts-as",
+            name=naming.resource_name(self._environment, "schedules"),
+            description="Schedules of Frazil start job runs",
+            trust=trust_service(SERVICE, account_id=self._region.account_id, source_arn=self.group.arn),
+            policy=Policy(may),
+        )
+        for schedule in schedules:
+            self._schedule(schedule, role, after)
+
+    def _schedule(self, schedule: Schedule, role: Role, after: aws.LambdaInvocation) -> None:
+        aws.SchedulerSchedule(
+            self,
+            schedule.word,
+            name=naming.resource_name(self._environment, schedule.word),
+            description=schedule.description,
+            group_name=self.group.name,
+            schedule_expression=schedule.expression,
+            flexible_time_window=aws.SchedulerSchedule_FlexibleTimeWindow(mode="OFF"),
+            target=aws.SchedulerSchedule_Target(
+                arn=schedule.target,
+                role_arn=role.arn,
+                input=json.dumps(schedule.asked),
+                retry_policy=aws.SchedulerSchedule_Target_RetryPolicy(
+                    maximum_event_age_in_seconds=TRIED_SECONDS, maximum_retry_attempts=TRIES_AGAIN
+                ),
+            ),
+            depends_on=[role.policy, after],
+        )
+
+
+def word_of(expression: str) -> str:
+    """Names the schedule of an expression: another one is another schedule."""
+    return f"scheduled-{hashlib.sha256(expression.encode()).hexdigest()[:8]}"
+
+
+def universal_target(region: Region) -> str:
+    """What makes the scheduler call StartJobRun."""
+    return f"arn:{region.partition}:scheduler:::{START_JOB_RUN}"

@@ -1,0 +1,69 @@
+"""Of which troubles of the jobs somebody is told. Values only: texts may be references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from infra.components.alarms import Asked, Counted, Trouble
+from infra.components.dashboard import NAMESPACE, OF_A_WORKER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What is watched. `streaming`: how the run that never ends is called, None where there is none."""
+
+    application_id: str
+    application_name: str
+    streaming: str | None
+    keeper: str
+    schedules: str
+    log_group: str
+
+
+def troubles(names: Names) -> Iterator[Trouble]:
+    if names.streaming is not None:
+        yield _streaming_stopped(names, names.streaming)
+    yield Trouble(
+        word="job-run-failed",
+        meaning=f"A job run failed. See why in the log group {names.log_group}; then run `frazil status`.",
+        metric=Counted(
+            NAMESPACE,
+            "FailedJobs",
+            {"ApplicationId": names.application_id, "ApplicationName": names.application_name},
+        ),
+    )
+    yield Trouble(
+        word="streaming-not-kept",
+        meaning=f"The function {names.keeper} failed: it starts and replaces the streaming job run. See its log.",
+        metric=Counted("AWS/Lambda", "Errors", {"FunctionName": names.keeper}),
+        minutes=15,
+    )
+    yield Trouble(
+        word="schedule-dropped",
+        meaning=f"A schedule of the group {names.schedules} was given up: its target refused it again and again.",
+        metric=Counted("AWS/Scheduler", "InvocationDroppedCount", {"ScheduleGroup": names.schedules}),
+    )
+
+
+def _streaming_stopped(names: Names, run: str) -> Trouble:
+    """For longer than it takes to bring it back. By its workers: `RunningJobs` counts scheduled runs as well."""
+    return Trouble(
+        word="streaming-stopped",
+        meaning="The streaming job run has had no worker for 20 minutes, so tables do not get new rows. "
+        f"See why in the log group {names.log_group}; a table that is paused does not stop it.",
+        metric=Asked(_workers_of(names.application_id, run)),
+        at_least=0.5,
+        minutes=5,
+        times=4,
+    )
+
+
+def _workers_of(application_id: str, run: str) -> str:
+    dimensions = OF_A_WORKER.replace(",", ", ")
+    clauses = (
+        "SELECT SUM(WorkerCpuAllocated)",
+        f'FROM SCHEMA("{NAMESPACE}", {dimensions})',
+        f"WHERE ApplicationId = '{application_id}' AND JobName = '{run}'",
+    )
+    return " ".join(clauses)

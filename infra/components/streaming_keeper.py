@@ -1,0 +1,77 @@
+"""Who starts, replaces and stops the streaming job run, and the first time that it is asked to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from infra import naming
+from infra.cdk import Construct
+from infra.components.job_request import Request
+from infra.components.python_lambda import Function, PythonLambda
+from infra.components.role import Role
+from infra.permissions import KEEPER, Place, Scope, statements
+from infra.resources import aws
+from infra.settings import EnvironmentSettings
+
+FOLDER = Path(__file__).parents[2] / "lambdas" / "streaming_job"
+SECONDS = 900
+"""The most that Lambda allows: a run that is cancelled first finishes the batches that are on their way."""
+
+
+class StreamingKeeper(Construct):
+    """The function of lambdas/streaming_job, and its invocation in every apply that makes the wanted run another one.
+
+    An application takes no change while a run is on. So whatever changes it undoes the invocation before, which stops
+    all runs, and does it again after. `asked` is the event.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        /,
+        *,
+        settings: EnvironmentSettings,
+        application: aws.EmrserverlessApplication,
+        job_role: Role,
+        key_arn: str,
+        wanted: Request | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.asked: dict[str, Any] = {"application_id": application.id, "wanted": wanted}
+        function = PythonLambda(
+            self,
+            "function",
+            Function(
+                name=naming.resource_name(settings.environment, "streaming-job"),
+                description="Starts, replaces and stops the streaming job run of Frazil",
+                folder=FOLDER,
+                timeout_seconds=SECONDS,
+            ),
+            may=statements(KEEPER, run_scopes(application.arn, job_role.arn)),
+            key_arn=key_arn,
+            log_retention_days=settings.log_retention_days,
+        )
+        self.arn = function.arn
+        self.name = function.name
+        self.kept = aws.LambdaInvocation(
+            self,
+            "kept",
+            function_name=function.name,
+            input=json.dumps(self.asked),
+            lifecycle_scope="CRUD",
+            depends_on=[function.ready, job_role.policy],
+            replace_triggered_by=[application],
+        )
+
+
+def run_scopes(application_arn: str, job_role_arn: str) -> dict[Place, Scope]:
+    """What there is for whoever starts job runs. The role goes to EMR Serverless and to nobody else."""
+    passed = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
+    return {
+        Place.APPLICATION: Scope((application_arn,)),
+        Place.JOB_RUNS: Scope((f"{application_arn}/jobruns/*",)),
+        Place.JOB_ROLE: Scope((job_role_arn,), passed),
+    }

@@ -1,0 +1,234 @@
+"""Who writes the tables: the application on EMR Serverless, its role, its job runs, and who is told when one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra import naming
+from infra.artefacts.artefact import Artefacts
+from infra.backends import keep_state
+from infra.cdk import App, Output, Stack
+from infra.components.alarms import Alarms
+from infra.components.config_object import ConfigObject
+from infra.components.dashboard import Watched, body
+from infra.components.frazil_config import frazil_yaml
+from infra.components.job_request import JobRuns, for_scheduler
+from infra.components.job_role import Touched, job_role
+from infra.components.job_schedules import JobSchedules, Schedule, universal_target, word_of
+from infra.components.job_troubles import Names, troubles
+from infra.components.log_group import LogGroup
+from infra.components.region import enter_region
+from infra.components.streaming_keeper import StreamingKeeper, run_scopes
+from infra.costs import job_cost, read_prices
+from infra.permissions import KEEPS_STREAMING, STARTS_RUNS, Place, Scope, statements
+from infra.resources import aws
+from infra.settings import EnvironmentSettings
+from infra.stacks.kafka import Kafka
+from infra.stacks.lake import LakeStack
+from infra.stacks.network import NetworkStack
+from infra.stacks.secrets import SecretsStack
+from infra.triggers import triggers_of
+from jobs.model.spec import TableSpec
+
+KEPT_MINUTES = 15
+"""How often it is looked whether the streaming run is there."""
+
+IDLE_MINUTES = 15
+"""After this long without a job run the application stops; it starts by itself with the next one."""
+
+
+class JobsStack(Stack):
+    """Nothing in here holds data: destroyed and made again, the jobs go on from where the tables stand."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: EnvironmentSettings,
+        *,
+        network: NetworkStack,
+        kafka: Kafka,
+        lake: LakeStack,
+        secrets: SecretsStack,
+        artefacts: Artefacts,
+        tables: Sequence[TableSpec],
+    ) -> None:
+        super().__init__(app, "jobs")
+        keep_state(self, settings)
+        self._settings = settings
+        self._region = enter_region(self, settings)
+        self._triggers = triggers_of(settings.jobs, tables, source_file=settings.source_file)
+        self._config = self._make_config(kafka, lake)
+        self._logs = self._make_logs(lake)
+        self._application = self._make_application(network)
+        touched = self._touched(kafka, lake, secrets, tables)
+        self._role = job_role(self, settings.environment, touched, self._application.arn)
+        self._runs = self._describe_runs(lake, artefacts)
+        self._keeper = self._make_keeper(lake)
+        self._schedules = self._make_schedules()
+        self._alarms = self._make_alarms(lake)
+        self._dashboard = self._make_dashboard()
+        self._outputs()
+
+    def _name(self, word: str) -> str:
+        return naming.resource_name(self._settings.environment, word)
+
+    def _make_config(self, kafka: Kafka, lake: LakeStack) -> ConfigObject:
+        text = frazil_yaml(
+            kafka,
+            warehouse=lake.warehouse,
+            database=lake.database_name,
+            region=self._region.name,
+            catalog=self._settings.lake.catalog,
+        )
+        return ConfigObject(self, "config", text=text, bucket=lake.bucket_name, key_arn=lake.key_arn)
+
+    def _make_logs(self, lake: LakeStack) -> LogGroup:
+        name = naming.log_group_name(self._settings.environment, "jobs")
+        days = self._settings.log_retention_days
+        return LogGroup(self, "logs", name=name, key_arn=lake.key_arn, retention_days=days)
+
+    def _make_application(self, network: NetworkStack) -> aws.EmrserverlessApplication:
+        jobs = self._settings.jobs
+        most = jobs.maximum_capacity
+        inside = aws.EmrserverlessApplication_NetworkConfiguration(
+            subnet_ids=network.subnet_ids, security_group_ids=network.security_group_ids
+        )
+        return aws.EmrserverlessApplication(
+            self,
+            "application",
+            name=self._name("jobs"),
+            type="spark",
+            release_label=jobs.release_label,
+            architecture=jobs.architecture.upper(),
+            maximum_capacity=aws.EmrserverlessApplication_MaximumCapacity(
+                cpu=f"{most.cpu} vCPU", memory=f"{most.memory_gb} GB", disk=f"{most.disk_gb} GB"
+            ),
+            auto_start_configuration=aws.EmrserverlessApplication_AutoStartConfiguration(enabled=True),
+            auto_stop_configuration=aws.EmrserverlessApplication_AutoStopConfiguration(
+                enabled=True, idle_timeout_minutes=IDLE_MINUTES
+            ),
+            network_configuration=inside if network.subnet_ids else None,
+        )
+
+    def _touched(self, kafka: Kafka, lake: LakeStack, secrets: SecretsStack, tables: Sequence[TableSpec]) -> Touched:
+        named = dict.fromkeys(name for name in (kafka.credentials, kafka.registry_credentials) if name is not None)
+        topics = sorted({topic for table in tables for topic in table.topics})
+        return Touched(
+            region=self._region,
+            lake=lake,
+            logs=self._logs,
+            secrets=[secrets.named(name) for name in named],
+            msk_topics=topics if kafka.msk_iam else (),
+        )
+
+    def _describe_runs(self, lake: LakeStack, artefacts: Artefacts) -> JobRuns:
+        jobs = self._settings.jobs
+        return JobRuns(
+            environment=self._settings.environment,
+            region=self._region.name,
+            bucket=lake.bucket_name,
+            artefacts=artefacts,
+            config=self._config.address,
+            python=jobs.python,
+            driver=jobs.driver,
+            executor=jobs.executor,
+            executors=jobs.executors,
+            role_arn=self._role.arn,
+            log_group=self._logs.name,
+            tags=naming.tags(self._settings.environment, self.node.id, self._settings.tags),
+        )
+
+    def _make_keeper(self, lake: LakeStack) -> StreamingKeeper:
+        streamed = self._triggers.streamed
+        return StreamingKeeper(
+            self,
+            "streaming",
+            settings=self._settings,
+            application=self._application,
+            job_role=self._role,
+            key_arn=lake.key_arn,
+            wanted=self._runs.streaming(streamed) if streamed else None,
+        )
+
+    def _make_schedules(self) -> JobSchedules:
+        """One brings the streaming run back where EMR Serverless gave it up; others start runs of their own."""
+        scopes = {
+            **run_scopes(self._application.arn, self._role.arn),
+            Place.FUNCTION: Scope((self._keeper.arn,)),
+        }
+        kept = self._keeping() if self._triggers.streamed else ()
+        started = tuple(self._starting(*each) for each in self._triggers.scheduled.items())
+        calls = (KEEPS_STREAMING if kept else frozenset()) | (STARTS_RUNS if started else frozenset())
+        schedules = JobSchedules(self, "schedules", environment=self._settings.environment, region=self._region)
+        schedules.keep((*kept, *started), may=statements(calls, scopes), after=self._keeper.kept)
+        return schedules
+
+    def _keeping(self) -> tuple[Schedule]:
+        return (
+            Schedule(
+                word="keep-streaming",
+                description="Brings the streaming job run back where it was given up",
+                expression=f"rate({KEPT_MINUTES} minutes)",
+                target=self._keeper.arn,
+                asked=self._keeper.asked,
+            ),
+        )
+
+    def _starting(self, expression: str, tables: Sequence[str]) -> Schedule:
+        return Schedule(
+            word=word_of(expression),
+            description=f"Brings up to date: {', '.join(tables)}"[:512],
+            expression=expression,
+            target=universal_target(self._region),
+            asked=for_scheduler(self._runs.scheduled(tables), self._application.id),
+        )
+
+    def _make_alarms(self, lake: LakeStack) -> Alarms:
+        alarms = Alarms(
+            self,
+            "alarms",
+            environment=self._settings.environment,
+            region=self._region,
+            key_arn=lake.key_arn,
+            mail=self._settings.jobs.alarm_email,
+        )
+        names = Names(
+            application_id=self._application.id,
+            application_name=self._application.name,
+            streaming=self._name("streaming") if self._triggers.streamed else None,
+            keeper=self._keeper.name,
+            schedules=self._schedules.group.name,
+            log_group=self._logs.name,
+        )
+        for trouble in troubles(names):
+            alarms.tell_of(trouble)
+        return alarms
+
+    def _make_dashboard(self) -> aws.CloudwatchDashboard:
+        watched = Watched(
+            region=self._region.name,
+            application_id=self._application.id,
+            application_name=self._application.name,
+            log_group=self._logs.name,
+            function_name=self._keeper.name,
+            schedule_group=self._schedules.group.name,
+            alarm_arns=self._alarms.arns,
+        )
+        name = self._name("jobs")
+        return aws.CloudwatchDashboard(self, "dashboard", dashboard_name=name, dashboard_body=body(watched))
+
+    def _outputs(self) -> None:
+        region = self._region.name
+        cost = job_cost(self._settings.jobs, read_prices())
+        Output(self, "application_id", value=self._application.id)
+        Output(self, "job_role_arn", value=self._role.arn)
+        Output(self, "log_group_name", value=self._logs.name)
+        Output(self, "alarms_topic_arn", value=self._alarms.topic_arn)
+        Output(self, "config_address", value=self._config.address)
+        Output(self, "frazil_config", value=self._config.text, description="The job's frazil.yaml")
+        Output(self, "cost_per_hour", value=f"{cost.hourly:.3f}", description="USD for each job run, while it runs")
+        Output(
+            self, "console_url", value=f"https://{region}.console.aws.amazon.com/emr/home?region={region}#/serverless"
+        )
+        boards = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#dashboards/dashboard"
+        Output(self, "dashboard_url", value=f"{boards}/{self._dashboard.dashboard_name}")

@@ -1,0 +1,96 @@
+"""All stacks of an environment together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from every_feature import BACKENDS
+from test_jobs import ARTEFACTS
+
+from infra.app import build
+from infra.artefacts.artefact import write_manifest
+from infra.settings_file import load_environment
+from jobs.model.errors import SettingError
+
+ROOT = Path(__file__).parents[2]
+WITH_CONFLUENT = ("network", "confluent", "lake", "secrets", "connectors", "jobs")
+EXTERNAL = """
+region: eu-central-1
+kafka:
+  external: {bootstrap.servers: "b:9092", security.protocol: plaintext, registry: {url: "http://r:8081"}}
+"""
+
+
+@pytest.mark.parametrize("backend", sorted(BACKENDS))
+def test_every_stack_is_written_in_the_order_in_which_it_finds_what_it_needs(tmp_path: Path, backend: str) -> None:
+    settings = replace(load_environment("dev", {}), backend=BACKENDS[backend])
+
+    names = build(settings, tmp_path, ARTEFACTS)
+
+    manifest = json.loads((tmp_path / "manifest.json").read_text())["stacks"]
+    needs = {name: set(each["dependencies"]) for name, each in manifest.items()}
+    assert names == WITH_CONFLUENT
+    assert all(needs[name] <= set(names[:place]) for place, name in enumerate(names))
+    assert needs["jobs"] == {"network", "confluent", "lake", "secrets"}
+
+
+def test_another_kafka_needs_no_stack(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(EXTERNAL)
+
+    names = build(load_environment("own", {}, folder=tmp_path), tmp_path / "out", ARTEFACTS)
+
+    assert names == ("network", "lake", "secrets", "jobs")
+
+
+def test_before_anything_is_packed_the_jobs_wait(tmp_path: Path) -> None:
+    assert build(load_environment("dev", {}), tmp_path, None) == WITH_CONFLUENT[:-1]
+
+
+def test_two_syntheses_write_the_same(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        build(load_environment("dev", {}), tmp_path / name, ARTEFACTS)
+
+    first, second = (
+        {file.relative_to(out): file.read_bytes() for file in out.rglob("*") if file.is_file()}
+        for out in (tmp_path / "first", tmp_path / "second")
+    )
+    assert first == second
+
+
+def test_nothing_that_is_written_names_this_machine(tmp_path: Path) -> None:
+    build(load_environment("dev", {}), tmp_path, ARTEFACTS)
+
+    texts = {file.name: file.read_text() for file in tmp_path.rglob("*.json")}
+    assert [name for name, text in texts.items() if str(ROOT) in text or str(tmp_path) in text] == []
+
+
+def test_a_table_outside_the_environments_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text("topic: orders\ndatabase: elsewhere\n")
+
+    with pytest.raises(SettingError, match="all tables lie in the environment's, found elsewhere"):
+        build(load_environment("dev", {}), tmp_path / "out", ARTEFACTS, tables=tmp_path)
+
+
+def test_the_command_writes_what_the_function_does(
+    tmp_path: Path, environment_without_credentials: dict[str, str]
+) -> None:
+    write_manifest(ARTEFACTS, tmp_path / "artefacts.json")
+    asked = ("--environment", "dev", "--out", str(tmp_path), "--artefacts", str(tmp_path / "artefacts.json"))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.app", *asked],
+        cwd=ROOT,
+        env=environment_without_credentials,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    assert tuple(done.stdout.split()) == WITH_CONFLUENT
+    assert (tmp_path / "stacks" / "jobs" / "cdk.tf.json").exists()

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.settings import Jobs, Scheduled, Streamed
+from infra.settings_file import load_environment
+from infra.triggers import Triggers, triggers_of
+from jobs.model.errors import SettingError
+from jobs.model.spec import TableSpec
+from jobs.specs.load import load_tables
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> tuple[TableSpec, ...]:
+    for topic in ("clicks", "orders", "trades", "users"):
+        (tmp_path / f"{topic}.yaml").write_text(f"topic: {topic}\n")
+    return load_tables(tmp_path, {}, database="lake", catalog_type="glue")
+
+
+def jobs(**tables: Streamed | Scheduled) -> Jobs:
+    return replace(load_environment("dev", {}).jobs, tables=tables)
+
+
+def test_every_table_is_streamed_unless_the_settings_say_otherwise(tables: tuple[TableSpec, ...]) -> None:
+    found = triggers_of(jobs(trades=Streamed()), tables, source_file="dev.yaml")
+
+    assert found == Triggers(("clicks", "orders", "trades", "users"), {})
+
+
+def test_tables_of_one_schedule_have_one_run(tables: tuple[TableSpec, ...]) -> None:
+    hourly, daily = Scheduled("rate(1 hour)"), Scheduled("cron(0 6 * * ? *)")
+
+    found = triggers_of(jobs(users=hourly, clicks=hourly, orders=daily), tables, source_file="dev.yaml")
+
+    assert found == Triggers(("trades",), {"cron(0 6 * * ? *)": ("orders",), "rate(1 hour)": ("clicks", "users")})
+
+
+def test_a_table_without_a_spec_cannot_be_scheduled(tables: tuple[TableSpec, ...]) -> None:
+    with pytest.raises(SettingError) as caught:
+        triggers_of(jobs(order=Scheduled("rate(1 hour)")), tables, source_file="dev.yaml")
+
+    assert str(caught.value) == "dev.yaml: jobs.tables: there is no table order\n\nhint: did you mean orders?"
