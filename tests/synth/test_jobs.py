@@ -36,8 +36,6 @@ kafka:
     registry: {url: "https://registry.example", credentials: theirs/registry}
 jobs: {alarm_email: someone@example.com}
 """
-    r"\$\{data\.terraform_remote_state\.cross-stack-reference-input-(\w+)\.[^}]*?(_?[a-z]+)\}"
-)
 
 
 class Written:
