@@ -71,14 +71,11 @@ class Wildcard:
     reason: str
 
 
-NO_RESOURCE = "AWS knows no resource for this action, so it is given for all or not at all"
 ALLOWED_WILDCARDS = (
     Wildcard(
         "aws_kms_key", "kms:*", "the account administers its key by IAM: without this, nobody could ever change it"
     ),
     Wildcard("aws_kms_key", "*", "in the policy of a key, * is that key"),
-    Wildcard("aws_iam_role_policy", "ec2:DescribeNetworkInterfaces on *", NO_RESOURCE),
-    Wildcard("aws_iam_role_policy", "cloudwatch:PutMetricData on *", NO_RESOURCE),
     Wildcard("aws_iam_role_policy", "logs:DescribeLogGroups on *", "EMR Serverless looks for a job's group by listing"),
 )
 

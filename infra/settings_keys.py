@@ -167,7 +167,10 @@ TABLEFLOW = Key(
     "false",
 )
 STAND_IN = Key(
-    "stand_in", BOOLEAN, "For --profile=local only: the broker on this machine plays the cluster, in plaintext.", "false"
+    "stand_in",
+    BOOLEAN,
+    "For --profile=local only: the broker on this machine plays the cluster, in plaintext.",
+    "false",
 )
 CONFLUENT = Key(
     "confluent",

@@ -1,0 +1,106 @@
+"""All stacks of the environments that are here, on both cores and with every backend."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from every_feature import BACKENDS
+
+from infra import rules
+from infra.app import build
+from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
+from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.settings_file import environments, load_environment
+from jobs.model.errors import SettingError
+
+ROOT = Path(__file__).parents[2]
+Json = dict[str, Any]
+HERE = {"FRAZIL_LOCAL_AWS": "http://127.0.0.1:5000"}
+"""What the files of environments take from the process's."""
+LISTED = rules.ALLOWED_WILDCARDS
+FILES = ("environment.tar.gz", "frazil.zip", "start.py", "tables.zip")
+PACKED = Artefacts(*(Artefact(file, f"{number:064x}", 1) for number, file in enumerate(FILES)))
+
+
+def everything(settings: EnvironmentSettings) -> EnvironmentSettings:
+    """With what a setting may leave out."""
+    kafka = replace(settings.kafka, tableflow=True) if isinstance(settings.kafka, ConfluentKafka) else settings.kafka
+    return replace(settings, kafka=kafka)
+
+
+def read(out: Path) -> dict[str, Json]:
+    return {file.parent.name: json.loads(file.read_text()) for file in sorted(out.glob("stacks/*/cdk.tf.json"))}
+
+
+def without_notes(value: Any) -> Any:
+    """JSON without `//`, where a core writes what it likes."""
+    if isinstance(value, dict):
+        return {key: without_notes(each) for key, each in value.items() if key != "//"}
+    return [without_notes(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", environments())
+def test_the_fork_of_the_core_writes_the_same_stacks(
+    name: str, tmp_path: Path, python_with_cdktn: Path, environment_without_credentials: dict[str, str]
+) -> None:
+    manifest = tmp_path / "artefacts.json"
+    write_manifest(PACKED, manifest)
+    arguments = ["--environment", name, "--out", str(tmp_path / "fork"), "--artefacts", str(manifest)]
+    command = [python_with_cdktn, "-m", "infra.app", *arguments]
+    subprocess.run(
+        command, cwd=ROOT, env={**environment_without_credentials, **HERE}, check=True, timeout=120, capture_output=True
+    )
+
+    names = build(load_environment(name, HERE), tmp_path / "core", PACKED)
+
+    assert {"network", "lake", "secrets", "jobs"} <= set(names)
+    assert without_notes(read(tmp_path / "fork")) == without_notes(read(tmp_path / "core"))
+
+
+@pytest.mark.parametrize("name", environments())
+@pytest.mark.parametrize("backend", sorted(BACKENDS))
+def test_every_environment_can_be_kept_in_every_backend(name: str, backend: str, tmp_path: Path) -> None:
+    settings = replace(everything(load_environment(name, HERE)), backend=BACKENDS[backend])
+
+    names = build(settings, tmp_path, PACKED)
+
+    blocks = {stack: document["terraform"] for stack, document in read(tmp_path).items()}
+    kept = {stack: next(iter(block.get("backend", {"cloud": None}))) for stack, block in blocks.items()}
+    assert kept == dict.fromkeys(names, backend)
+
+
+def test_production_protects_what_holds_data(tmp_path: Path) -> None:
+    build(replace(everything(load_environment("dev", HERE)), production=True), tmp_path, PACKED)
+
+    bucket = next(iter(read(tmp_path)["lake"]["resource"]["aws_s3_bucket"].values()))
+    assert bucket["lifecycle"]["prevent_destroy"] is True
+
+
+def test_nothing_that_is_written_names_a_folder_of_this_machine(tmp_path: Path) -> None:
+    build(everything(load_environment("dev", HERE)), tmp_path, PACKED)
+
+    written = {file: file.read_text() for file in tmp_path.rglob("*.json")}
+    assert [file for file, text in written.items() if str(ROOT) in text or str(tmp_path) in text] == []
+
+
+def test_two_syntheses_write_the_same(tmp_path: Path) -> None:
+    for each in ("first", "second"):
+        build(everything(load_environment("dev", HERE)), tmp_path / each, PACKED)
+
+    assert read(tmp_path / "first") == read(tmp_path / "second")
+
+
+def test_every_wildcard_that_is_allowed_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "ALLOWED_WILDCARDS", ())
+    production = replace(everything(load_environment("dev", HERE)), production=True)
+
+    with pytest.raises(SettingError) as caught:
+        build(production, tmp_path, PACKED)
+
+    unneeded = [each.wildcard for each in LISTED if f"allows {each.wildcard}\n" not in str(caught.value)]
+    assert [each for each in unneeded if each != "*"] == []
