@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -103,7 +103,8 @@ class IcebergLake:
     def begin(self, view: TableView, summary: Mapping[str, str], *, tag: str) -> None:
         table = _table(view)
         transaction = Transaction(table, autocommit=False)
-        _append_nothing(transaction, summary, tag=tag)
+        with self._storage_of(view):
+            _append_nothing(transaction, summary, tag=tag)
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
@@ -123,12 +124,13 @@ class IcebergLake:
         table = _table(view)
         transaction = Transaction(table, autocommit=False)
         ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
-        if without is not None:
-            _take_out(transaction, without, branch, summary)
-        append = _Append(Operation.APPEND, transaction, table.io, snapshot_properties=dict(summary), branch=branch)
-        for file in files:
-            append.append_data_file(_data_file(file, table))
-        append.commit()
+        with self._storage_of(view):
+            if without is not None:
+                _take_out(transaction, without, branch, summary)
+            append = _Append(Operation.APPEND, transaction, table.io, snapshot_properties=dict(summary), branch=branch)
+            for file in files:
+                append.append_data_file(_data_file(file, table))
+            append.commit()
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=branch, snapshot_id=None),
@@ -218,6 +220,14 @@ class IcebergLake:
             self.catalog.create_namespace_if_not_exists(identifier.rpartition(".")[0])
         except NamespaceAlreadyExistsError:
             return
+
+    @contextmanager
+    def _storage_of(self, view: TableView) -> Iterator[None]:
+        """Manifests are written before the commit that names them: where that fails, nothing can have landed."""
+        try:
+            yield
+        except OSError as problem:
+            raise self._unreachable(f"write metadata of {view.identifier}", problem) from problem
 
     def _unreachable(self, verb: str, problem: Exception) -> CatalogError:
         return CatalogError(
