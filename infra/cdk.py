@@ -35,6 +35,7 @@ def _node() -> str:
 if "JSII_NODE" not in os.environ:
     os.environ["JSII_NODE"] = _node()
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "16,18,20")  # eleven lines of banner
+os.environ.setdefault("NODE_OPTIONS", "--no-deprecation")  # of what the core itself calls
 os.environ.setdefault("NODE_NO_WARNINGS", "1")  # outputs with lists call what Node.js has deprecated
 
 try:

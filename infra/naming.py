@@ -10,6 +10,8 @@ Account = Literal["manager", "producer", "consumer", "registry", "connector", "m
 APPLICATION = "frazil"
 LONGEST = 64  # IAM roles, Lambda functions, schedules
 OWN_TAGS = frozenset({"application", "environment", "stack"})
+OWN_FOLDERS = frozenset({"artefacts", "athena_results", "config"})
+"""Of the lake's bucket, beside those of Kafka clusters."""
 
 
 def resource_name(environment: str, word: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from infra import settings_keys as keys
-from infra.naming import OWN_TAGS
+from infra.naming import OWN_FOLDERS, OWN_TAGS
 from infra.settings import (
     Architecture,
     Availability,
@@ -141,6 +141,9 @@ def _kafka_problems(values: Values) -> Iterator[Problem]:
         yield from _tableflow_problems(kafka[keys.CONFLUENT], values[keys.REGION])
         return
     external = kafka[keys.EXTERNAL]
+    if external[keys.CLUSTER_NAME] in OWN_FOLDERS:
+        what = f"{external[keys.CLUSTER_NAME]} is a folder of the bucket that tables cannot share"
+        yield Problem(external.place_of(keys.CLUSTER_NAME), what, "choose another name")
     protocol = external[keys.PROTOCOL]
     password = {key.name for key in (keys.MECHANISM, keys.CREDENTIALS) if external.is_given(key)}
     if external[keys.MSK_IAM] and (password or protocol != "sasl_ssl"):

@@ -40,6 +40,21 @@ from_a_flag() {
   echo "warning: $1 on a command line stays in the shell's history and is seen by other users: use $2, or the prompt" >&2
 }
 
+be_alone() {
+  local lock=".frazil/deploy/$environment.lock" holder=''
+  mkdir -p .frazil/deploy
+  if ! mkdir "$lock" 2> /dev/null; then
+    holder=$(cat "$lock/pid" 2> /dev/null || true)
+    if [ -n "$holder" ] && kill -0 "$holder" 2> /dev/null; then
+      printf 'Another run is at work on the environment %s: process %s.\n\nhint: wait for its end\n' "$environment" "$holder" >&2
+      exit 1
+    fi
+  fi
+  echo $$ > "$lock/pid"
+  # shellcheck disable=SC2064  # the lock of now, whatever the variable is then
+  trap "rm -rf '$lock'" EXIT
+}
+
 ask_for_secrets() {
   if [ "$profile" = local ] || ! step needs-confluent; then return 0; fi
   if [ -z "${CONFLUENT_CLOUD_API_KEY:-}" ]; then read -rp 'Confluent Cloud API key: ' CONFLUENT_CLOUD_API_KEY; fi
@@ -55,6 +70,7 @@ create() {
   ask_for_secrets
   step services-up
   step artefacts
+  step free-names
   step apply network confluent lake secrets
   step keys
   step topics
@@ -113,11 +129,13 @@ main() {
   done
   [ -n "$profile" ] || misuse 'Whose account? Expected --profile=PROFILE, or --profile=local.'
   [ "$verb" = delete ] || [ -z "$keep" ] || misuse "--keep-data belongs to delete, not to $verb."
-  common+=(${debug:+"$debug"} "--profile=$profile" "--environment=${environment:-$([ "$profile" = local ] && echo local || echo dev)}")
+  [ -n "$environment" ] || { [ "$profile" = local ] && environment=local || environment=dev; }
+  common+=(${debug:+"$debug"} "--profile=$profile" "--environment=$environment")
   make --silent setup
   case $verb in
     check | outputs) step "$verb" ;;
-    *) "$verb" ;;
+    plan) plan ;;
+    *) be_alone && "$verb" ;;
   esac
 }
 

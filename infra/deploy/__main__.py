@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out one step; the exit status."""
     given = _parser().parse_args(arguments)
     try:
-        deployment = enter(given.environment, given.profile, asks=not given.yes)
+        deployment = enter(given)
         if given.step == NEEDS_CONFLUENT:
             return 0 if deployment.has_confluent else 1
         STEPS[given.step](deployment, Asked(tuple(given.stacks), given.keep_data))
@@ -40,17 +40,25 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def enter(environment: str, profile: str, *, asks: bool) -> Deployment:
+def enter(given: argparse.Namespace) -> Deployment:
     """Open the deployment, and give this process and its children the credentials of its account: the edge."""
-    if profile != LOCAL:
-        deployment = open_deployment(environment, profile, asks=asks)
-        os.environ.update(credentials(deployment, None))
-        return deployment
-    here = services.services_here()
-    os.environ.update(services.addresses(here))
-    deployment = open_deployment(environment, profile, asks=asks)
-    os.environ.update(credentials(deployment, here.aws_endpoint_url))
+    here = services.services_here() if given.profile == LOCAL else None
+    os.environ.update({} if here is None else services.addresses(here))
+    deployment = open_deployment(
+        given.environment,
+        given.profile,
+        asks=not given.yes,
+        days=given.day_count,
+        keys_to_retain=given.number_of_api_keys_to_retain,
+    )
+    os.environ.update(credentials(deployment, None if here is None else here.aws_endpoint_url))
     return deployment
+
+
+def _counted(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text}")
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,8 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("stacks", nargs="*", metavar="STACK")
     parser.add_argument("--profile", required=True, help="of AWS, or local")
     parser.add_argument("--environment", required=True, help="a file of infra/environments/")
-    parser.add_argument("--day-count", type=int, help="how many days a key lives before it is rotated")
-    parser.add_argument("--number-of-api-keys-to-retain", type=int, help="how many keys of an account stay valid")
+    parser.add_argument("--day-count", type=_counted, help="how many days a key lives before it is rotated")
+    parser.add_argument("--number-of-api-keys-to-retain", type=_counted, help="how many keys of an account stay valid")
     parser.add_argument("--snowflake-warehouse", help="the warehouse that reads the tables")
     parser.add_argument("--keep-data", action="store_true", help="leave the bucket, its key and the tables")
     parser.add_argument("--yes", action="store_true", help="ask nothing")

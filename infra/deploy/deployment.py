@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.artefacts.environment import Target
-from infra.naming import log_group_name, resource_name
-from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.naming import APPLICATION, log_group_name, resource_name
+from infra.settings import ConfluentKafka, EnvironmentSettings, Rotation
 from infra.settings_file import load_environment
 from jobs.model.errors import SettingError
 
@@ -73,6 +73,10 @@ class Deployment:
         return resource_name(self.environment, "").removesuffix("-")
 
     @property
+    def secret_prefix(self) -> str:
+        return f"{APPLICATION}/{self.environment}/"
+
+    @property
     def log_groups(self) -> tuple[str, ...]:
         return (log_group_name(self.environment, ""), f"/aws/lambda/{self.prefix}-")
 
@@ -83,15 +87,22 @@ class Deployment:
         return Target(python, self.settings.jobs.architecture)
 
 
-def open_deployment(environment: str, profile: str, *, asks: bool) -> Deployment:
-    """Raises SettingError for settings that cannot be used, or that belong to another kind of account."""
+def open_deployment(
+    environment: str, profile: str, *, asks: bool, days: int | None = None, keys_to_retain: int | None = None
+) -> Deployment:
+    """`days` and `keys_to_retain` win over the environment's `rotation`.
+
+    Raises SettingError for settings that cannot be used, or that belong to another kind of account.
+    """
     settings = load_environment(environment, os.environ)
-    if environment == LOCAL and profile != LOCAL:
+    if isinstance(settings.kafka, ConfluentKafka) and settings.kafka.stand_in and profile != LOCAL:
         raise SettingError(
-            f"the environment {environment} describes services on this machine, found the profile {profile}",
+            f"the environment {environment} has its cluster on this machine, found the profile {profile}",
             hint="add --environment=dev, or a file of your own in infra/environments/, or use --profile=local",
         )
-    return Deployment(settings, profile, CHECKOUT, asks)
+    told = settings.rotation
+    rotation = Rotation(days or told.days, keys_to_retain or told.keys_to_retain)
+    return Deployment(replace(settings, rotation=rotation), profile, CHECKOUT, asks)
 
 
 def credentials(deployment: Deployment, aws_endpoint_url: str | None) -> Mapping[str, str]:

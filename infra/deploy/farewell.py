@@ -15,7 +15,6 @@ from infra.deploy.deployment import Deployment
 from infra.deploy.inventory import Inventory, Names, Thing, compare, look
 from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Tell
-from infra.naming import APPLICATION
 from jobs.model.errors import FrazilError, Misuse
 
 KEPT = {"S3 bucket", "Glue database", "Glue table", "KMS key", "Athena workgroup"}
@@ -88,12 +87,11 @@ class Farewell:
 
     def _names(self) -> Names:
         lake: Mapping[str, Any] = self.stacks.outputs("lake")
-        environment = self.deployment.environment
         return Names(
             prefix=self.deployment.prefix,
             bucket=lake.get("bucket_name", ""),
             database=lake.get("database_name", ""),
-            secret_prefix=f"{APPLICATION}/{environment}/",
+            secret_prefix=self.deployment.secret_prefix,
             log_groups=self.deployment.log_groups,
         )
 

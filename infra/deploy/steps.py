@@ -19,6 +19,7 @@ from infra.deploy.emptying import empty_bucket, remove_log_groups
 from infra.deploy.farewell import Farewell
 from infra.deploy.frazil_command import Frazil
 from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly, raise_if_missing
+from infra.deploy.released_names import release_names
 from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
 
@@ -65,6 +66,11 @@ def artefacts(deployment: Deployment, _: Asked) -> None:
     write_manifest(packed, _made(deployment.folder) / deployment.manifest.name)
     for artefact in packed.all:
         tell(f"packed {artefact.file}: {artefact.size_bytes / 1e6:.1f} MB, {artefact.sha256[:12]}")
+
+
+def free_names(deployment: Deployment, _: Asked) -> None:
+    for name in release_names(_vault(), deployment.secret_prefix):
+        tell(f"{name}: deleted for good, for the name to be free")
 
 
 def keys(deployment: Deployment, _: Asked) -> None:
@@ -198,6 +204,7 @@ STEPS: Mapping[str, Step] = {
     "services-up": services_up,
     "services-down": services_down,
     "artefacts": artefacts,
+    "free-names": free_names,
     "keys": keys,
     "topics": topics,
     "delete-keys": delete_the_keys,

@@ -22,6 +22,7 @@ CREATE = [
     "check",
     "services-up",
     "artefacts",
+    "free-names",
     "apply network confluent lake secrets",
     "keys",
     "topics",
@@ -176,6 +177,27 @@ def test_a_step_that_fails_is_the_last_one(script: Script) -> None:
     assert (ended.status, ended.steps[-1]) == (1, "keys")
 
 
+def test_a_second_run_at_the_same_time_is_told_of_the_first(script: Script) -> None:
+    lock = script.folder / ".frazil" / "deploy" / "local.lock"
+    lock.mkdir(parents=True)
+    (lock / "pid").write_text(str(os.getpid()))
+
+    ended = script.run("create", "--profile=local")
+
+    assert (ended.status, ended.steps) == (1, [])
+    assert f"Another run is at work on the environment local: process {os.getpid()}." in ended.stderr
+    assert script.run("create", "--profile=local", "--environment=dev").status == 0
+
+
+def test_a_run_that_died_holds_nobody_up(script: Script) -> None:
+    lock = script.folder / ".frazil" / "deploy" / "local.lock"
+    lock.mkdir(parents=True)
+    (lock / "pid").write_text("999999999")
+
+    assert script.run("create", "--profile=local").status == 0
+    assert not lock.exists()
+
+
 def test_the_data_is_kept_on_request(script: Script) -> None:
     ended = script.run("delete", "--profile=local", "--keep-data", "--yes")
 
@@ -212,4 +234,4 @@ def test_help_is_the_scripts_own_heading(script: Script) -> None:
 def test_the_script_is_short() -> None:
     code = [line for line in SCRIPT.read_text().splitlines() if line.strip() and not line.startswith("#")]
 
-    assert len(code) < 110
+    assert len(code) < 130

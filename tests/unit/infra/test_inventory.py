@@ -10,6 +10,7 @@ from moto import mock_aws
 
 from infra.deploy.emptying import empty_bucket, remove_log_groups
 from infra.deploy.inventory import Inventory, Names, Thing, compare, look
+from infra.deploy.released_names import release_names
 
 NAMES = Names("frazil-dev", "frazil-dev-lake", "lkc_1", "frazil/dev/", ("/frazil/dev", "/aws/lambda/frazil-dev"))
 ROLE = '{"Version": "2012-10-17", "Statement": []}'
@@ -83,6 +84,20 @@ def test_a_bucket_is_emptied_of_versions_markers_and_unfinished_uploads(session:
     assert (removed, portions) == (3, [3])
     s3.delete_bucket(Bucket=bucket)
     assert empty_bucket(s3, bucket, portions.append) == 0
+
+
+def test_a_secret_that_waits_for_its_deletion_gives_its_name_back(session: Any) -> None:
+    vault = session.client("secretsmanager")
+    for name in ("frazil/dev/manager", "frazil/dev/producer", "other/dev/manager"):
+        vault.create_secret(Name=name, SecretString="{}")
+    for name in ("frazil/dev/manager", "other/dev/manager"):
+        vault.delete_secret(SecretId=name, RecoveryWindowInDays=30)
+
+    released = release_names(vault, "frazil/dev/")
+
+    assert released == ["frazil/dev/manager"]
+    vault.create_secret(Name="frazil/dev/manager", SecretString="{}")
+    assert vault.get_secret_value(SecretId="frazil/dev/producer")["SecretString"] == "{}"
 
 
 def test_log_groups_that_came_back_are_removed(session: Any) -> None:

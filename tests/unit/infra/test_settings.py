@@ -208,6 +208,7 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
             EXTERNAL % "security.protocol: ssl, credentials: x",
             "kafka.external.security.protocol: credentials without effect, because security.protocol is ssl",
         ),
+        (EXTERNAL % "security.protocol: ssl, name: artefacts", "artefacts is a folder of the bucket"),
         (EXTERNAL % "aws_msk_iam: true, credentials: x", "aws_msk_iam: contradicts the other keys of kafka.external"),
         (f"{BASE}jobs: {{driver: {{cpu: 8, memory: 18GB}}}}", "jobs.driver: EMR Serverless has no worker with 18GB"),
         (f"{BASE}jobs: {{executor: {{disk: 10GB}}}}", "jobs.executor: EMR Serverless has no worker with 10GB of disk"),
