@@ -1,1 +1,1 @@
-"""Real services on this machine: a Kafka broker, a schema registry, and a double of AWS (S3 and Glue)."""
+"""Real services on this machine: a Kafka broker, a schema registry, and a double of AWS."""

@@ -65,7 +65,7 @@ def invoke(place: Place, function: Any, event: object) -> Answer:
         session = assume(function.role, service=SERVICE, session_name=function.function_name)
     except NotAssumableError as exc:
         return _failed("AccessDeniedException", str(exc), request_id)
-    with tempfile.TemporaryDirectory(dir=place.folder, prefix="lambda-") as folder:
+    with tempfile.TemporaryDirectory(dir=place.functions) as folder:
         run = Invocation(function, request_id, Path(folder), session, *_log_of(function, request_id))
         _unpack(run, event)
         status = _run(place, run)

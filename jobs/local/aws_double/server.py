@@ -25,16 +25,19 @@ from jobs.local.aws_double import (
 )
 from jobs.local.aws_double.call_record import Application, CallRecord, Environ, StartResponse, recorded
 from jobs.local.aws_double.emr_serverless import api as emr_serverless
+from jobs.local.aws_double.emr_serverless.files import forget_unpacked
 from jobs.local.aws_double.place import Place
 
 OWN_PATH = "/_double/"
 DEFAULT_REGION = "us-east-1"
+UNUSED_DAYS = 2
 
 
 def serve(place: Place, port: int) -> None:
     """Until SIGTERM. Job runs and functions end with the process, however it ends (`leash.py`)."""
     os.environ |= {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "MOTO_PORT": str(port)}
-    place.folder.mkdir(parents=True, exist_ok=True)
+    place.begin_anew()
+    forget_unpacked(place.unpacked, unused_days=UNUSED_DAYS)
     teach(place)
     record = CallRecord(place.calls)
     record.open()

@@ -95,7 +95,7 @@ def _start(place: Place, attempt: Attempt, session: Session) -> children.Child:
     s3 = clients.client(place, "s3", session=session, region=attempt.region)
     submission = asked.with_local_files(files.fetch(s3, asked.files, attempt.work))
     with _unpacking:
-        files.unpack(s3, submission.archives, attempt.work, place.folder / "unpacked")
+        files.unpack(s3, submission.archives, attempt.work, place.unpacked)
     return children.run(
         submission.command(_SPARK / "bin" / "spark-submit"),
         environment=_environment(submission.environment)

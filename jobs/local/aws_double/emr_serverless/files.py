@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,16 @@ def _unpacked(s3: Any, archive: Archive, unpacked: Path) -> Path:
         shutil.unpack_archive(packed, half)
         half.rename(target)
         packed.unlink()
+    os.utime(target)
     return target
+
+
+def forget_unpacked(unpacked: Path, *, unused_days: float) -> None:
+    """Of archives that no run has used for so long: every change of the packages makes a new one."""
+    oldest = time.time() - unused_days * 86400
+    for folder in unpacked.glob("*"):
+        if folder.stat().st_mtime < oldest:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fetched(s3: Any, address: str, folder: Path) -> Path:

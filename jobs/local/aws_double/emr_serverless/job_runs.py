@@ -151,7 +151,8 @@ class JobRuns:
                 run.move("FAILED", "The double itself failed: see its log.")
             if timer is not None:
                 timer.cancel()
-            run.application.idle_since = datetime.now(UTC)
+            if not any(other.is_active for other in self.of(run.application.id)):
+                run.application.idle_since = datetime.now(UTC)
 
     def _failure(self, run: JobRun) -> str | None:
         """Carry out one attempt; why it failed, or None where it succeeded or was stopped."""
@@ -169,7 +170,7 @@ class JobRuns:
         return Attempt(
             request=run.request,
             application=run.application.settings,
-            folder=self.place.folder / "job-runs" / path,
+            folder=self.place.job_runs / path,
             region=self.region,
             job_run_id=run.id,
             log_stream=stream,
