@@ -20,7 +20,7 @@ class Triggers:
 
 
 def triggers_of(jobs: Jobs, tables: Sequence[TableSpec], *, source_file: str) -> Triggers:
-    """Raises SettingError where the settings speak of a table that has no spec."""
+    """Raises SettingError for a table that has no spec, and where runs that meet would not find room."""
     names = [spec.table for spec in tables]
     unknown = [name for name in jobs.tables if name not in names]
     if unknown:
@@ -29,10 +29,27 @@ def triggers_of(jobs: Jobs, tables: Sequence[TableSpec], *, source_file: str) ->
         )
     given = {name: jobs.trigger_of(name) for name in names}
     expressions = {name: trigger.expression for name, trigger in given.items() if isinstance(trigger, Scheduled)}
-    return Triggers(
+    found = Triggers(
         streamed=tuple(name for name in names if name not in expressions),
         scheduled={
             expression: tuple(name for name, its in expressions.items() if its == expression)
             for expression in sorted(set(expressions.values()))
         },
     )
+    _check_room(jobs, found, source_file)
+    return found
+
+
+def _check_room(jobs: Jobs, triggers: Triggers, source_file: str) -> None:
+    """EMR Serverless fails a run whose driver finds no room, rather than let it wait."""
+    at_once = bool(triggers.streamed) + len(triggers.scheduled)
+    most = jobs.maximum_capacity
+    for part, unit in (("cpu", ""), ("memory_gb", "GB"), ("disk_gb", "GB")):
+        of_one = getattr(jobs.driver, part) + jobs.executors * getattr(jobs.executor, part)
+        if at_once * of_one > getattr(most, part):
+            name = part.removesuffix("_gb")
+            raise SettingError(
+                f"{source_file}: jobs.maximum_capacity: {at_once} job runs may meet and need {name} {at_once * of_one}"
+                f"{unit} together, found {getattr(most, part)}{unit}",
+                hint="raise it, lower the workers, or give tables the same schedule, so that they share a run",
+            )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import Jobs, Scheduled, Streamed
+from infra.settings import Jobs, Scheduled, Streamed, Worker
 from infra.settings_file import load_environment
 from infra.triggers import Triggers, triggers_of
 from jobs.model.errors import SettingError
@@ -32,8 +32,9 @@ def test_every_table_is_streamed_unless_the_settings_say_otherwise(tables: tuple
 
 def test_tables_of_one_schedule_have_one_run(tables: tuple[TableSpec, ...]) -> None:
     hourly, daily = Scheduled("rate(1 hour)"), Scheduled("cron(0 6 * * ? *)")
+    wanted = replace(jobs(users=hourly, clicks=hourly, orders=daily), maximum_capacity=Worker(64, 256, 500))
 
-    found = triggers_of(jobs(users=hourly, clicks=hourly, orders=daily), tables, source_file="dev.yaml")
+    found = triggers_of(wanted, tables, source_file="dev.yaml")
 
     assert found == Triggers(("trades",), {"cron(0 6 * * ? *)": ("orders",), "rate(1 hour)": ("clicks", "users")})
 
@@ -43,3 +44,10 @@ def test_a_table_without_a_spec_cannot_be_scheduled(tables: tuple[TableSpec, ...
         triggers_of(jobs(order=Scheduled("rate(1 hour)")), tables, source_file="dev.yaml")
 
     assert str(caught.value) == "dev.yaml: jobs.tables: there is no table order\n\nhint: did you mean orders?"
+
+
+def test_runs_that_meet_must_find_room(tables: tuple[TableSpec, ...]) -> None:
+    wanted = replace(jobs(orders=Scheduled("rate(1 hour)"), users=Scheduled("rate(2 hours)")), executors=2)
+
+    with pytest.raises(SettingError, match="3 job runs may meet and need cpu 30 together, found 16\n\nhint: raise it"):
+        triggers_of(wanted, tables, source_file="dev.yaml")
