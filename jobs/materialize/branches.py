@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.model.errors import ContendedError
+from jobs.model.errors import CatalogError, ContendedError
 from jobs.model.ingested import WrittenFile
 from jobs.model.snapshot import TableView
 from jobs.ports import CommitRejectedError, CommitUnknownError, Lake
@@ -48,7 +48,7 @@ def stage_on_branch(
 ) -> Staged:
     """Stage files on top of `base`, `without` the rows that meet that condition.
 
-    Raises BaseExpiredError, and ContendedError where the catalog refuses five times over.
+    Raises BaseExpiredError; ContendedError where the catalog refuses, CatalogError where it does not answer, each time.
     """
     for _ in range(ATTEMPTS):
         if base not in view.snapshots:
@@ -64,11 +64,14 @@ def stage_on_branch(
             view = fresh
         if branch in view.branches:
             return Staged(branch, view.branches[branch], base)
-    raise contended(view.identifier, "stage", reason) from reason
+    raise given_up(view.identifier, "stage", reason) from reason
 
 
-def contended(table: str, step: str, reason: Exception) -> ContendedError:
+def given_up(table: str, step: str, reason: Exception) -> ContendedError | CatalogError:
+    """After as many attempts as there are: others were always faster, or the catalog never answered."""
+    what = f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {reason}"
+    if isinstance(reason, CommitUnknownError):
+        return CatalogError(what, hint="see whether catalog and storage are up and have room; the next run goes on")
     return ContendedError(
-        f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {reason}",
-        hint="look for another process that keeps committing to the table, then run again: nothing was published",
+        what, hint="look for another process that keeps committing to the table; the next run goes on"
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from jobs.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, contended, stage_on_branch
+from jobs.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from jobs.materialize.layout import DEAD_LETTER_COLUMNS
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
@@ -127,7 +127,7 @@ def reveal(lake: Lake, identifier: str, *, state: TableState) -> None:
         except (CommitRejectedError, CommitUnknownError) as failed:
             reason = failed
     if not _carries(_load(lake, identifier), state.batch_id):
-        raise contended(identifier, "reveal its dead letters", reason) from reason
+        raise given_up(identifier, "reveal its dead letters", reason) from reason
 
 
 def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str) -> None:
@@ -170,7 +170,7 @@ def _stage(
             view, reason = _load(lake, view.identifier), expired
         else:
             return
-    raise contended(view.identifier, "prepare dead letters", reason) from reason
+    raise given_up(view.identifier, "prepare dead letters", reason) from reason
 
 
 @dataclass(frozen=True, slots=True)

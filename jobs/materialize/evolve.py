@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from jobs.materialize.branches import ATTEMPTS, contended
+from jobs.materialize.branches import ATTEMPTS, given_up
 from jobs.materialize.compare import Evolution, applied, compare, refusal
 from jobs.materialize.create import LatestSchemas, key_column_type, latest_schemas, record_columns
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
@@ -155,4 +155,4 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> Tab
         except (CommitRejectedError, CommitUnknownError) as failed:
             reason = failed
         view = lake.load(spec.identifier) or view
-    raise contended(spec.identifier, "evolve the schema", reason) from reason
+    raise given_up(spec.identifier, "evolve the schema", reason) from reason

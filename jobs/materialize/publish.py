@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
 
-from jobs.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, contended
+from jobs.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
 from jobs.materialize.state import CHECKPOINT_TAG, Standing
 from jobs.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge, loaded
 from jobs.model.errors import CountMismatchError
@@ -27,7 +27,8 @@ def publish(
     """Make the batch visible. The view shows `main` as it was left, whoever has come after.
 
     `stage_on` stages the batch's files again on another head. Raises FencedError, ForeignOwnerError,
-    CountMismatchError, StateLostError, ContendedError and OvertakenError; in each case nothing became visible.
+    CountMismatchError, StateLostError, ContendedError, CatalogError and OvertakenError; in each case nothing became
+    visible.
     """
     reason: Exception = OvertakenError()
     for _ in range(ATTEMPTS):
@@ -50,7 +51,7 @@ def publish(
     view = loaded(lake, plan.table)
     if isinstance(judge(view, plan, staged), Done):
         return replace(view, head=staged.snapshot_id)
-    raise contended(plan.table, "publish", reason) from reason
+    raise given_up(plan.table, "publish", reason) from reason
 
 
 def last_look(view: TableView, plan: BatchPlan, staged: Staged, *, rows: int) -> None:

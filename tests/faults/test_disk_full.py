@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import ContendedError
+from jobs.model.errors import CatalogError
 from tests.faults.moments import Moment, at
 from tests.faults.world import World, assert_exactly_once
 
@@ -71,7 +71,7 @@ def test_a_run_that_cannot_write_the_metadata_of_a_commit_says_so_and_the_next_o
     local_world.catch_up()
     local_world.produce(6)
 
-    with pytest.raises(ContendedError, match=r"could not (publish|reveal).* after 5 attempts.*File too large"):
+    with pytest.raises(CatalogError, match=r"could not (publish|reveal).* after 5 attempts.*File too large"):
         local_world.run(at(moment, no_room)).batch()
 
     make_room()
