@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-from collections.abc import Iterator
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,31 +15,43 @@ if TYPE_CHECKING:
     from jobs.local.supervisor import LocalServices
 
 
-def pytest_configure() -> None:
+SERVICES = "FRAZIL_TEST_SERVICES"
+"""The folder of this run's services, for all of its processes."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """A terminated run unwinds like an interrupted one, so that it too stops the processes that it started."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):  # the process that hands tests to others, or the only one
+        os.environ[SERVICES] = tempfile.mkdtemp(prefix=f"frazil-services-{os.getpid()}-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        _remove(Path(os.environ[SERVICES]))
+        _remove_leftovers()
 
 
 @pytest.fixture(scope="session")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServices]:
+def services() -> LocalServices:
     """A broker, a registry and a double of AWS of this run's own; topics, subjects and buckets need unique names."""
-    from jobs.local.supervisor import ANY_FREE_PORTS, down, up  # noqa: PLC0415 - unit tests need none of it
+    from jobs.local.supervisor import ANY_FREE_PORTS, up  # noqa: PLC0415 - unit tests need none of it
 
-    _stop_leftovers(tmp_path_factory.getbasetemp().parent)
-    directory = tmp_path_factory.mktemp(f"services-{os.getpid()}", numbered=False)
-    try:
-        yield up(directory=directory, preferred_ports=ANY_FREE_PORTS)
-    finally:
-        down(directory, wipe=True)
+    return up(directory=Path(os.environ[SERVICES]), preferred_ports=ANY_FREE_PORTS)
 
 
-def _stop_leftovers(runs: Path) -> None:
+def _remove_leftovers() -> None:
     """A run that was killed could not stop its services; the next one does."""
     import psutil  # noqa: PLC0415
 
-    from jobs.local.supervisor import down  # noqa: PLC0415
+    for folder in Path(tempfile.gettempdir()).glob("frazil-services-*-*"):
+        if not psutil.pid_exists(int(folder.name.split("-")[2])):
+            _remove(folder)
 
-    for state in runs.glob("pytest-*/services-*/state.json"):
-        owner = int(state.parent.name.removeprefix("services-"))
-        if not psutil.pid_exists(owner):
-            down(state.parent, wipe=True)
+
+def _remove(folder: Path) -> None:
+    if (folder / "state.json").exists():
+        from jobs.local.supervisor import down  # noqa: PLC0415
+
+        down(folder, wipe=True)
+    shutil.rmtree(folder, ignore_errors=True)
