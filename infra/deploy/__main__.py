@@ -51,7 +51,9 @@ def enter(given: argparse.Namespace) -> Deployment:
         days=given.day_count,
         keys_to_retain=given.number_of_api_keys_to_retain,
     )
-    os.environ.update(credentials(deployment, None if here is None else here.aws_endpoint_url))
+    for name, value in credentials(deployment, None if here is None else here.aws_endpoint_url).items():
+        os.environ.pop(name, None)
+        os.environ.update({} if value is None else {name: value})
     return deployment
 
 

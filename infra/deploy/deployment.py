@@ -15,6 +15,13 @@ from jobs.model.errors import SettingError
 
 LOCAL = "local"
 CHECKOUT = Path(__file__).parents[2]
+OF_SOMEBODY = (
+    "AWS_PROFILE",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ENDPOINT_URL",
+)
 STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs")
 """In the order in which each finds what it needs."""
 
@@ -105,11 +112,13 @@ def open_deployment(
     return Deployment(replace(settings, rotation=rotation), profile, CHECKOUT, asks)
 
 
-def credentials(deployment: Deployment, aws_endpoint_url: str | None) -> Mapping[str, str]:
-    """For this process and its children: AWS finds the profile by them, and Terraform's provider its endpoint."""
+def credentials(deployment: Deployment, aws_endpoint_url: str | None) -> Mapping[str, str | None]:
+    """For this process and its children: AWS finds the profile by them, and Terraform's provider its endpoint.
+
+    None: a variable that is to go. Keys that the shell still has would win over the profile that was asked for.
+    """
     region = {"AWS_REGION": deployment.settings.region, "AWS_DEFAULT_REGION": deployment.settings.region}
     if not deployment.is_local:
-        return {**region, "AWS_PROFILE": deployment.profile}
+        return {**region, **dict.fromkeys(OF_SOMEBODY), "AWS_PROFILE": deployment.profile}
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_EC2_METADATA_DISABLED": "true"}
-    endpoint = {} if aws_endpoint_url is None else {"AWS_ENDPOINT_URL": aws_endpoint_url}
-    return {**region, **nobody, **endpoint}
+    return {**region, **dict.fromkeys(OF_SOMEBODY), **nobody, "AWS_ENDPOINT_URL": aws_endpoint_url}

@@ -9,7 +9,8 @@ from typing import Any
 from infra.costs import read_prices, read_stacks, report
 from infra.deploy.deployment import Deployment
 
-SHOWN = ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
+SHOWN = ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+"""Keys are set for the cloud on this machine only, whose keys are nobody's."""
 Outputs = Mapping[str, Mapping[str, Any]]
 """By stack, then by name."""
 

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from infra.deploy.deployment import Deployment, credentials, open_deployment
+from jobs.model.errors import SettingError
+
+
+@pytest.fixture(autouse=True)
+def services_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAZIL_LOCAL_AWS", "http://127.0.0.1:4566")
+
+
+def test_the_cluster_on_this_machine_is_not_deployed_to_an_account() -> None:
+    with pytest.raises(SettingError, match="its cluster on this machine, found the profile me"):
+        open_deployment("local", "me", asks=True)
+
+
+def test_flags_win_over_the_settings_and_what_they_leave_out_stays() -> None:
+    deployment = open_deployment("dev", "me", asks=True, days=7)
+
+    assert (deployment.settings.rotation.days, deployment.settings.rotation.keys_to_retain) == (7, 2)
+
+
+def test_a_profile_is_not_overruled_by_keys_that_the_shell_still_has() -> None:
+    given = credentials(open_deployment("dev", "me", asks=True), None)
+
+    assert given == {
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_PROFILE": "me",
+        "AWS_ACCESS_KEY_ID": None,
+        "AWS_SECRET_ACCESS_KEY": None,
+        "AWS_SESSION_TOKEN": None,
+        "AWS_ENDPOINT_URL": None,
+    }
+
+
+def test_the_cloud_on_this_machine_is_entered_as_nobody() -> None:
+    given = credentials(open_deployment("local", "local", asks=True), "http://127.0.0.1:1")
+
+    assert given["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert given["AWS_ACCESS_KEY_ID"] == "local"
+    assert given["AWS_PROFILE"] is None
+
+
+@pytest.mark.parametrize(("profile", "python"), [("local", "3.13"), ("me", "3.11")])
+def test_packages_are_for_the_interpreter_that_runs_them(profile: str, python: str) -> None:
+    deployment: Deployment = open_deployment("dev", profile, asks=True)
+
+    assert deployment.target((3, 13)).python == python
