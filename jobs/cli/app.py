@@ -12,10 +12,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from jobs.cli import check, dead_letters, local, logs, materialize, pause, query, status, verify
+from jobs.cli import check, dead_letters, doctor, local, logs, materialize, pause, query, status, verify
 from jobs.model.errors import FrazilError
 
-VERBS = (local, check, materialize, status, verify, query, dead_letters, pause)
+VERBS = (local, check, materialize, status, verify, query, dead_letters, pause, doctor)
 """In the order in which `--help` lists them. Each has `register(app)`, and imports what is slow only when it runs."""
 
 EPILOG = "Every command has --help with an example. Exit status: 0 done, 1 failed, 2 misuse."

@@ -48,14 +48,27 @@ def parse_major(version_output: str) -> int | None:
 @functools.cache
 def find_java() -> Java:
     """The first accepted Java, in the order JAVA_HOME, PATH, the usual folders, ours; installed if there is none."""
+    java, others = _look_for_java()
+    if java is None:
+        return _install(others)
+    _say_passed_over(others, java)
+    return java
+
+
+def present_java() -> Java | None:
+    """The one that `find_java` would find; nothing is installed."""
+    return _look_for_java()[0]
+
+
+def _look_for_java() -> tuple[Java | None, list[Java]]:
+    """The first accepted one, and those that were passed over."""
     others: list[Java] = []
     for home in _candidate_homes():
         java = _inspect(home)
         if java is not None and java.major in ACCEPTED:
-            _say_passed_over(others, java)
-            return java
+            return java, others
         others += [java] if java is not None else []
-    return _install(others)
+    return None, others
 
 
 def _candidate_homes() -> Iterator[Path]:

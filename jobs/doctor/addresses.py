@@ -1,0 +1,57 @@
+"""Which addresses the settings name, and how to talk to them. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from jobs.adapters.network import Address, Tls
+from jobs.model.spec import RegistrySettings, SettingValue, revealed
+
+KAFKA_PORT = 9092
+PORTS = {"http": 80, "https": 443}
+
+
+def brokers_of(kafka: Mapping[str, SettingValue]) -> tuple[Address, ...]:
+    servers = revealed(kafka).get("bootstrap.servers", "")
+    return tuple(address_of(each.strip()) for each in servers.split(",") if each.strip())
+
+
+def address_of(text: str) -> Address:
+    """`host:port`, also as `PROTOCOL://host:port` and with an IPv6 address in brackets."""
+    parts = urlsplit(text if "://" in text else f"//{text}")
+    return Address(parts.hostname or text, parts.port or KAFKA_PORT)
+
+
+def tls_of_kafka(kafka: Mapping[str, SettingValue]) -> Tls | None:
+    """None where the cluster is talked to in the clear. A PKCS#12 store is left out: Python cannot read it."""
+    given = revealed(kafka)
+    if not given.get("security.protocol", "").lower().endswith("ssl") and given.get("aws_msk_iam") != "true":
+        return None
+    authorities = given.get("ssl.ca.location")
+    return Tls(
+        verify=given.get("enable.ssl.certificate.verification", "true") == "true",
+        check_name=given.get("ssl.endpoint.identification.algorithm", "https") == "https",
+        authorities_file=None if authorities == "probe" else authorities,
+        authorities=given.get("ssl.ca.pem"),
+        certificate=given.get("ssl.certificate.location"),
+        key=given.get("ssl.key.location"),
+        key_password=given.get("ssl.key.password"),
+    )
+
+
+def registry_address(registry: RegistrySettings) -> Address:
+    parts = urlsplit(registry.url)
+    return Address(parts.hostname or registry.url, parts.port or PORTS.get(parts.scheme, PORTS["https"]))
+
+
+def tls_of_registry(registry: RegistrySettings) -> Tls | None:
+    if urlsplit(registry.url).scheme != "https":
+        return None
+    given = revealed(registry.properties)
+    return Tls(
+        authorities_file=given.get("ssl.ca.location"),
+        certificate=given.get("ssl.certificate.location"),
+        key=given.get("ssl.key.location"),
+        key_password=given.get("ssl.key.password"),
+    )

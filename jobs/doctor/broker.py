@@ -1,0 +1,94 @@
+"""The Kafka cluster: the way to each broker, whether it takes who we are, and each topic: there, and readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from jobs.adapters.kafka import KafkaTopics
+from jobs.adapters.kafka_probe import KafkaProbe
+from jobs.adapters.network import Address
+from jobs.doctor.addresses import address_of, brokers_of, tls_of_kafka
+from jobs.doctor.asking import Asking
+from jobs.doctor.configuration import lacks_a_secret
+from jobs.doctor.finding import Finding, not_asked
+from jobs.doctor.ways import SLACK_SECONDS, ways
+from jobs.model.errors import BrokerError, FrazilError, TopicMissingError
+from jobs.model.plan import TopicFacts
+from jobs.model.spec import SettingValue, TableSpec
+
+CLUSTER = "metadata"
+
+
+def ask_brokers(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
+    """Brokers are first asked where the others are: those have to be reached, too."""
+    found = ways(asking, brokers_of(kafka), tls_of_kafka(kafka))
+    yield from found
+    topics = topics_of(specs)
+    unasked = [CLUSTER, *(f"topic {topic}" for topic in topics)]
+    if lacks_a_secret(kafka):
+        yield from _not_asked(unasked, "a secret of `kafka` is missing")
+    elif all(finding.verdict == "failed" for finding in found):
+        yield from _not_asked(unasked, "no broker can be reached")
+    else:
+        yield from _ask_cluster(kafka, topics, asking)
+
+
+def topics_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(topic for spec in specs for topic in spec.topics))
+
+
+def _ask_cluster(kafka: Mapping[str, SettingValue], topics: Sequence[str], asking: Asking) -> Iterator[Finding]:
+    patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
+    brokers: list[Address] = []
+
+    def cluster() -> str:
+        brokers.extend(address_of(each) for each in probe.brokers(topics[0]))
+        return f"{len(brokers)} broker{'s'[: len(brokers) != 1]}{_proof(kafka)}"
+
+    try:
+        opened = closing(KafkaProbe(kafka, seconds=asking.seconds))
+        admin = KafkaTopics({**kafka, "log_level": "0"})
+    except FrazilError as problem:
+        yield Finding(asking.part, CLUSTER, "failed", problem.what, problem.hint)
+        yield from _not_asked([f"topic {topic}" for topic in topics], "the cluster does not answer")
+        return
+    with opened as probe:
+        answer = patient.ask(CLUSTER, cluster)
+        yield answer
+        if answer.verdict == "failed":
+            yield from _not_asked([f"topic {topic}" for topic in topics], "the cluster does not answer")
+            return
+        yield from ways(asking, [each for each in brokers if each not in brokers_of(kafka)], tls_of_kafka(kafka))
+        for topic in topics:
+            yield patient.ask(f"topic {topic}", lambda topic=topic: _topic(admin, probe, topic))  # type: ignore[misc]
+
+
+def _topic(admin: KafkaTopics, probe: KafkaProbe, topic: str) -> str:
+    facts = admin.describe(topic)
+    if facts is None:
+        raise TopicMissingError(
+            f"the cluster has no topic {topic}, or this user may not see it",
+            hint="create it, allow DESCRIBE on it, or mend `topic` in the table spec",
+        )
+    return f"{described(facts)}; {probe.read(topic, min(facts.partitions))}"
+
+
+def described(facts: TopicFacts) -> str:
+    if not facts.partitions:
+        raise BrokerError(f"the topic {facts.topic} has no partitions", hint="look at it with your Kafka tools")
+    records = sum(each.end - each.earliest for each in facts.partitions.values())
+    count = len(facts.partitions)
+    return f"{count} partition{'s'[: count != 1]}, offsets for {records:,} record{'s'[: records != 1]}"
+
+
+def _proof(kafka: Mapping[str, SettingValue]) -> str:
+    if kafka.get("aws_msk_iam") == "true":
+        return ", which take this process's role"
+    mechanism = kafka.get("sasl.mechanism")
+    return "" if mechanism is None else f", which take the {mechanism} password"
+
+
+def _not_asked(what: Sequence[str], why: str) -> Iterator[Finding]:
+    return (not_asked("broker", each, why) for each in what)

@@ -1,0 +1,105 @@
+"""The Iceberg catalog: does it answer, and may each table be loaded?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.doctor.asking import Asking
+from jobs.doctor.configuration import lacks_a_secret
+from jobs.doctor.finding import Finding, not_asked
+from jobs.doctor.ways import SLACK_SECONDS
+from jobs.model.errors import CatalogError, FrazilError
+from jobs.model.snapshot import TableView
+from jobs.model.spec import CatalogSettings, TableSpec
+from jobs.ports import Lake
+
+NOT_MADE = "not made yet"
+MAKES_IT = "`frazil materialize` makes it"
+EMBEDDED = "catalog.db"
+QUICK = {"s3.connect-timeout": "3", "s3.request-timeout": "5"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the catalog answered: findings, and the tables that were loaded, by name."""
+
+    findings: tuple[Finding, ...]
+    views: Mapping[str, TableView]
+
+
+def ask_catalog(catalog: CatalogSettings, database: str, specs: Sequence[TableSpec], asking: Asking) -> Listed:
+    names = tables_of(specs)
+    if lacks_a_secret(catalog.properties):
+        return _unasked(names, "a secret of `catalog` is missing")
+    if catalog.type == "jdbc" and not (Path(catalog.warehouse) / EMBEDDED).exists():
+        none = Finding("catalog", EMBEDDED, "ok", f"{NOT_MADE}: {MAKES_IT}")
+        return Listed((none, *_unasked(names, "there is no catalog yet").findings), {})
+    lake = IcebergLake(replace(catalog, properties={**QUICK, **catalog.properties}))
+    patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
+    opened = patient.ask(catalog.type, lambda: _opened(lake, catalog))
+    if opened.verdict == "failed":
+        return Listed((opened, *_unasked(names, "the catalog cannot be opened").findings), {})
+    databases = dict.fromkeys((database, *(spec.database for spec in specs)))
+    answers = [patient.ask(f"database {name}", lambda name=name: _database(lake, name)) for name in databases]  # type: ignore[misc]
+    if any(answer.found.startswith("no answer") for answer in answers):
+        return Listed((opened, *answers, *_unasked(names, "the catalog does not answer").findings), {})
+    tables = ask_tables(lake, names, patient)
+    return Listed((opened, *answers, *tables.findings, *_changes(catalog)), tables.views)
+
+
+def tables_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
+    return tuple(name for spec in specs for name in (spec.identifier, spec.dead_letters_identifier))
+
+
+def ask_tables(lake: Lake, names: Sequence[str], asking: Asking) -> Listed:
+    views: dict[str, TableView] = {}
+
+    def load(name: str) -> str:
+        try:
+            view = lake.load(name)
+        except CatalogError as problem:
+            raise CatalogError(problem.what, hint=_hint(problem, "glue:GetTable", name)) from problem
+        if view is None:
+            return f"{NOT_MADE}: {MAKES_IT}"
+        views[name] = view
+        count = len(view.snapshots)
+        return f"loaded, {count} snapshot{'s'[: count != 1]}, in {view.location}"
+
+    findings = [asking.ask(f"table {name}", lambda name=name: load(name)) for name in names]  # type: ignore[misc]
+    return Listed(tuple(findings), views)
+
+
+def _opened(lake: IcebergLake, catalog: CatalogSettings) -> str:
+    return f"opened by {type(lake.catalog).__name__} at {catalog.warehouse}"
+
+
+def _database(lake: IcebergLake, name: str) -> str:
+    try:
+        there = lake.catalog.namespace_exists(name)
+    except FrazilError:
+        raise
+    except Exception as problem:
+        failure = CatalogError(f"cannot be looked up: {type(problem).__name__}: {problem}", hint="")
+        raise CatalogError(failure.what, hint=_hint(failure, "glue:GetDatabase", name)) from problem
+    return "there" if there else f"{NOT_MADE}: {MAKES_IT}"
+
+
+def _hint(problem: FrazilError, action: str, name: str) -> str:
+    if "AccessDenied" in problem.what:
+        return f"allow {action} on {name}, and on the catalog and database above it, to who is named by identity"
+    if "ACCESS_DENIED" in problem.what:
+        return "allow s3:GetObject on the warehouse, and kms:Decrypt with its key, to who is named by identity"
+    return problem.hint or "see region, endpoint and credentials: `catalog` in frazil.yaml, AWS_REGION, AWS_PROFILE"
+
+
+def _changes(catalog: CatalogSettings) -> Iterator[Finding]:
+    if catalog.type == "glue":
+        why = "only a commit can tell: it takes glue:CreateTable and glue:UpdateTable"
+        yield not_asked("catalog", "changing tables", why)
+
+
+def _unasked(names: Sequence[str], why: str) -> Listed:
+    return Listed(tuple(not_asked("catalog", f"table {name}", why) for name in names), {})

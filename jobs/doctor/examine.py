@@ -1,0 +1,85 @@
+"""All checks, one part after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from jobs.adapters.network import time_at
+from jobs.doctor.addresses import registry_address, tls_of_registry
+from jobs.doctor.asking import SECONDS, Asking
+from jobs.doctor.broker import ask_brokers
+from jobs.doctor.catalog import ask_catalog
+from jobs.doctor.clock import compare_clocks
+from jobs.doctor.configuration import Loaded, load
+from jobs.doctor.finding import Finding, Part, failed, not_asked, without
+from jobs.doctor.identity import ask_identity
+from jobs.doctor.machine import look_at_machine
+from jobs.doctor.registry import ask_registry
+from jobs.doctor.tables import look_at_tables
+from jobs.doctor.warehouse import ask_warehouse
+from jobs.model.errors import FrazilError
+from jobs.model.spec import RegistrySettings, Settings
+from jobs.specs.placeholders import SecretSource
+
+CONFIGURED: tuple[Part, ...] = ("identity", "broker", "registry", "clock", "warehouse", "catalog", "tables")
+"""What only the configuration tells about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a process is given: who is asked for secrets, and what time and ids come from."""
+
+    env: Mapping[str, str]
+    secrets: SecretSource
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    seconds: float = SECONDS
+
+
+def examine(config: Path, given: Surroundings) -> Iterator[Finding]:
+    """Findings as they come; whatever fails, the rest is asked as well."""
+    loaded = load(config, given.env, given.secrets, Asking("configuration", given.seconds))
+    yield from (without(finding, loaded.secrets) for finding in loaded.findings)
+    yield from look_at_machine(given.env)
+    if loaded.settings is None:
+        yield from (not_asked(part, "everything", "the configuration cannot be read") for part in CONFIGURED)
+        return
+    for finding in _outside(loaded.settings, loaded, given):
+        yield without(finding, loaded.secrets)
+
+
+def _outside(settings: Settings, loaded: Loaded, given: Surroundings) -> Iterator[Finding]:
+    def asking(part: Part) -> Asking:
+        return Asking(part, given.seconds)
+
+    yield from (
+        identity := ask_identity(
+            settings, given.env, asking("identity"), asked_secrets=loaded.asked_secrets, now=given.now
+        )
+    )
+    yield from ask_brokers(settings.kafka, settings.tables, asking("broker"))
+    registry = list(ask_registry(settings.registry, settings.tables, asking("registry")))
+    yield from registry
+    if all(finding.part != "clock" for finding in identity):
+        yield _clock_of_registry(settings.registry, given, reached=registry[0].verdict == "ok")
+    yield from ask_warehouse(settings.catalog, asking("warehouse"), new_id=given.new_id())
+    listed = ask_catalog(settings.catalog, settings.database, settings.tables, asking("catalog"))
+    yield from listed.findings
+    yield from look_at_tables(settings.tables, listed.views, now=given.now())
+
+
+def _clock_of_registry(registry: RegistrySettings, given: Surroundings, *, reached: bool) -> Finding:
+    whose = "the registry"
+    if not reached:
+        return not_asked("clock", f"against {whose}", "it cannot be reached")
+    address, tls = registry_address(registry), tls_of_registry(registry)
+    try:
+        said = Asking("clock", given.seconds + 1).within(lambda: time_at(address, tls, seconds=given.seconds))
+    except FrazilError as problem:
+        return failed("clock", f"against {whose}", problem)
+    if said is None:
+        return not_asked("clock", f"against {whose}", "its answers have no date")
+    return compare_clocks(whose, theirs=said, ours=given.now())
