@@ -1,4 +1,4 @@
-"""The commands that there are: verbs of `frazil` with their options, and targets of make."""
+"""The commands that there are: verbs of `frazil` and of deploy.sh with their options, and targets of make."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from pages import ROOT, text_of
 from jobs.cli.app import build_app
 
 MAKEFILE = text_of(ROOT / "Makefile")
+SCRIPT = "scripts/deploy.sh"
+_HEADING = text_of(ROOT / SCRIPT).partition("\nset -e")[0]
+DEPLOY_VERBS = frozenset("|".join(re.findall(rf"^# Usage: {SCRIPT} ([a-z|]+)", _HEADING, re.MULTILINE)).split("|"))
+DEPLOY_OPTIONS = frozenset(re.findall(r"^#   (--[a-z-]+)", _HEADING, re.MULTILINE)) | {"--help"}
 TARGETS = frozenset(" ".join(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)).split())
 
 
@@ -37,3 +41,12 @@ def problem_of_verb(line: str) -> str | None:
         return f"there is no verb {words[0]}"
     unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in VERBS[verb]]
     return f"{verb} has no {', '.join(unknown)}" if unknown else None
+
+
+def problem_of_deploy(words: list[str]) -> str | None:
+    """Why `scripts/deploy.sh …` would be misuse; `words` follow its name."""
+    verbs = [word for word in words if not word.startswith("-")]
+    unknown = [word for word in words if word.startswith("-") and word.partition("=")[0] not in DEPLOY_OPTIONS]
+    if verbs[1:] or not set(verbs) <= DEPLOY_VERBS:
+        return f"{SCRIPT} has no verb {' '.join(verbs)}"
+    return f"{SCRIPT} has no {', '.join(unknown)}" if unknown else None

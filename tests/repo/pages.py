@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+DRAWN = {"resources.md"}
+"""Pages of docs/ that nobody writes by hand."""
+
 WRITTEN = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in DRAWN),
     *sorted((ROOT / "docs/decisions").glob("*.md")),
 ]
-GENERATED = sorted((ROOT / "docs/reference").glob("*.md"))
+GENERATED = [*sorted((ROOT / "docs/reference").glob("*.md")), *(ROOT / "docs" / name for name in sorted(DRAWN))]
 SOURCES = sorted(
     path
     for folder in ("jobs", "infra", "lambdas")
@@ -61,6 +64,13 @@ def section(page: Path, title: str) -> str:
     """What stands under a second-level heading."""
     parts = re.split(r"^## (.+)$", text_of(page), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))[title]
+
+
+def table(text: str) -> list[list[str]]:
+    """The cells of the first table in a text, without its heading."""
+    found = re.search(r"^\|.*\n\|[-| ]+\n((?:\|.*(?:\n|$))*)", text, re.MULTILINE)
+    lines = found[1].splitlines() if found else []
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 @functools.cache

@@ -8,8 +8,22 @@ import shlex
 from pathlib import Path
 
 import pytest
-from commands import TARGETS, problem_of_verb
-from pages import GENERATED, ROOT, SOURCES, WRITTEN, fences, name_of, prose, section, spans, text_of, texts_in, trees
+from commands import DEPLOY_OPTIONS, DEPLOY_VERBS, SCRIPT, TARGETS, problem_of_deploy, problem_of_verb
+from pages import (
+    GENERATED,
+    ROOT,
+    SOURCES,
+    WRITTEN,
+    Fence,
+    fences,
+    name_of,
+    prose,
+    section,
+    spans,
+    text_of,
+    texts_in,
+    trees,
+)
 
 from jobs.model.dead_letter import Reason
 from jobs.verify.verification import FindingKind
@@ -17,13 +31,15 @@ from jobs.verify.verification import FindingKind
 OPERATE = ROOT / "docs/operate.md"
 DECISIONS = ROOT / "docs/decisions"
 FOLDERS = ("jobs", "docs", "tests", "bench", "native", "tables", "scripts", "infra", "lambdas")
-OF_OTHERS = {"git", "cd"}
+OF_OTHERS = {"git", "cd", "export", "aws", "confluent", "terraform"}
 each_page = pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 
 
 def _problem_of_command(line: str, page: Path) -> str | None:
-    bare = line.replace(".venv/bin/", "")
+    bare = re.sub(r"^(\w+=\S+ )+", "", line.replace(".venv/bin/", ""))
     match shlex.split(bare, comments=True):
+        case [script, *words] if script == SCRIPT:
+            return problem_of_deploy(words)
         case ["make", *targets]:
             return ", ".join(f"make has no target {each}" for each in targets if each not in TARGETS) or None
         case ["frazil", *_]:
@@ -47,9 +63,13 @@ def _problem_of_python(arguments: list[str], page: Path) -> str | None:
     return None
 
 
+def _commands(fence: Fence) -> list[str]:
+    return [line.strip() for line in fence.body.replace("\\\n", " ").splitlines()]
+
+
 @each_page
 def test_fenced_commands_exist(page: Path) -> None:
-    lines = [line for fence in fences(page) if fence.language == "bash" for line in fence.body.splitlines()]
+    lines = [line for fence in fences(page) if fence.language == "bash" for line in _commands(fence)]
 
     problems = [f"{line}: {problem}" for line in lines if (problem := _problem_of_command(line, page))]
 
@@ -58,7 +78,7 @@ def test_fenced_commands_exist(page: Path) -> None:
 
 @each_page
 def test_commands_in_sentences_exist(page: Path) -> None:
-    mentioned = [span for span in spans(page) if re.match(r"(frazil|make) [a-z]", span)]
+    mentioned = [span for span in spans(page) if re.match(r"(frazil|make|scripts/deploy\.sh) [a-z]", span)]
 
     problems = [f"{span}: {problem}" for span in mentioned if (problem := _problem_of_command(span, page))]
 
@@ -179,6 +199,13 @@ def test_every_decision_is_listed() -> None:
 
     assert re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", text_of(DECISIONS / "README.md")) == pages
     assert [name[:4] for name in pages] == [f"{number:04}" for number in range(1, len(pages) + 1)]
+
+
+def test_the_heading_of_the_script_tells_its_verbs_and_options() -> None:
+    code = text_of(ROOT / SCRIPT).partition("\nset -e")[2]
+
+    assert set(re.findall(r"^ +(--[a-z-]+)(?:=\?\*)?(?:\)| \|)", code, re.MULTILINE)) <= DEPLOY_OPTIONS
+    assert {"create", "delete", "plan", "check", "outputs"} == set(DEPLOY_VERBS)
 
 
 def test_every_make_target_has_a_help_text() -> None:
