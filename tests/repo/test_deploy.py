@@ -16,7 +16,7 @@ from pages import ROOT, fences, name_of, section, table, text_of
 from infra.app import build
 from infra.artefacts.environment import GLIBC_MINORS, Target
 from infra.components.job_request import SCHEDULED_MINUTES
-from infra.costs import job_cost, read_prices, read_stacks, report
+from infra.costs import idle_costs, job_cost, read_prices, read_stacks, report
 from infra.deploy.prerequisites import FREE_GIGABYTES, PYTHON_AT_LEAST, TERRAFORM_AT_LEAST, of_this_machine
 from infra.picture import NOTHING_PACKED
 from infra.settings_file import load_environment
@@ -137,3 +137,16 @@ def test_every_row_of_the_kickstarter_says_where_it_is() -> None:
 
     assert [row for row in rows if len(row) != 3 or row[1] not in words or not row[2]] == []
     assert len(rows) > 50
+
+
+def test_the_readme_tells_the_same_costs(tmp_path: Path) -> None:
+    settings = load_environment("dev", {})
+    build(settings, tmp_path, NOTHING_PACKED)
+    prices = read_prices()
+    monthly = sum(line.monthly for line in idle_costs(read_stacks(tmp_path), prices))
+    hourly = job_cost(settings.jobs, prices).hourly
+
+    told = re.sub(r"\s+", " ", section(ROOT / "README.md", "Into your own account"))
+
+    assert f"costs {monthly:.2f} {prices.currency} a month" in told
+    assert f"a job run {hourly:.3f} {prices.currency} an hour" in told
