@@ -10,7 +10,7 @@ Account = Literal["manager", "producer", "consumer", "registry", "connector", "m
 APPLICATION = "frazil"
 LONGEST = 64  # IAM roles, Lambda functions, schedules
 OWN_TAGS = frozenset({"application", "environment", "stack"})
-OWN_FOLDERS = frozenset({"artefacts", "athena_results", "config"})
+OWN_FOLDERS = frozenset({"artefacts", "athena_results", "config", "exports"})
 """Of the lake's bucket, beside those of Kafka clusters."""
 
 
@@ -40,6 +40,11 @@ def table_location(bucket: str, cluster: str) -> str:
 def secret_name(environment: str, account: Account) -> str:
     """The secret that holds the API key of a service account."""
     return f"{APPLICATION}/{environment}/{account}"
+
+
+def snowflake_name(environment: str, *words: str) -> str:
+    """Of whatever has one name in an account of Snowflake, which folds names to upper case: `FRAZIL_DEV_READER`."""
+    return "_".join((APPLICATION, environment, *words)).replace("-", "_").upper()
 
 
 def log_group_name(environment: str, word: str) -> str:

@@ -14,6 +14,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 NatGateways = Literal["one", "one_per_zone"]
 Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 ReleaseLabel = Literal["emr-spark-8.0.0", "emr-spark-8.1.0"]
+WarehouseSize = Literal["XSMALL", "SMALL", "MEDIUM", "LARGE", "XLARGE"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,41 @@ class Rotation:
 
 
 @dataclass(frozen=True, slots=True)
+class ExistingWarehouse:
+    """A warehouse that somebody else made."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWarehouse:
+    """A warehouse of our own, which runs while it is asked and for `idle_seconds` after."""
+
+    size: WarehouseSize
+    idle_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snowflake:
+    """An account of Snowflake that reads the tables. All names are in upper case, as Snowflake folds them.
+
+    `user` and `role` are those that Terraform acts as. `database` None: a name that follows from the environment.
+    `reader_roles`: who may read besides our own users; `allowed_cidrs`: from where these may log in, anywhere if empty.
+    """
+
+    organization: str
+    account: str
+    user: str
+    role: str
+    warehouse: ExistingWarehouse | MadeWarehouse
+    database: str | None
+    schema: str
+    refresh_seconds: int
+    reader_roles: tuple[str, ...]
+    allowed_cidrs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentSettings:
     """One environment; its name is that of the file. `production`: what holds data is protected from deletion."""
 
@@ -213,3 +249,4 @@ class EnvironmentSettings:
     kafka: ConfluentKafka | ExternalKafka
     jobs: Jobs
     rotation: Rotation
+    snowflake: Snowflake | None = None

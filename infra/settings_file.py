@@ -31,6 +31,7 @@ from infra.settings import (
     ReleaseLabel,
     Rotation,
     S3State,
+    Snowflake,
     Worker,
 )
 from jobs.model.errors import SettingError
@@ -89,6 +90,7 @@ def _check(name: str, values: Values, at: At) -> None:
         *_catalog_problems(values[keys.LAKE]),
         *_kafka_problems(values),
         *_job_problems(values),
+        *_snowflake_problems(values),
     ):
         at.problems.add(problem)
 
@@ -193,6 +195,12 @@ def _worker_problems(values: Values, jobs: Values, key: Key[Values]) -> Iterator
         )
 
 
+def _snowflake_problems(values: Values) -> Iterator[Problem]:
+    if values.is_given(keys.SNOWFLAKE) and values[keys.REGION].startswith(("cn-", "us-gov-")):
+        what = f"its way to a bucket in {values[keys.REGION]} is another one, which is not there yet"
+        yield Problem(values.place_of(keys.SNOWFLAKE), what, "remove the section, or choose another region")
+
+
 def _needed(jobs: Values) -> Worker:
     driver, executor, count = _worker(jobs[keys.DRIVER]), _worker(jobs[keys.EXECUTOR]), jobs[keys.EXECUTORS]
     return Worker(
@@ -218,6 +226,7 @@ def _environment(name: str, source_file: str, values: Values) -> EnvironmentSett
         kafka=_kafka(values[keys.KAFKA], region),
         jobs=_jobs(values[keys.JOBS]),
         rotation=Rotation(rotation[keys.ROTATION_DAYS], rotation[keys.KEYS_TO_RETAIN]),
+        snowflake=_snowflake(values[keys.SNOWFLAKE]) if values.is_given(keys.SNOWFLAKE) else None,
     )
 
 
@@ -316,3 +325,18 @@ def _worker(values: Values) -> Worker:
 
 def _total(values: Values) -> Worker:
     return Worker(values[keys.TOTAL_CPU], values[keys.TOTAL_MEMORY], values[keys.TOTAL_DISK])
+
+
+def _snowflake(values: Values) -> Snowflake:
+    return Snowflake(
+        organization=values[keys.SNOWFLAKE_ORGANIZATION],
+        account=values[keys.SNOWFLAKE_ACCOUNT],
+        user=values[keys.SNOWFLAKE_USER],
+        role=values[keys.SNOWFLAKE_ROLE],
+        warehouse=values[keys.WAREHOUSE],
+        database=values.get(keys.SNOWFLAKE_DATABASE),
+        schema=values[keys.SNOWFLAKE_SCHEMA],
+        refresh_seconds=values[keys.REFRESH_EVERY],
+        reader_roles=values[keys.READER_ROLES],
+        allowed_cidrs=values[keys.ALLOWED_CIDRS],
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from infra.settings import PrivateLink, Reader, Topic
+from typing import cast
+
+from infra.settings import ExistingWarehouse, MadeWarehouse, PrivateLink, Reader, Topic, WarehouseSize
 from infra.settings_scalars import (
     BOOLEAN,
     BUCKET_NAME,
@@ -16,9 +18,12 @@ from infra.settings_scalars import (
     PORT,
     PRINCIPAL_ARN,
     READER_NAME,
+    REFRESH,
     REGION_NAME,
     SCHEDULE,
+    SECONDS,
     SERVICE_NAME,
+    SNOWFLAKE_NAME,
     SUBJECT_NAME,
     TAG_NAME,
     TAG_VALUE,
@@ -257,9 +262,60 @@ ROTATION_DAYS = Key("days", COUNT, "How old an API key may become before a new o
 KEYS_TO_RETAIN = Key("keys_to_retain", COUNT, "How many API keys an account has at a time: the newest.", "2")
 ROTATION = Key("rotation", Section((ROTATION_DAYS, KEYS_TO_RETAIN)), "When API keys are replaced.", "{}")
 
+# Snowflake
+SNOWFLAKE_ORGANIZATION = Key("organization", SNOWFLAKE_NAME, "The organization of the account.", Required())
+SNOWFLAKE_ACCOUNT = Key("account", SNOWFLAKE_NAME, "The account's name in its organization.", Required())
+SNOWFLAKE_USER = Key("user", SNOWFLAKE_NAME, "The user that Terraform logs in as, with a key pair.", "FRAZIL_DEPLOYER")
+SNOWFLAKE_ROLE = Key(
+    "role", SNOWFLAKE_NAME, "The role that Terraform acts in; what it makes belongs to it.", "FRAZIL_DEPLOYER"
+)
+WAREHOUSE_NAME = Key("existing", SNOWFLAKE_NAME, "A warehouse that is there already.", NONE)
+WAREHOUSE_SIZE = Key("size", Choice(("XSMALL", "SMALL", "MEDIUM", "LARGE", "XLARGE")), "How large it is.", "XSMALL")
+WAREHOUSE_IDLE = Key("auto_suspend", SECONDS, "How long it runs on when nobody asks it; that is paid for.", "60s")
+MADE_WAREHOUSE = Key(
+    "made",
+    Built(
+        Section((WAREHOUSE_SIZE, WAREHOUSE_IDLE)),
+        lambda values: MadeWarehouse(cast("WarehouseSize", values[WAREHOUSE_SIZE]), values[WAREHOUSE_IDLE]),
+    ),
+    "A warehouse `FRAZIL_<ENVIRONMENT>`.",
+    NONE,
+)
+WAREHOUSE = Key(
+    "warehouse",
+    Built(
+        Section((WAREHOUSE_NAME, MADE_WAREHOUSE), exactly_one=("existing", "made")),
+        lambda values: (
+            ExistingWarehouse(values[WAREHOUSE_NAME]) if values.is_given(WAREHOUSE_NAME) else values[MADE_WAREHOUSE]
+        ),
+    ),
+    "What queries of our own users run on.",
+    "{made: {}}",
+)
+SNOWFLAKE_DATABASE = Key("database", SNOWFLAKE_NAME, "The database that is made.", Derived("FRAZIL_<ENVIRONMENT>"))
+SNOWFLAKE_SCHEMA = Key("schema", SNOWFLAKE_NAME, "The schema in it that the tables are in.", "LAKE")
+REFRESH_EVERY = Key("refresh_every", REFRESH, "How often Snowflake looks for new snapshots in Glue.", "30s")
+READER_ROLES = Key("reader_roles", ListOf(SNOWFLAKE_NAME), "Roles of the account that may read the tables.", "[]")
+ALLOWED_CIDRS = Key(
+    "allowed_cidrs", ListOf(CIDR), "From where our own users may log in; anywhere, where none is named.", "[]"
+)
+SNOWFLAKE = Key(
+    "snowflake",
+    Section(
+        (
+            *(SNOWFLAKE_ORGANIZATION, SNOWFLAKE_ACCOUNT, SNOWFLAKE_USER, SNOWFLAKE_ROLE, WAREHOUSE),
+            *(SNOWFLAKE_DATABASE, SNOWFLAKE_SCHEMA, REFRESH_EVERY, READER_ROLES, ALLOWED_CIDRS),
+        )
+    ),
+    "An account of Snowflake that reads the tables.",
+    NONE,
+)
+
 # the environment
 REGION = Key("region", REGION_NAME, "The region of AWS.", Required())
 PRODUCTION = Key("production", BOOLEAN, "Whether what holds data is protected from deletion.", "false")
 TAGS = Key("tags", MapOf(TAG_NAME, TAG_VALUE), "Tags of everything, besides Frazil's own.", "{}")
 LOG_RETENTION = Key("log_retention", LOG_DAYS, "How long CloudWatch keeps logs.", "30d")
-ENVIRONMENT = Section((REGION, PRODUCTION, BACKEND, TAGS, LOG_RETENTION, NETWORK, LAKE, KAFKA, JOBS, ROTATION))
+ENVIRONMENT = Section(
+    (REGION, PRODUCTION, BACKEND, TAGS, LOG_RETENTION, NETWORK, LAKE, KAFKA, JOBS, ROTATION, SNOWFLAKE)
+)

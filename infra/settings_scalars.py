@@ -124,6 +124,27 @@ def parse_tag_value(text: str) -> str:
     return text
 
 
+def parse_snowflake_name(text: str) -> str:
+    """As Snowflake stores a name that is not quoted."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]{0,254}", text):
+        raise Unfit("use letters, digits, _ and $ only, a letter or _ first: Snowflake takes such a name unquoted")
+    return text.upper()
+
+
+def parse_seconds(text: str) -> int:
+    seconds = parse_duration(text).total_seconds()
+    if seconds != int(seconds):
+        raise Unfit("write whole seconds: 60s")
+    return int(seconds)
+
+
+def parse_refresh(text: str) -> int:
+    seconds = parse_seconds(text)
+    if not 30 <= seconds <= 86400:
+        raise Unfit("Snowflake takes 30s to 1d")
+    return seconds
+
+
 BOOLEAN = Scalar("true or false", lambda text: parse_boolean(text) == "true", {"type": "boolean"}, numeric=True)
 BUCKET_NAME = Scalar("a bucket's name", parse_bucket)
 CIDR = Scalar("an IPv4 network", parse_cidr)
@@ -136,9 +157,12 @@ LOG_DAYS = Scalar("whole days", parse_log_days)
 PORT = Scalar("a port", parse_port, {"type": "integer", "minimum": 1, "maximum": 65535}, numeric=True)
 PRINCIPAL_ARN = Scalar("an ARN", parse_principal)
 READER_NAME = Scalar("a name", parse_reader)
+REFRESH = Scalar("a duration", parse_refresh)
 REGION_NAME = Scalar("a region", parse_region)
 SCHEDULE = Scalar("streaming, or a schedule", parse_schedule)
+SECONDS = Scalar("a duration", parse_seconds)
 SERVICE_NAME = Scalar("an endpoint service", parse_service)
+SNOWFLAKE_NAME = Scalar("a name in Snowflake", parse_snowflake_name)
 SUBJECT_NAME = Scalar("a subject's name", parse_subject)
 TAG_NAME = Scalar("a tag", parse_tag_name)
 TAG_VALUE = Scalar("text", parse_tag_value)

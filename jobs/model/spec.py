@@ -9,6 +9,7 @@ from typing import Literal
 
 KeyFormat = Literal["none", "bytes", "string", "avro"]
 Reader = Literal["snowflake", "athena", "duckdb", "spark"]
+TableFormat = Literal["iceberg", "delta"]
 SubjectNaming = Literal["topic", "record", "topic-record"]
 
 
@@ -158,6 +159,7 @@ class TableSpec:
     metadata: MetadataColumns
     value_subject: SubjectSettings
     key_subject: SubjectSettings
+    formats: tuple[TableFormat, ...] = ("iceberg",)
 
     @property
     def identifier(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from jobs.model.errors import SpecError
-from jobs.model.spec import KeyFormat, MetadataColumns, Reader, StartOffsets, TableSpec
+from jobs.model.spec import KeyFormat, MetadataColumns, Reader, StartOffsets, TableFormat, TableSpec
 from jobs.specs import table_keys as keys
 from jobs.specs.keys import Values
 from jobs.specs.names import safe_name
@@ -46,6 +46,7 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         metadata=metadata,
         value_subject=values[keys.SUBJECT],
         key_subject=values[keys.KEY_SUBJECT],
+        formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
     )
 
 

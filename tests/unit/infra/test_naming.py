@@ -11,6 +11,7 @@ def test_every_name_says_what_it_belongs_to() -> None:
         "bucket": naming.bucket_name("dev", account_id="123456789012", region="eu-west-1"),
         "secret": naming.secret_name("dev", "manager"),
         "log group": naming.log_group_name("dev", "materializer"),
+        "snowflake": naming.snowflake_name("dev-2", "reader"),
         "workspace": naming.workspace_name("dev", "lake"),
         "state": naming.state_key("dev", "lake"),
     }
@@ -20,6 +21,7 @@ def test_every_name_says_what_it_belongs_to() -> None:
         "bucket": "frazil-dev-123456789012-eu-west-1",
         "secret": "frazil/dev/manager",
         "log group": "/frazil/dev/materializer",
+        "snowflake": "FRAZIL_DEV_2_READER",
         "workspace": "frazil-dev-lake",
         "state": "frazil/dev/lake.tfstate",
     }

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -15,15 +16,18 @@ from infra.settings import (
     Egress,
     EnvironmentSettings,
     ExistingVpc,
+    ExistingWarehouse,
     ExternalKafka,
     ExternalRegistry,
     HcpState,
     LocalState,
     MadeVpc,
+    MadeWarehouse,
     Network,
     Rotation,
     S3State,
     Scheduled,
+    Snowflake,
     Streamed,
     Topic,
     Worker,
@@ -215,6 +219,16 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
         (f"{BASE}jobs: {{executors: 5}}", "jobs: one job run takes cpu 22, more than 16"),
         (f"{BASE}lake: {{bucket: '${{secret:name}}'}}", "lake.bucket: a secret cannot be used here"),
         (f"{BASE}lake: {{bucket: My_Lake}}", 'lake.bucket: expected a bucket\'s name, found "My_Lake"'),
+        (f"{BASE}snowflake: {{organization: acme, account: acme-lake}}", "snowflake.account: expected a name in Snow"),
+        (f"{BASE}snowflake: {{organization: a, account: b, refresh_every: 5s}}", "snowflake.refresh_every: expected a"),
+        (
+            f"{BASE}snowflake: {{organization: a, account: b, warehouse: {{existing: WH, made: {{}}}}}}",
+            "snowflake.warehouse: exactly one of existing or made must be given, found 2",
+        ),
+        (
+            f"region: us-gov-west-1\n{CONFLUENT}snowflake: {{organization: a, account: b}}",
+            "snowflake: its way to a bucket in us-gov-west-1 is another one",
+        ),
         ("region: eu-west-1\nkafka: {}\n", "kafka: exactly one of confluent or external must be given, found 0"),
         (
             f"{BASE}network: {{vpc: {{made: {{}}, existing: {{id: x, subnets: [y]}}}}}}",
@@ -284,3 +298,57 @@ def test_tableflow_needs_what_it_keeps_and_the_region_of_its_bucket(load: Load) 
         "test.yaml:2:32: kafka.confluent.tableflow: its bucket must be in the region of the cluster",
         "    remove `region`",
     ]
+
+
+def test_without_its_section_there_is_no_snowflake_and_an_account_is_all_that_it_needs(load: Load) -> None:
+    assert load(BASE).snowflake is None
+    assert load(f"{BASE}snowflake: {{organization: acme, account: lake}}").snowflake == Snowflake(
+        organization="ACME",
+        account="LAKE",
+        user="FRAZIL_DEPLOYER",
+        role="FRAZIL_DEPLOYER",
+        warehouse=MadeWarehouse("XSMALL", 60),
+        database=None,
+        schema="LAKE",
+        refresh_seconds=30,
+        reader_roles=(),
+        allowed_cidrs=(),
+    )
+
+
+def test_snowflake_is_described_by_names_that_it_folds_to_upper_case(load: Load) -> None:
+    text = """
+        snowflake:
+          organization: acme
+          account: eu_lake
+          user: terraform
+          role: deployer
+          warehouse: {existing: compute_wh}
+          database: trades
+          schema: public_tables
+          refresh_every: 5m
+          reader_roles: [analyst, Finance]
+          allowed_cidrs: [203.0.113.0/24]
+    """
+
+    assert load(f"{BASE}{dedent(text)}").snowflake == Snowflake(
+        organization="ACME",
+        account="EU_LAKE",
+        user="TERRAFORM",
+        role="DEPLOYER",
+        warehouse=ExistingWarehouse("COMPUTE_WH"),
+        database="TRADES",
+        schema="PUBLIC_TABLES",
+        refresh_seconds=300,
+        reader_roles=("ANALYST", "FINANCE"),
+        allowed_cidrs=("203.0.113.0/24",),
+    )
+
+
+def test_a_made_warehouse_has_a_size_and_a_patience(load: Load) -> None:
+    text = "snowflake: {organization: a, account: b, warehouse: {made: {size: SMALL, auto_suspend: 5m}}}"
+
+    made = load(BASE + text).snowflake
+
+    assert made is not None
+    assert made.warehouse == MadeWarehouse("SMALL", 300)
