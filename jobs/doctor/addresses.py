@@ -19,7 +19,7 @@ def brokers_of(kafka: Mapping[str, SettingValue]) -> tuple[Address, ...]:
 
 def address_of(text: str) -> Address:
     """`host:port`, also as `PROTOCOL://host:port` and with an IPv6 address in brackets."""
-    parts = urlsplit(text if "://" in text else f"//{text}")
+    parts = urlsplit(f"//{text.rpartition('://')[2]}")
     return Address(parts.hostname or text, parts.port or KAFKA_PORT)
 
 

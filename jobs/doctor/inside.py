@@ -34,8 +34,6 @@ class Waiting:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     say: Callable[[str], None] = print
-    run_seconds: float = MOST_MINUTES * 60.0
-    log_seconds: float = LOG_SECONDS
 
 
 def report_from_inside(emr: EmrServerless, waiting: Waiting, *, token: str) -> Report:
@@ -93,7 +91,7 @@ def _options(arguments: tuple[str, ...]) -> list[str]:
 
 def _wait(emr: EmrServerless, job_run: str, waiting: Waiting) -> JobRun:
     """The run when it has ended. One that is not waited for any longer, for whatever reason, is cancelled."""
-    deadline, state = waiting.clock() + waiting.run_seconds, ""
+    deadline, state = waiting.clock() + MOST_MINUTES * 60, ""
     try:
         while waiting.clock() < deadline:
             run = emr.get(job_run)
@@ -108,15 +106,14 @@ def _wait(emr: EmrServerless, job_run: str, waiting: Waiting) -> JobRun:
             with suppress(FrazilError):
                 emr.cancel(job_run)
     raise ServiceError(
-        f"the job run {job_run} had not ended after {waiting.run_seconds / 60:g} min, its state is {state};"
-        " it is cancelled",
+        f"the job run {job_run} had not ended after {MOST_MINUTES} min, its state is {state}; it is cancelled",
         hint="is the application's maximum capacity used up, or are its subnets out of addresses? look at its job runs",
     )
 
 
 def _report(emr: EmrServerless, run: JobRun, waiting: Waiting) -> Report:
     assert run.monitoring is not None  # noqa: S101 - it is made like one that has it
-    deadline = waiting.clock() + waiting.log_seconds
+    deadline = waiting.clock() + LOG_SECONDS
     waiting.say(f"reading its report in the log group {run.monitoring.group}")
     while True:
         output = emr.driver_output(run)

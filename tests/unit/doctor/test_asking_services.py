@@ -1,0 +1,137 @@
+"""What is asked of registry, catalog and storage, and what follows from a refusal: against doors in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobs.adapters.storage_probe import _hint as storage_hint
+from jobs.doctor.asking import Asking
+from jobs.doctor.catalog import ask_tables
+from jobs.doctor.clock import compare_clocks
+from jobs.doctor.registry import ask_subjects
+from jobs.doctor.warehouse import ask_bucket
+from jobs.model.errors import CatalogError, RegistryError
+from jobs.model.schemas import RegisteredSchema
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@dataclass
+class Registry:
+    answers: Mapping[str, RegisteredSchema | RegistryError]
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        found = self.answers.get(subject)
+        if isinstance(found, RegistryError):
+            raise found
+        return found
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        raise NotImplementedError
+
+    def remembers_missing(self, schema_id: int) -> bool:
+        raise NotImplementedError
+
+
+def refused(status: int) -> RegistryError:
+    return RegistryError(f"could not look up the subject: no (HTTP status code {status})", hint="check")
+
+
+def test_a_registry_that_does_not_know_us_is_asked_once() -> None:
+    found = list(ask_subjects(Registry({"a": refused(401)}), ["a", "b"], Asking("registry")))
+
+    assert [(each.what, each.verdict) for each in found] == [("subject a", "failed"), ("subject b", "not asked")]
+    assert "basic.auth.user.info" in found[0].hint
+
+
+def test_a_subject_that_is_forbidden_leaves_the_others() -> None:
+    answers = {"a": refused(403), "c": RegisteredSchema(7, "AVRO", "{}", ())}
+
+    found = list(ask_subjects(Registry(answers), ["a", "b", "c"], Asking("registry")))
+
+    assert [each.verdict for each in found] == ["failed", "failed", "ok"]
+    assert "reading the subject a" in found[0].hint
+    assert "has no subject b" in found[1].found
+    assert found[2].found == "readable, latest schema id 7 (AVRO)"
+
+
+class Glue:
+    """A catalog that refuses to tell."""
+
+    def load(self, identifier: str) -> None:
+        raise CatalogError(f"could not read the table {identifier}: AccessDeniedException", hint="check")
+
+
+def test_a_table_that_may_not_be_read_is_told_with_the_action() -> None:
+    listed = ask_tables(Glue(), ["lake.t"], Asking("catalog"))  # type: ignore[arg-type]
+
+    assert listed.findings[0].verdict == "failed"
+    assert "glue:GetTable on lake.t" in listed.findings[0].hint
+    assert listed.views == {}
+
+
+@dataclass
+class Bucket:
+    """Says what it was asked, and refuses some."""
+
+    refuses: frozenset[str]
+    asked: list[str] = field(default_factory=list)
+
+    def _step(self, name: str) -> str:
+        self.asked.append(name)
+        if name in self.refuses:
+            raise CatalogError(f"could not {name}", hint="allow it")
+        return name
+
+    def list(self) -> str:
+        return self._step("list")
+
+    def put(self) -> str:
+        return self._step("put")
+
+    def get(self) -> str:
+        return self._step("get")
+
+    def remove(self) -> str:
+        return self._step("remove")
+
+
+@pytest.mark.parametrize(
+    ("refuses", "asked"),
+    [
+        ({"list"}, ["list", "put", "get", "remove"]),
+        ({"put"}, ["list", "put"]),
+        ({"get"}, ["list", "put", "get", "remove"]),
+        ({"remove"}, ["list", "put", "get", "remove"]),
+    ],
+)
+def test_what_was_put_is_removed_whatever_else_is_refused(refuses: set[str], asked: list[str]) -> None:
+    bucket = Bucket(frozenset(refuses))
+
+    found = list(ask_bucket(bucket, Asking("warehouse")))  # type: ignore[arg-type]
+
+    assert bucket.asked == asked
+    assert [each.what for each in found] == ["list", "put", "get", "remove"]
+    assert {each.what for each in found if each.verdict == "failed"} == refuses
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("AWS Error NO_SUCH_BUCKET during ListObjectsV2", "there is no such bucket"),
+        ("AWS Error ACCESS_DENIED during HeadObject", "s3:GetObject"),
+        ("AWS Error NETWORK_CONNECTION", "endpoint"),
+    ],
+)
+def test_what_storage_says_decides_what_to_do(said: str, hint: str) -> None:
+    assert hint in storage_hint(said, "s3:GetObject")
+
+
+def test_clocks_that_differ_are_told_with_their_direction() -> None:
+    assert compare_clocks("AWS", theirs=NOON, ours=NOON + timedelta(seconds=3)).found == "3 s apart"
+    behind = compare_clocks("AWS", theirs=NOON, ours=NOON - timedelta(minutes=10))
+    assert (behind.verdict, behind.found) == ("failed", "this machine is 600 s behind")

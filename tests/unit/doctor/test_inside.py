@@ -1,0 +1,147 @@
+"""Asking from inside an application: which run is imitated, what is asked for, what is said when nothing returns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import boto3
+import pytest
+from botocore.validate import validate_parameters
+
+from jobs.adapters.job_runs import JobRun, Monitoring
+from jobs.doctor.finding import Finding, Report
+from jobs.doctor.inside import Waiting, report_from_inside, request_like, run_to_imitate
+from jobs.model.errors import Misuse, ServiceError
+
+OVERRIDES = {
+    "monitoringConfiguration": {"cloudWatchLoggingConfiguration": {"enabled": True, "logGroupName": "/frazil/dev"}}
+}
+RUN = JobRun(
+    application="00app",
+    id="00run",
+    name="frazil-dev-streaming",
+    state="RUNNING",
+    details="",
+    role="arn:aws:iam::123456789012:role/job",
+    entry_point="s3://lake/start.py",
+    arguments=("--config", "s3://lake/frazil.yaml", "--tables", "s3://lake/tables.zip", "materialize", "trades"),
+    parameters="--conf spark.archives=s3://lake/environment.tar.gz#environment",
+    overrides=OVERRIDES,
+    tags={"application": "frazil", "frazil-definition": "abc", "aws:created": "x"},
+    monitoring=Monitoring("/frazil/dev", ""),
+)
+REPORT = Report("this machine", (Finding("broker", "metadata", "ok", "1 broker"),))
+
+
+@dataclass
+class Emr:
+    """An application whose next run goes through `states`, and prints `outputs` one after the other."""
+
+    runs: list[JobRun]
+    states: list[str]
+    outputs: list[str]
+    application: str = "00app"
+    started: list[Mapping[str, object]] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+
+    def newest(self) -> Iterator[JobRun]:
+        return iter(self.runs)
+
+    def start(self, request: Mapping[str, object]) -> str:
+        self.started.append(request)
+        return "00new"
+
+    def get(self, job_run: str) -> JobRun:
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        return replace(RUN, id=job_run, state=state, details="said why")
+
+    def cancel(self, job_run: str) -> None:
+        self.cancelled.append(job_run)
+
+    def driver_output(self, run: JobRun) -> str:
+        return self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0]
+
+
+def waiting() -> Waiting:
+    """Time passes only by waiting."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    return Waiting(clock=lambda: now[0], sleep=sleep, say=lambda _: None)
+
+
+def asked(emr: Emr) -> Report:
+    return report_from_inside(emr, waiting(), token="t")  # type: ignore[arg-type]
+
+
+def test_the_same_program_settings_and_role_with_another_command() -> None:
+    request = request_like(RUN, token="t")
+
+    assert request == {
+        "clientToken": "t",
+        "name": "frazil-dev-streaming-doctor",
+        "mode": "BATCH",
+        "executionRoleArn": RUN.role,
+        "executionTimeoutMinutes": 10,
+        "jobDriver": {
+            "sparkSubmit": {
+                "entryPoint": "s3://lake/start.py",
+                "entryPointArguments": [*RUN.arguments[:4], "doctor", "--json"],
+                "sparkSubmitParameters": RUN.parameters,
+            }
+        },
+        "configurationOverrides": OVERRIDES,
+        "tags": {"application": "frazil"},
+    }
+    nobody = {"region_name": "us-east-1", "aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    model = boto3.client("emr-serverless", **nobody).meta.service_model.operation_model("StartJobRun")
+    validate_parameters({"applicationId": "00app", **request}, model.input_shape)
+
+
+def test_a_run_of_the_doctor_itself_can_be_imitated() -> None:
+    again = request_like(replace(RUN, name="frazil-dev-streaming-doctor"), token="t")
+
+    assert again["name"] == "frazil-dev-streaming-doctor"
+
+
+def test_runs_of_others_are_passed_over() -> None:
+    other = replace(RUN, id="other", arguments=("report",))
+
+    assert run_to_imitate([other, RUN], "00app") == RUN
+
+
+def test_without_a_run_or_without_its_log_there_is_nothing_to_go_by() -> None:
+    with pytest.raises(Misuse, match="no job run of Frazil yet"):
+        run_to_imitate([], "00app")
+    with pytest.raises(Misuse, match="keeps no log in CloudWatch"):
+        run_to_imitate([replace(RUN, monitoring=None)], "00app")
+
+
+def test_the_report_says_where_it_was_made() -> None:
+    emr = Emr([RUN], ["PENDING", "RUNNING", "FAILED"], ["", "half", json.dumps(REPORT.to_json(), indent=2)])
+
+    assert asked(emr) == replace(REPORT, place="application 00app, job run 00new")
+    assert emr.cancelled == []
+
+
+def test_a_run_that_does_not_end_is_cancelled() -> None:
+    emr = Emr([RUN], ["SCHEDULED"], [""])
+
+    with pytest.raises(ServiceError, match="had not ended after 10 min, its state is SCHEDULED"):
+        asked(emr)
+
+    assert emr.cancelled == ["00new"]
+
+
+@pytest.mark.parametrize(
+    ("output", "said"), [("", "no output of it has arrived"), ("No such command", "its output holds no report")]
+)
+def test_a_run_without_a_report_says_how_it_ended(output: str, said: str) -> None:
+    with pytest.raises(ServiceError, match="ended as FAILED: said why") as raised:
+        asked(Emr([RUN], ["FAILED"], [output]))
+
+    assert said in raised.value.what
