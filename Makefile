@@ -8,6 +8,8 @@ PACKAGES := $(VENV)/.packages-installed
 FRAZIL := $(VENV)/.frazil-installed
 NATIVE := $(VENV)/.native-installed
 NODE := $(VENV)/.node-installed
+# what the runtime of a Lambda function brings, so that it is not packed
+IN_LAMBDA := boto3 botocore s3transfer jmespath python-dateutil six
 NATIVE_SOURCES := $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs native/src/*/*.rs native/python/*/*.py*)
 UV ?= uv
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -34,6 +36,7 @@ bench: setup ## the benchmarks, side by side with the peers
 lock: ## write every lock anew from the .in file beside it (needs uv)
 	@$(call locked,requirements.in,requirements.lock,)
 	@$(call locked,jobs/requirements.in,jobs/requirements.lock,--constraint requirements.lock)
+	@$(call locked,lambdas/rotate_keys/requirements.in,lambdas/rotate_keys/requirements.lock,--constraint requirements.lock $(IN_LAMBDA:%=--no-emit-package %))
 	@$(call locked,infra/requirements-node.in,infra/requirements-node.lock,)
 	@$(call locked,tests/synth/requirements-cdktn.in,tests/synth/requirements-cdktn.lock,)
 
