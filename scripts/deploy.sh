@@ -83,14 +83,14 @@ create() {
 
 delete() {
   ask_for_secrets
-  step confirm-delete ${keep:+"$keep"}
   step services-up
+  step confirm-delete ${keep:+"$keep"}
   step destroy jobs connectors
   step delete-keys
   step empty ${keep:+"$keep"}
   step destroy secrets lake confluent network ${keep:+"$keep"}
   step inventory ${keep:+"$keep"}
-  step services-down
+  step services-down ${keep:+"$keep"}
 }
 
 plan() {

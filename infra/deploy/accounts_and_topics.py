@@ -12,7 +12,7 @@ from infra.app import read_tables
 from infra.confluent_api import ConfluentCloud, address_from_environment, key_from_environment
 from infra.deploy.deployment import Deployment
 from infra.deploy.key_secrets import read_keys
-from infra.deploy.keys import Confluent, Keys
+from infra.deploy.keys import Confluent, Keys, Waiting
 from infra.deploy.terraform import Tell
 from infra.deploy.topics import Steps, connect, make_topics, of_confluent, of_external
 from infra.local.confluent_double import ConfluentDouble, Server
@@ -28,7 +28,10 @@ NOBODY = {"CONFLUENT_CLOUD_API_KEY": "local", "CONFLUENT_CLOUD_API_SECRET": "loc
 def make_keys(deployment: Deployment, confluent: Mapping[str, Any], vault: Any, tell: Tell) -> int:
     """How many were made. `vault` is boto3's client of Secrets Manager."""
     with _cloud(deployment) as cloud:
-        return len(Keys(deployment.environment, Confluent.of(confluent), cloud, vault, tell).make())
+        waiting = (
+            Waiting(sleep=lambda _: None) if deployment.is_local else Waiting()
+        )  # a key of the double works at once
+        return len(Keys(deployment.environment, Confluent.of(confluent), cloud, vault, tell, waiting).make())
 
 
 def delete_keys(deployment: Deployment, confluent: Mapping[str, Any], vault: Any, tell: Tell) -> int:

@@ -33,6 +33,23 @@ def empty_bucket(s3: Any, bucket: str, progress: Progress) -> int:
     return removed
 
 
+def remove_databases(glue: Any, bucket: str) -> list[str]:
+    """Those of Glue that lie in the bucket, with their tables; their names.
+
+    Terraform has one of them at most: a cluster that went while its tables stayed left another (`--keep-data`).
+    """
+    removed = databases_in(glue, bucket)
+    for name in removed:
+        glue.delete_database(Name=name)
+    return removed
+
+
+def databases_in(glue: Any, bucket: str) -> list[str]:
+    pages = glue.get_paginator("get_databases").paginate()
+    found = (each for page in pages for each in page["DatabaseList"])
+    return [str(each["Name"]) for each in found if each.get("LocationUri", "").startswith(f"s3://{bucket}/")]
+
+
 def remove_log_groups(logs: Any, prefixes: tuple[str, ...]) -> list[str]:
     """Those that are there though their stack is gone; their names."""
     removed = []

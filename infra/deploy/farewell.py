@@ -15,7 +15,7 @@ from infra.deploy.deployment import Deployment
 from infra.deploy.inventory import Inventory, Names, Thing, compare, look
 from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Tell
-from jobs.model.errors import FrazilError, Misuse
+from jobs.model.errors import FrazilError, Misuse, SettingError
 
 KEPT = {"S3 bucket", "Glue database", "Glue table", "KMS key", "Athena workgroup"}
 """What `--keep-data` leaves: the data, what it is encrypted with, and how it is queried."""
@@ -45,7 +45,11 @@ class Farewell:
     tell: Tell
 
     def confirm(self, *, keeps_data: bool) -> None:
-        """Show what will go and ask. Raises NotConfirmedError where the answer is not the environment's name."""
+        """Show what will go and ask. Raises NotConfirmedError where the answer is not the environment's name.
+
+        Raises SettingError in production, before anything is gone.
+        """
+        refuse_in_production(self.deployment)
         before = self._remember()
         for thing in before.things:
             stays = keeps_data and self._is_kept(thing)
@@ -101,6 +105,15 @@ class Farewell:
     @property
     def _file(self) -> Path:
         return self.deployment.folder / "before-delete.json"
+
+
+def refuse_in_production(deployment: Deployment) -> None:
+    """Terraform protects what holds data, but only when it comes to it: the bucket is emptied before."""
+    if deployment.settings.production:
+        raise SettingError(
+            f"the environment {deployment.environment} is in production, where nothing is deleted",
+            hint=f"set `production: false` in {deployment.settings.source_file}, then run the delete again",
+        )
 
 
 def stock_lines(found: Inventory) -> Sequence[str]:

@@ -68,7 +68,9 @@ def _buckets(session: Any, names: Names) -> Iterator[Thing]:
 def _databases(session: Any, names: Names) -> Iterator[Thing]:
     glue = session.client("glue")
     for database in _pages(glue, "get_databases", "DatabaseList"):
-        if database["Name"] == names.database:
+        if database["Name"] == names.database or (
+            names.bucket and database.get("LocationUri", "").startswith(f"s3://{names.bucket}/")
+        ):
             yield Thing("Glue database", database["Name"])
             tables = _pages(glue, "get_tables", "TableList", DatabaseName=database["Name"])
             yield from (Thing("Glue table", f"{database['Name']}.{table['Name']}") for table in tables)

@@ -47,6 +47,12 @@ class Stacks:
                 terraform.destroy()
             self.tell(f"{name}: gone")
 
+    def forget(self, name: str, kind: str) -> None:
+        """What a stack has made of one type stays in the account, and is nobody's any more."""
+        for address in self._ready(name).resources():
+            if address.startswith(f"{kind}."):
+                self._ready(name).forget(address)
+
     def plan(self, wanted: Sequence[str]) -> None:
         """Up to the first stack that builds on one that is not there yet: its plan would be a guess."""
         for name in self._present(wanted):

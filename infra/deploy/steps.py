@@ -15,8 +15,8 @@ from infra.artefacts.upload import upload as upload_artefacts
 from infra.deploy import services
 from infra.deploy.accounts_and_topics import delete_keys, make_keys, make_wanted_topics
 from infra.deploy.deployment import Deployment
-from infra.deploy.emptying import empty_bucket, remove_log_groups
-from infra.deploy.farewell import Farewell
+from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
+from infra.deploy.farewell import Farewell, refuse_in_production
 from infra.deploy.frazil_command import Frazil
 from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly, raise_if_missing
 from infra.deploy.released_names import release_names
@@ -50,7 +50,10 @@ def services_up(deployment: Deployment, _: Asked) -> None:
     services.up(deployment)
 
 
-def services_down(deployment: Deployment, _: Asked) -> None:
+def services_down(deployment: Deployment, asked: Asked) -> None:
+    """The cloud on this machine is the only place where its data is."""
+    if asked.keeps_data:
+        return
     if services.down(deployment):
         tell("local services: stopped, and their data removed")
 
@@ -137,15 +140,22 @@ def confirm_delete(deployment: Deployment, asked: Asked) -> None:
 
 def destroy(deployment: Deployment, asked: Asked) -> None:
     stays = {"lake"} if asked.keeps_data else set()
-    _stacks(deployment).destroy([name for name in asked.stacks if name not in stays])
+    stacks = _stacks(deployment)
+    stacks.destroy([name for name in asked.stacks if name not in stays])
+    if asked.keeps_data and "confluent" in asked.stacks and _database_goes_with_the_cluster(deployment):
+        stacks.forget("lake", "aws_glue_catalog_database")
 
 
 def empty(deployment: Deployment, asked: Asked) -> None:
+    """Before the stack with the bucket goes; Terraform finds the database gone then, with its tables."""
+    refuse_in_production(deployment)
     bucket = _stacks(deployment).outputs("lake").get("bucket_name")
     if bucket is None or asked.keeps_data:
         return
     removed = empty_bucket(_session().client("s3"), bucket, lambda _: None)
     tell(f"s3://{bucket}: {removed} versions of objects removed")
+    for name in remove_databases(_session().client("glue"), bucket):
+        tell(f"Glue database {name}: removed, with its tables")
 
 
 def inventory(deployment: Deployment, asked: Asked) -> None:
@@ -170,6 +180,11 @@ def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:
     copy = deployment.folder / "tables"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(deployment.tables, copy)
+
+
+def _database_goes_with_the_cluster(deployment: Deployment) -> bool:
+    """The next cluster has another id, so its database another name: Terraform would replace the one with the data."""
+    return deployment.has_confluent and deployment.settings.lake.database is None
 
 
 def _target(deployment: Deployment) -> Any:

@@ -67,7 +67,7 @@ CAUSES = (
     ),
     Cause(
         r"Instance cannot be destroyed|prevent_destroy",
-        "production protects what holds data: set `production: false` in the environment's file, apply, then delete",
+        "production protects what holds data: set `production: false` in the environment's file, then run the delete again",
     ),
 )
 UNKNOWN = "read the log; when it is mended, run the same command again: it goes on"
@@ -121,6 +121,12 @@ class Terraform:
         shown, status = self._carry_out(("state", "list"))
         return shown if status == 0 else []
 
+    def forget(self, address: str) -> None:
+        """It stays as it is, and Terraform knows nothing of it any more."""
+        shown, status = self._carry_out(("state", "rm", address))
+        if status != 0:
+            raise self._failed("state rm", shown)
+
     def _run(self, verb: str, *options: str) -> None:
         shown, status = self._carry_out((verb, *options))
         if status != 0:
@@ -149,12 +155,22 @@ class Terraform:
             stderr=subprocess.STDOUT,
             text=True,
         ) as process:
-            shown = []
-            for line in process.stdout or ():
-                shown.append(line.rstrip("\n"))
-                if not keeps_out_of_the_log:
-                    write(line)
-                self._progress(shown[-1])
+            shown: list[str] = []
+
+            def follow() -> None:
+                for line in process.stdout or ():
+                    shown.append(line.rstrip("\n"))
+                    if not keeps_out_of_the_log:
+                        write(line)
+                    self._progress(shown[-1])
+
+            try:
+                follow()
+            except KeyboardInterrupt:
+                self.tell(f"{self.stack}: interrupted; what Terraform has begun comes to its end, and into its state")
+                follow()
+                process.wait(STEP_SECONDS)
+                raise
             return shown, process.wait(STEP_SECONDS)
 
     def _progress(self, line: str) -> None:

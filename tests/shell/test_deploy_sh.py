@@ -33,8 +33,8 @@ CREATE = [
     "summary",
 ]
 DELETE = [
-    "confirm-delete",
     "services-up",
+    "confirm-delete",
     "destroy jobs connectors",
     "delete-keys",
     "empty",

@@ -8,7 +8,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from infra.deploy.emptying import empty_bucket, remove_log_groups
+from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
 from infra.deploy.inventory import Inventory, Names, Thing, compare, look
 from infra.deploy.released_names import release_names
 
@@ -56,6 +56,20 @@ def test_what_aws_removes_later_is_found_with_its_date(session: Any) -> None:
     dated = {thing.kind: thing.leaves_on for thing in look(session, NAMES) if thing.leaves_on}
 
     assert dated.keys() == {"KMS key", "secret"}
+
+
+def test_a_database_of_a_cluster_that_went_is_found_and_goes_with_the_bucket(session: Any) -> None:
+    glue = session.client("glue")
+    for name, folder in {"lkc_0": "frazil-dev-lake/lkc-0", "other": "frazil-dev-lake-2/lkc-0"}.items():
+        glue.create_database(DatabaseInput={"Name": name, "LocationUri": f"s3://{folder}"})
+        glue.create_table(DatabaseName=name, TableInput={"Name": "t"})
+
+    found = [thing.name for thing in look(session, NAMES)]
+    removed = remove_databases(glue, "frazil-dev-lake")
+
+    assert found == ["lkc_0", "lkc_0.t"]
+    assert removed == ["lkc_0"]
+    assert [database["Name"] for database in glue.get_databases()["DatabaseList"]] == ["other"]
 
 
 def test_a_delete_is_told_as_gone_scheduled_kept_and_left() -> None:

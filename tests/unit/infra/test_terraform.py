@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,23 @@ def test_a_stop_is_told_with_its_cause_and_what_to_do(
     assert what in stopped.value.what
     assert hint in stopped.value.hint
     assert prints.strip() in (tmp_path / "log" / "lake.log").read_text()
+
+
+def test_an_interrupted_run_waits_for_terraform_whose_state_would_lie_otherwise(tmp_path: Path) -> None:
+    prints = "a: Creation complete after 1s\nb: Creation complete after 2s\n"
+    told: list[str] = []
+
+    def interrupted_once(line: str) -> None:
+        told.append(line)
+        if len(told) == 1:
+            raise KeyboardInterrupt
+
+    runner = terraform(tmp_path, told, prints=prints)
+    with pytest.raises(KeyboardInterrupt):
+        replace(runner, tell=interrupted_once).apply()
+
+    assert [line.split(";")[0] for line in told] == ["  lake: a made (1s)", "lake: interrupted", "  lake: b made (2s)"]
+    assert prints in (tmp_path / "log" / "lake.log").read_text()
 
 
 def test_what_is_made_is_told_as_it_comes(tmp_path: Path, told: list[str]) -> None:

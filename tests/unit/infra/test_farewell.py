@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from infra.deploy.deployment import Deployment, open_deployment
+from infra.deploy.farewell import Farewell
+from infra.deploy.stacks import Stacks
+from infra.deploy.steps import Asked, empty
+from jobs.model.errors import SettingError
+
+NEVER_ASKED = cast(Any, None)
+"""Stands for stacks and clients: whoever uses it fails with another error."""
+
+
+def confirm(deployment: Deployment) -> None:
+    Farewell(deployment, cast(Stacks, NEVER_ASKED), NEVER_ASKED, print).confirm(keeps_data=False)
+
+
+@pytest.mark.parametrize("step", [confirm, lambda deployment: empty(deployment, Asked((), keeps_data=False))])
+def test_in_production_nothing_is_emptied_before_terraform_refuses_to_destroy_it(
+    step: Callable[[Deployment], None],
+) -> None:
+    usual = open_deployment("dev", "me", asks=False)
+    deployment = replace(usual, settings=replace(usual.settings, production=True))
+
+    with pytest.raises(SettingError, match="dev is in production, where nothing is deleted") as refused:
+        step(deployment)
+
+    assert "set `production: false` in" in refused.value.hint
