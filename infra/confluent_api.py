@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -49,12 +49,13 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as Confluent Cloud lists it: its secret is never told again."""
+    """A key as Confluent Cloud lists it: its secret is never told again. `made_at` sorts by time."""
 
     id: str
     owner: str
     resource: str
     name: str
+    made_at: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,4 +276,5 @@ def _pause(state: RetryCallState) -> float:
 def _api_key(listed: Mapping[str, Any]) -> ApiKey:
     spec = listed["spec"]
     resource = spec.get("resource") or {}
-    return ApiKey(str(listed["id"]), spec["owner"]["id"], resource.get("id", ""), spec.get("display_name", ""))
+    made_at = str(listed.get("metadata", {}).get("created_at", ""))
+    return ApiKey(str(listed["id"]), spec["owner"]["id"], resource.get("id", ""), spec.get("display_name", ""), made_at)

@@ -7,8 +7,6 @@ of it without a network.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import itertools
 import json
 import os
@@ -16,64 +14,29 @@ import re
 import secrets
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 from infra.confluent_api import ADDRESS, KeyPair, key_from_environment
+from infra.local.http_double import Answer, Asked, Server
+
+__all__ = ["Answer", "Asked", "ConfluentDouble", "Server", "failure", "missing"]
 
 KEYS = "/iam/v2/api-keys"
 DEFAULT_PAGE, LARGEST_PAGE = 10, 100
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What goes back. `body` None: nothing but the status."""
-
-    status: int
-    body: Mapping[str, Any] | list[Any] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def content(self) -> bytes:
-        return b"" if self.body is None else json.dumps(self.body).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One request."""
-
-    method: str
-    target: str
-    authorization: str = ""
-    content: bytes = b""
-
-    @property
-    def path(self) -> str:
-        return urlsplit(self.target).path.rstrip("/")
-
-    def parameter(self, name: str) -> str | None:
-        return next(iter(parse_qs(urlsplit(self.target).query).get(name, [])), None)
-
-    @property
-    def who(self) -> tuple[str, str]:
-        """The key and the secret of Basic authentication; empty ones where there is none."""
-        scheme, _, encoded = self.authorization.partition(" ")
-        try:
-            key, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return "", ""
-        return (key, secret) if scheme == "Basic" else ("", "")
+FIRST_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
 class _Kept:
-    """A key. `refused_for` counts down how often what it opens does not know it yet."""
+    """A key. `refused_for` counts down how often what it opens does not know it yet; the clock is a count of keys."""
 
     id: str
+    made_at: datetime
     secret: str
     spec: dict[str, Any]
     refused_for: int
@@ -83,7 +46,7 @@ class _Kept:
             "api_version": "iam/v2",
             "kind": "ApiKey",
             "id": self.id,
-            "metadata": {"self": f"{ADDRESS}{KEYS}/{self.id}", "created_at": "2026-01-01T00:00:00Z"},
+            "metadata": {"self": f"{ADDRESS}{KEYS}/{self.id}", "created_at": self.made_at.isoformat()},
             "spec": self.spec,
         }
 
@@ -143,8 +106,10 @@ class ConfluentDouble:
             return failure(HTTPStatus.BAD_REQUEST, f"the owner '{owner}' does not exist")
         if len(self._kept) >= self._quota:
             return failure(HTTPStatus.PAYMENT_REQUIRED, f"the quota of {self._quota} API keys is used up")
+        number = next(self._numbers)
         made = _Kept(
-            id=f"DOUBLE{next(self._numbers):010}",
+            id=f"DOUBLE{number:010}",
+            made_at=FIRST_MOMENT + timedelta(minutes=number),
             secret=secrets.token_urlsafe(48),
             spec={
                 "display_name": spec.get("display_name", ""),
@@ -203,43 +168,6 @@ def _resource_of(path: str) -> re.Pattern[str] | None:
 
 def _reference(object_id: str) -> dict[str, str]:
     return {"id": object_id, "related": f"{ADDRESS}/{object_id}", "resource_name": f"crn://confluent.cloud/{object_id}"}
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Takes requests from the socket; the server holds the double."""
-
-    protocol_version = "HTTP/1.1"
-
-    def _serve(self) -> None:
-        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        asked = Asked(self.command, self.path, self.headers.get("Authorization") or "", content)
-        assert isinstance(self.server, Server)  # noqa: S101 - narrows the type
-        answer = self.server.double.answer(asked)
-        self.send_response(answer.status)
-        for name, value in {**answer.headers, "Content-Type": "application/json"}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(answer.content)))
-        self.end_headers()
-        self.wfile.write(answer.content)
-
-    do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing: a request names keys."""
-
-
-class Server(ThreadingHTTPServer):
-    """The double on a port of loopback; 0 is any free one."""
-
-    daemon_threads = True
-
-    def __init__(self, double: ConfluentDouble, port: int) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
-        self.double = double
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 def main(arguments: list[str]) -> None:
