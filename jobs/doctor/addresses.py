@@ -9,6 +9,8 @@ from jobs.adapters.network import Address, Tls
 from jobs.model.spec import RegistrySettings, SettingValue, revealed
 
 KAFKA_PORT = 9092
+ONLY_LIBRDKAFKA = ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem")
+"""Proofs that Python's TLS cannot take: a handshake without them might be refused."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -24,9 +26,10 @@ def address_of(text: str) -> Address:
 
 
 def tls_of_kafka(kafka: Mapping[str, SettingValue]) -> Tls | None:
-    """None where the cluster is talked to in the clear. A PKCS#12 store is left out: Python cannot read it."""
+    """None where the cluster is talked to in the clear, or where only its client can prove who we are."""
     given = revealed(kafka)
-    if not given.get("security.protocol", "").lower().endswith("ssl") and given.get("aws_msk_iam") != "true":
+    encrypted = given.get("aws_msk_iam") == "true" or given.get("security.protocol", "").lower().endswith("ssl")
+    if not encrypted or any(given.get(name) for name in ONLY_LIBRDKAFKA):
         return None
     authorities = given.get("ssl.ca.location")
     return Tls(

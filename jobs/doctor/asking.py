@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from jobs.doctor.finding import Finding, Part, failed
+from jobs.doctor.finding import NO_ANSWER, Finding, Part, failed
 from jobs.model.errors import DefectError, FrazilError, ServiceError
 
 SECONDS = 5.0
@@ -42,7 +42,7 @@ class Asking:
             outcome = done.get(timeout=self.seconds)
         except queue.Empty:
             raise ServiceError(
-                f"no answer within {self.seconds:g} s",
+                f"{NO_ANSWER} {self.seconds:g} s",
                 hint="see whether a firewall, a security group or a missing route drops what is sent there",
             ) from None
         if isinstance(outcome, FrazilError):

@@ -61,21 +61,37 @@ def _ask_cluster(kafka: Mapping[str, SettingValue], topics: Sequence[str], askin
             yield from _not_asked([f"topic {topic}" for topic in topics], "the cluster does not answer")
             return
         yield from ways(asking, [each for each in brokers if each not in brokers_of(kafka)], tls_of_kafka(kafka))
-        for topic in topics:
-            yield patient.ask(f"topic {topic}", lambda topic=topic: _topic(admin, probe, topic))  # type: ignore[misc]
+        yield from _ask_topics(admin, probe, topics, patient)
 
 
-def _topic(admin: KafkaTopics, probe: KafkaProbe, topic: str) -> str:
+def _ask_topics(admin: KafkaTopics, probe: KafkaProbe, topics: Sequence[str], asking: Asking) -> Iterator[Finding]:
+    """To describe a topic and to read it are two permissions. The probe ends by itself: it can be closed after it."""
+    for number, topic in enumerate(topics):
+        facts: list[TopicFacts] = []
+        described = asking.ask(f"topic {topic}", lambda topic=topic, facts=facts: _describe(admin, topic, facts))  # type: ignore[misc]
+        yield described
+        if facts and described.verdict == "ok":
+            partition = min(facts[0].partitions)
+            yield asking.ask(f"reading {topic}", lambda topic=topic, n=partition: probe.read(topic, n))  # type: ignore[misc]
+        if described.is_silence:
+            yield from _not_asked(
+                [f"topic {each}" for each in topics[number + 1 :]], "the cluster did not answer before"
+            )
+            return
+
+
+def _describe(admin: KafkaTopics, topic: str, found: list[TopicFacts]) -> str:
     facts = admin.describe(topic)
     if facts is None:
         raise TopicMissingError(
             f"the cluster has no topic {topic}, or this user may not see it",
             hint="create it, allow DESCRIBE on it, or mend `topic` in the table spec",
         )
-    return f"{described(facts)}; {probe.read(topic, min(facts.partitions))}"
+    found.append(facts)
+    return in_words(facts)
 
 
-def described(facts: TopicFacts) -> str:
+def in_words(facts: TopicFacts) -> str:
     if not facts.partitions:
         raise BrokerError(f"the topic {facts.topic} has no partitions", hint="look at it with your Kafka tools")
     records = sum(each.end - each.earliest for each in facts.partitions.values())

@@ -44,7 +44,7 @@ def ask_catalog(catalog: CatalogSettings, database: str, specs: Sequence[TableSp
         return Listed((opened, *_unasked(names, "the catalog cannot be opened").findings), {})
     databases = dict.fromkeys((database, *(spec.database for spec in specs)))
     answers = [patient.ask(f"database {name}", lambda name=name: _database(lake, name)) for name in databases]  # type: ignore[misc]
-    if any(answer.found.startswith("no answer") for answer in answers):
+    if any(answer.is_silence for answer in answers):
         return Listed((opened, *answers, *_unasked(names, "the catalog does not answer").findings), {})
     tables = ask_tables(lake, names, patient)
     return Listed((opened, *answers, *tables.findings, *_changes(catalog)), tables.views)
@@ -68,7 +68,12 @@ def ask_tables(lake: Lake, names: Sequence[str], asking: Asking) -> Listed:
         count = len(view.snapshots)
         return f"loaded, {count} snapshot{'s'[: count != 1]}, in {view.location}"
 
-    findings = [asking.ask(f"table {name}", lambda name=name: load(name)) for name in names]  # type: ignore[misc]
+    findings: list[Finding] = []
+    for number, name in enumerate(names):
+        findings.append(asking.ask(f"table {name}", lambda name=name: load(name)))  # type: ignore[misc]
+        if findings[-1].is_silence:
+            findings += _unasked(names[number + 1 :], "the catalog or its storage did not answer before").findings
+            break
     return Listed(tuple(findings), views)
 
 

@@ -33,7 +33,7 @@ class WatchedSecrets:
     findings: list[Finding] = field(default_factory=list)
     values: set[str] = field(default_factory=set, repr=False)
     _known: dict[str, str] = field(default_factory=dict, repr=False)
-    _silent: ServiceError | None = None
+    _is_silent: bool = False
 
     @property
     def any_asked(self) -> bool:
@@ -48,14 +48,14 @@ class WatchedSecrets:
 
     def _look_up(self, name: str) -> tuple[Finding, str | None]:
         what = f"secret {name}"
-        if self._silent is not None:
+        if self._is_silent:
             return not_asked("configuration", what, "AWS Secrets Manager did not answer before"), None
         try:
             text = self.asking.within(lambda: self.source.read(name))
         except ServiceError as problem:
-            if problem.what.startswith("no answer"):
-                self._silent = problem
-            return failed("configuration", what, _forbidden(problem, name)), None
+            finding = failed("configuration", what, _forbidden(problem, name))
+            self._is_silent = finding.is_silence
+            return finding, None
         except FrazilError as problem:
             return failed("configuration", what, problem), None
         return self._judged(what, name, text), text

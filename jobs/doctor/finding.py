@@ -13,6 +13,7 @@ from jobs.model.errors import FrazilError
 Verdict = Literal["ok", "failed", "not asked"]
 Part = Literal["configuration", "machine", "identity", "broker", "registry", "catalog", "warehouse", "clock", "tables"]
 
+NO_ANSWER = "no answer within"
 HIDDEN = "***"
 SHORTEST_HIDDEN = 8
 """A shorter secret would be found in words that are none."""
@@ -27,6 +28,11 @@ class Finding:
     verdict: Verdict
     found: str
     hint: str = ""
+
+    @property
+    def is_silence(self) -> bool:
+        """Whoever did not answer in time is not waited for again and again."""
+        return self.verdict == "failed" and self.found.startswith(NO_ANSWER)
 
 
 @dataclass(frozen=True, slots=True)

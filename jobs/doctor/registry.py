@@ -16,7 +16,7 @@ from jobs.model.errors import RegistryError, SubjectMissingError
 from jobs.model.spec import RegistrySettings, TableSpec
 from jobs.ports import SchemaRegistry
 
-REFUSES_ALL = "it does not take our credentials"
+REFUSES_ALL = "it refused, or did not answer, before"
 
 
 def ask_registry(registry: RegistrySettings, specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def _subject(registry: SchemaRegistry, subject: str) -> str:
 
 
 def _refuses_all(finding: Finding) -> bool:
-    return finding.verdict == "failed" and ("401" in finding.found or finding.found.startswith("no answer"))
+    return finding.verdict == "failed" and ("401" in finding.found or finding.is_silence)
 
 
 def _hint(problem: RegistryError, subject: str) -> str:

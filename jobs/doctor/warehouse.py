@@ -31,7 +31,7 @@ def ask_bucket(probe: StorageProbe, asking: Asking) -> Iterator[Finding]:
     patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
     listed = patient.ask("list", probe.list)
     yield listed
-    if listed.found.startswith("no answer"):
+    if listed.is_silence:
         yield from _not_asked(STEPS[1:], "it does not answer")
         return
     put = patient.ask("put", probe.put)

@@ -27,6 +27,7 @@ def test_every_bootstrap_server_is_one_to_reach() -> None:
 
 def test_tls_is_as_the_settings_say() -> None:
     assert tls_of_kafka({"security.protocol": "sasl_plaintext"}) is None
+    assert tls_of_kafka({"security.protocol": "ssl", "ssl.keystore.location": "store.p12"}) is None
     assert tls_of_kafka({"aws_msk_iam": "true"}) == Tls()
     given = {
         "security.protocol": "SASL_SSL",
