@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer.content)
 
-    do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
+    do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Nothing: a request names keys."""

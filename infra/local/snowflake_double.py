@@ -1,0 +1,322 @@
+"""A double of Snowflake's login on loopback, in memory: key pairs, the statements that rotate them, and privileges.
+
+`python -m infra.local.snowflake_double PORT ACCOUNT` serves it until it is terminated, and prints what
+FRAZIL_SNOWFLAKE_URL is to be. The connector for Python is the real one. Users come by a call of `add_user`, or from
+another process by `PUT /_double/users/NAME` with `{"rsa_public_key": …, "may": {"OTHER_USER": ["MONITOR", …]}}`, and go by `DELETE`.
+
+A token is judged as Snowflake documents it, and refused as 390144 whatever the reason; the reason, with its own code,
+is for administrators: `SYSTEM$GET_LOGIN_FAILURE_DETAILS`, and here `failures`.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from threading import Lock
+from typing import Any, Literal, cast
+
+from infra.local.http_double import Answer, Asked, Server
+from infra.local.snowflake_tokens import (
+    INVALID,
+    OTHER_KEY,
+    UNKNOWN_USER,
+    LoginRefused,
+    Reason,
+    claims_of,
+    fingerprint,
+    public_key,
+)
+
+Slot = Literal["RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"]
+SLOTS: tuple[Slot, ...] = ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")
+FEWEST_BITS = 2048
+MODIFY, MONITOR, OWNERSHIP = "MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR", "OWNERSHIP"
+USERS = "/_double/users/"
+
+_NAME = r'(?P<name>"[^"]+"|[A-Za-z_][\w$]*)'
+_SET = re.compile(rf"ALTER\s+USER\s+(IF\s+EXISTS\s+)?{_NAME}\s+SET\s+(?P<what>.+)", re.IGNORECASE | re.DOTALL)
+_UNSET = re.compile(rf"ALTER\s+USER\s+(IF\s+EXISTS\s+)?{_NAME}\s+UNSET\s+(?P<what>.+)", re.IGNORECASE | re.DOTALL)
+_DESCRIBE = re.compile(rf"DESC(RIBE)?\s+USER\s+{_NAME}", re.IGNORECASE)
+_REASON = re.compile(r"SELECT\s+SYSTEM\$GET_LOGIN_FAILURE_DETAILS\('(?P<id>[^']*)'\)", re.IGNORECASE)
+_KEY = re.compile(r"(?P<slot>RSA_PUBLIC_KEY(_2)?)\s*=\s*'(?P<key>[^']*)'[\s,]*", re.IGNORECASE)
+
+
+class SqlError(Exception):
+    """A statement that is refused: Snowflake's number, its SQL state and its words."""
+
+    def __init__(self, code: str, state: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.state = code, state
+
+
+@dataclass(slots=True)
+class User:
+    """`keys`: base64 of the public keys by their slot. `may`: privileges of its default role on other users."""
+
+    name: str
+    keys: dict[Slot, str] = field(default_factory=dict)
+    may: dict[str, set[str]] = field(default_factory=dict)
+
+    def fingerprint(self, slot: Slot) -> str | None:
+        key = self.keys.get(slot)
+        return None if key is None else fingerprint(base64.b64decode(key))
+
+    def has_one_of(self, privileges: Iterable[str], other: User) -> bool:
+        return not self.may.get(other.name, set()).isdisjoint(privileges)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a statement answers."""
+
+    columns: tuple[str, ...]
+    rows: list[list[str | None]]
+
+
+DONE = Table(("status",), [["Statement executed successfully."]])
+
+
+class SnowflakeDouble:
+    """One account. `statements` and `logins` are what was asked, `failures` why a login was refused, by its id.
+
+    `next_answers` are given instead of what would be, first come first served: an outage.
+    """
+
+    def __init__(self, account: str, *, now: Callable[[], float] = time.time) -> None:
+        self.account = account.upper()
+        self.users: dict[str, User] = {}
+        self.statements: list[str] = []
+        self.logins: list[tuple[str, Slot]] = []
+        self.failures: dict[str, Reason] = {}
+        self.next_answers: list[Answer] = []
+        self._now = now
+        self._sessions: dict[str, str] = {}
+        self._lock = Lock()
+
+    def add_user(self, name: str, public_key: str | None = None) -> User:
+        """A service user, as Terraform makes it; one that is there keeps the key of its first slot."""
+        user = self.users.setdefault(name.upper(), User(name.upper()))
+        if public_key is not None:
+            user.keys.setdefault("RSA_PUBLIC_KEY", _checked(public_key))
+        return user
+
+    def grant(self, *privileges: str, on: str, to: str) -> None:
+        """To the default role of a user."""
+        self.users[to.upper()].may.setdefault(on.upper(), set()).update(privileges)
+
+    def answer(self, asked: Asked) -> Answer:
+        with self._lock:
+            if self.next_answers:
+                return self.next_answers.pop(0)
+            return self._routed(asked)
+
+    def login(self, name: str, token: str) -> str:
+        """Who a token lets in, and by which key is noted. Raises for one that lets nobody in."""
+        claims = claims_of(token, account=self.account, login_name=name)
+        user = self.users.get(claims.user)
+        if user is None:
+            raise LoginRefused(UNKNOWN_USER)
+        claims.refuse_other_times(self._now())
+        slot = next((slot for slot in SLOTS if user.fingerprint(slot) == claims.fingerprint), None)
+        if slot is None:
+            raise LoginRefused(OTHER_KEY)
+        claims.verify(public_key(user.keys[slot]))
+        self.logins.append((user.name, slot))
+        return user.name
+
+    def execute(self, user: str, statement: str) -> Table:
+        """What a user gets for a statement. Raises SqlError where it may not, or nobody could."""
+        self.statements.append(statement)
+        who, text = self.users[user], statement.strip().rstrip(";").rstrip()
+        if found := _SET.fullmatch(text):
+            return self._set(self._modified(who, found), found["what"])
+        if found := _UNSET.fullmatch(text):
+            return _unset(self._modified(who, found), found["what"])
+        if found := _DESCRIBE.fullmatch(text):
+            return self._described(who, found)
+        if found := _REASON.fullmatch(text):
+            return Table(("DETAILS",), [[str(self.failures.get(found["id"], ""))]])
+        if re.fullmatch(r"SELECT\s+CURRENT_USER\(\)", text, re.IGNORECASE):
+            return Table(("CURRENT_USER()",), [[who.name]])
+        raise SqlError("001003", "42000", f"SQL compilation error:\nthe double does not know: {text[:60]}")
+
+    def _routed(self, asked: Asked) -> Answer:
+        match asked.method, asked.path.startswith(USERS):
+            case "PUT", True:
+                return self._add(asked)
+            case "DELETE", True:
+                self.users.pop(asked.path.removeprefix(USERS).upper(), None)
+                return Answer(HTTPStatus.NO_CONTENT)
+        content = _content(asked)
+        match asked.path:
+            case "/session/v1/login-request":
+                return self._login(content["data"])
+            case "/queries/v1/query-request":
+                return self._query(asked, content)
+            case "/session" | "/telemetry/send" | "/session/heartbeat":
+                return _succeeded(None)
+        return Answer(HTTPStatus.NOT_FOUND)
+
+    def _add(self, asked: Asked) -> Answer:
+        given = _content(asked)
+        try:
+            user = self.add_user(asked.path.removeprefix(USERS), given.get("rsa_public_key"))
+        except SqlError as refused:
+            return Answer(HTTPStatus.BAD_REQUEST, {"message": str(refused)})
+        for other, privileges in given.get("may", {}).items():
+            user.may.setdefault(other.upper(), set()).update(privileges)
+        return Answer(HTTPStatus.OK, {"name": user.name})
+
+    def _login(self, given: Mapping[str, Any]) -> Answer:
+        try:
+            if given.get("AUTHENTICATOR") != "SNOWFLAKE_JWT":
+                raise LoginRefused(INVALID)
+            user = self.login(str(given["LOGIN_NAME"]), str(given["TOKEN"]))
+        except LoginRefused as refused:
+            failure = str(uuid.uuid4())
+            self.failures[failure] = refused.reason
+            message = f"JWT token is invalid. [{failure}]"
+            data = {"nextAction": "RETRY_LOGIN", "errorCode": str(INVALID.code), "sqlState": "08001"}
+            return _failed(str(INVALID.code), message, data)
+        token = uuid.uuid4().hex
+        self._sessions[token] = user
+        return _succeeded(_session(user, token))
+
+    def _query(self, asked: Asked, content: Mapping[str, Any]) -> Answer:
+        token = re.search(r'Token="([^"]+)"', asked.authorization)
+        user = self._sessions.get(token[1]) if token else None
+        if user is None:
+            return _failed("390104", "Session token is invalid.", None)
+        try:
+            return _succeeded(_result(self.execute(user, content["sqlText"])))
+        except SqlError as refused:
+            data = {"errorCode": refused.code, "sqlState": refused.state, "queryId": str(uuid.uuid4())}
+            return _failed(refused.code, str(refused), data)
+
+    def _modified(self, who: User, found: re.Match[str]) -> User:
+        return self._visible(who, found["name"], {MODIFY, OWNERSHIP})
+
+    def _described(self, who: User, found: re.Match[str]) -> Table:
+        user = self._visible(who, found["name"], {MONITOR, OWNERSHIP}, also_self=True)
+        rows = [["NAME", user.name], ["TYPE", "SERVICE"]]
+        for slot in SLOTS:
+            rows += [[slot, user.keys.get(slot, "null")], [f"{slot}_FP", user.fingerprint(slot) or "null"]]
+        return Table(("property", "value", "default", "description"), [[*row, "null", ""] for row in rows])
+
+    def _visible(self, who: User, name: str, privileges: set[str], *, also_self: bool = False) -> User:
+        """Another user, or oneself, if one of the privileges is there; one without any is not even told that it is."""
+        spelled = name[1:-1] if name.startswith('"') else name.upper()
+        user = self.users.get(spelled)
+        if user is None or (user is not who and not who.may.get(user.name)):
+            words = f"SQL compilation error:\nUser '{spelled}' does not exist or not authorized."
+            raise SqlError("002003", "02000", words)
+        if not (also_self and user is who) and not who.has_one_of(privileges, user):
+            words = f"SQL access control error:\nInsufficient privileges to operate on user '{spelled}'"
+            raise SqlError("003001", "42501", words)
+        return user
+
+    def _set(self, user: User, what: str) -> Table:
+        given = {cast("Slot", found["slot"].upper()): found["key"] for found in _KEY.finditer(what)}
+        if not given or _KEY.sub("", what).strip():
+            raise SqlError("001003", "42000", "SQL compilation error:\nthe double sets public keys only")
+        user.keys |= {slot: _checked(key) for slot, key in given.items()}
+        return DONE
+
+
+def _unset(user: User, what: str) -> Table:
+    slots = [word.strip().upper() for word in what.split(",")]
+    if not set(slots) <= set(SLOTS):
+        raise SqlError("001003", "42000", "SQL compilation error:\nthe double unsets public keys only")
+    for slot in SLOTS:
+        if slot in slots:
+            user.keys.pop(slot, None)
+    return DONE
+
+
+def _checked(key: str) -> str:
+    """A public key without its first and last line, of a size that is allowed."""
+    compact = re.sub(r"\s", "", key)
+    try:
+        public = public_key(compact)
+    except (ValueError, TypeError):
+        public = None
+    if public is None or public.key_size < FEWEST_BITS:
+        words = "SQL execution error:\nNew public key rejected by current policy. Reason: 'Invalid Public key'"
+        raise SqlError("003013", "42501", words)
+    return compact
+
+
+def _content(asked: Asked) -> Mapping[str, Any]:
+    packed = asked.content.startswith(b"\x1f\x8b")
+    content = gzip.decompress(asked.content) if packed else asked.content
+    given: Mapping[str, Any] = json.loads(content or b"{}")
+    return given
+
+
+def _succeeded(data: Mapping[str, Any] | None) -> Answer:
+    return Answer(HTTPStatus.OK, {"success": True, "code": None, "message": None, "data": data})
+
+
+def _failed(code: str, message: str, data: Mapping[str, Any] | None) -> Answer:
+    """Snowflake refuses in the body, with a status that says all is well."""
+    return Answer(HTTPStatus.OK, {"success": False, "code": code, "message": message, "data": data})
+
+
+def _session(user: str, token: str) -> Mapping[str, Any]:
+    return {
+        "token": token,
+        "masterToken": f"master-{token}",
+        "validityInSeconds": 3600,
+        "masterValidityInSeconds": 14400,
+        "displayUserName": user,
+        "serverVersion": "10.0.0",
+        "firstLogin": False,
+        "healthCheckInterval": 45,
+        "sessionId": 1,
+        "parameters": [
+            {"name": "AUTOCOMMIT", "value": True},
+            {"name": "PYTHON_CONNECTOR_QUERY_RESULT_FORMAT", "value": "JSON"},
+        ],
+        "sessionInfo": {"databaseName": None, "schemaName": None, "warehouseName": None, "roleName": "PUBLIC"},
+    }
+
+
+def _result(table: Table) -> Mapping[str, Any]:
+    size = {"length": 16777216, "byteLength": 16777216, "precision": None, "scale": None}
+    place = {"database": "", "schema": "", "table": "", "collation": None}
+    columns = [{"name": name, "type": "text", "nullable": True, **size, **place} for name in table.columns]
+    return {
+        "parameters": [],
+        "rowtype": columns,
+        "rowset": table.rows,
+        "total": len(table.rows),
+        "returned": len(table.rows),
+        "queryId": str(uuid.uuid4()),
+        "queryResultFormat": "json",
+        "statementTypeId": 4096,
+        "version": 1,
+        "numberOfBinds": 0,
+        "sqlState": "00000",
+        "finalDatabaseName": None,
+        "finalSchemaName": None,
+        "finalWarehouseName": None,
+        "finalRoleName": "PUBLIC",
+    }
+
+
+def main(arguments: list[str]) -> None:
+    with Server(SnowflakeDouble(arguments[1]), int(arguments[0])) as server:
+        print(server.address, flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,208 @@
+"""The double of Snowflake's login, by the real connector and by tokens that no connector would make."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import load_der_private_key
+from snowflake.connector import connect
+from snowflake.connector.errors import DatabaseError, ProgrammingError
+
+from infra.local.http_double import Server
+from infra.local.snowflake_double import MODIFY, MONITOR, LoginRefused, SnowflakeDouble
+from lambdas.rotate_keys.rsa_key import RsaKey
+
+ACCOUNT = "FRAZIL-LOCAL"
+KEY, OTHER = RsaKey.new(2048), RsaKey.new(2048)
+
+
+class Clock:
+    """The real one, and how far the double's is ahead of it."""
+
+    ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+@pytest.fixture
+def double() -> SnowflakeDouble:
+    double = SnowflakeDouble(ACCOUNT, now=Clock())
+    double.add_user("LOADER", KEY.body)
+    return double
+
+
+@pytest.fixture
+def server(double: SnowflakeDouble) -> Iterator[Server]:
+    with Server(double, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+def logged_in(server: Server, user: str, key: RsaKey) -> Any:
+    return connect(
+        account=ACCOUNT,
+        user=user,
+        private_key=key.der(),
+        authenticator="SNOWFLAKE_JWT",
+        host="127.0.0.1",
+        port=server.server_address[1],
+        protocol="http",
+        login_timeout=10,
+        platform_detection_timeout_seconds=0,
+    )
+
+
+def asked(server: Server, user: str, key: RsaKey, statement: str) -> list[Any]:
+    with logged_in(server, user, key) as connection, connection.cursor() as cursor:
+        return list(cursor.execute(statement).fetchall())
+
+
+def token(key: RsaKey = KEY, *, algorithm: str = "RS256", **claims: Any) -> str:
+    """As the connector signs it, but for the claims that are given; None leaves one out."""
+    now = int(time.time())
+    told = {"sub": f"{ACCOUNT}.LOADER", "iss": f"{ACCOUNT}.LOADER.{KEY.fingerprint}", "iat": now, "exp": now + 60}
+    left = {name: value for name, value in {**told, **claims}.items() if value is not None}
+    return jwt.encode(left, load_der_private_key(key.der(), None), algorithm=algorithm)  # type: ignore[arg-type]
+
+
+def test_a_registered_key_logs_in(server: Server, double: SnowflakeDouble) -> None:
+    assert asked(server, "loader", KEY, "SELECT CURRENT_USER()") == [("LOADER",)]
+    assert double.logins == [("LOADER", "RSA_PUBLIC_KEY")]
+
+
+def test_a_key_of_nobody_is_refused_with_snowflakes_code(server: Server, double: SnowflakeDouble) -> None:
+    with pytest.raises(DatabaseError, match=r"JWT token is invalid. \[") as refused:
+        logged_in(server, "LOADER", OTHER)
+
+    assert refused.value.errno == 390144
+    assert [reason.code for reason in double.failures.values()] == [394304]
+
+
+@pytest.mark.parametrize("ahead", [90, -90])
+def test_a_clock_that_is_off_is_refused_with_the_same_code(
+    server: Server, double: SnowflakeDouble, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    monkeypatch.setattr(Clock, "ahead", ahead)
+
+    with pytest.raises(DatabaseError) as refused:
+        logged_in(server, "LOADER", KEY)
+
+    assert refused.value.errno == 390144
+    assert [reason.name for reason in double.failures.values()] == ["JWT_TOKEN_INVALID_ISSUE_TIME"]
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        (token(), None),
+        ("no.token.at-all", 390144),
+        (token(sub="FRAZIL-LOCAL.NOBODY", iss=f"FRAZIL-LOCAL.NOBODY.{KEY.fingerprint}"), 394300),
+        (token(iss=f"FRAZIL-LOCAL.OTHER.{KEY.fingerprint}"), 394300),
+        (token(iat=None), 394301),
+        (token(exp=None), 394301),
+        (token(iat=int(time.time()) - 3600), 394302),
+        (token(exp=int(time.time()) - 1), 394303),
+        (token(iss=f"{ACCOUNT}.LOADER.{OTHER.fingerprint}"), 394304),
+        (token(algorithm="RS512"), 394305),
+        (token(OTHER), 394306),
+        (token(sub="ELSEWHERE.LOADER", iss=f"ELSEWHERE.LOADER.{KEY.fingerprint}"), 394307),
+    ],
+)
+def test_a_token_is_judged_as_documented(double: SnowflakeDouble, made: str, code: int | None) -> None:
+    if code is None:
+        assert double.login("LOADER", made) == "LOADER"
+        return
+    with pytest.raises(LoginRefused) as refused:
+        double.login("LOADER", made)
+
+    assert refused.value.reason.code == code
+
+
+def test_a_second_key_is_set_described_used_and_unset(server: Server, double: SnowflakeDouble) -> None:
+    double.grant(MODIFY, MONITOR, on="LOADER", to="LOADER")
+
+    asked(server, "LOADER", KEY, f"ALTER USER LOADER SET RSA_PUBLIC_KEY_2 = '{OTHER.body}'")
+    described = {row[0]: row[1] for row in asked(server, "LOADER", OTHER, 'DESC USER "LOADER"')}
+    asked(server, "LOADER", OTHER, "ALTER USER LOADER UNSET RSA_PUBLIC_KEY")
+
+    assert described["RSA_PUBLIC_KEY_FP"] == KEY.fingerprint
+    assert described["RSA_PUBLIC_KEY_2_FP"] == OTHER.fingerprint
+    with pytest.raises(DatabaseError):
+        logged_in(server, "LOADER", KEY)
+
+
+@pytest.mark.parametrize(
+    ("privileges", "statement", "errno", "words"),
+    [
+        ((), "DESC USER OTHER", 2003, "does not exist or not authorized"),
+        ((MODIFY,), "DESC USER OTHER", 3001, "Insufficient privileges"),
+        ((MONITOR,), "ALTER USER OTHER SET RSA_PUBLIC_KEY = 'x'", 3001, "Insufficient privileges"),
+        ((MODIFY,), "ALTER USER OTHER SET RSA_PUBLIC_KEY = 'x'", 3013, "New public key rejected by current policy"),
+        ((), "ALTER USER LOADER SET RSA_PUBLIC_KEY_2 = 'x'", 3001, "Insufficient privileges"),
+        ((), "DROP TABLE t", 1003, "does not know"),
+    ],
+)
+def test_who_may_not_is_refused_with_snowflakes_codes(
+    server: Server, double: SnowflakeDouble, privileges: tuple[str, ...], statement: str, errno: int, words: str
+) -> None:
+    double.add_user("OTHER")
+    if privileges:
+        double.grant(*privileges, on="OTHER", to="LOADER")
+
+    with pytest.raises(ProgrammingError, match=words) as refused:
+        asked(server, "LOADER", KEY, statement)
+
+    assert refused.value.errno == errno
+
+
+def test_a_short_key_is_refused(double: SnowflakeDouble) -> None:
+    double.grant(MODIFY, on="LOADER", to="LOADER")
+
+    with pytest.raises(Exception, match="Invalid Public key"):
+        double.execute("LOADER", f"ALTER USER LOADER SET RSA_PUBLIC_KEY_2 = '{RsaKey.new(1024).body}'")
+
+
+def test_the_reason_of_a_refusal_is_told_by_its_id(server: Server, double: SnowflakeDouble) -> None:
+    with pytest.raises(DatabaseError):
+        logged_in(server, "LOADER", OTHER)
+    failure = next(iter(double.failures))
+
+    told = asked(server, "LOADER", KEY, f"SELECT SYSTEM$GET_LOGIN_FAILURE_DETAILS('{failure}')")
+
+    assert json.loads(told[0][0])["errorCode"] == "JWT_TOKEN_INVALID_PUBLIC_KEY_FINGERPRINT_MISMATCH"
+
+
+def test_it_runs_as_a_process_of_its_own_and_takes_users() -> None:
+    command = [sys.executable, "-m", "infra.local.snowflake_double", "0", ACCOUNT]
+    with subprocess.Popen(command, env=dict(os.environ), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            content = json.dumps({"rsa_public_key": KEY.body, "may": {"READER": [MODIFY]}}).encode()
+            made = urllib.request.Request(f"{address}/_double/users/rotator", content, method="PUT")
+            with urllib.request.urlopen(made, timeout=10) as answer:
+                assert json.load(answer) == {"name": "ROTATOR"}
+        finally:
+            process.terminate()
+
+
+def test_the_fingerprint_is_of_the_der_of_the_public_key() -> None:
+    assert len(base64.b64decode(KEY.fingerprint.removeprefix("SHA256:"))) == 32
+    assert len(base64.b64decode(KEY.body)) == 294
