@@ -2,9 +2,11 @@
 
     network ─────────────────────────────┐
     confluent ─► lake ─► secrets ────────┴─► jobs
-        └──────────┴───► connectors
+        └──────────┼───► connectors
+                   └───► snowflake
 
-Without `kafka.confluent` the stacks confluent and connectors are absent; without packed artefacts the stack jobs is.
+Without `kafka.confluent` the stacks confluent and connectors are absent; without packed artefacts the stack jobs is;
+without `snowflake` that of its name. It comes last: the tables that it attaches to must be there.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from infra.stacks.kafka import Kafka, external
 from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
+from infra.stacks.snowflake import SnowflakeStack
 from jobs.model.errors import SettingError
 from jobs.model.spec import TableSpec
 from jobs.specs.load import load_tables
@@ -61,6 +64,8 @@ def build(
             artefacts=artefacts,
             tables=specs,
         )
+    if settings.snowflake is not None:
+        SnowflakeStack(app, settings, account=settings.snowflake, lake=lake, tables=specs)
     synthesize(app, production=settings.production)
     return tuple(node.node.id for node in app.node.children if isinstance(node, Stack))
 

@@ -185,7 +185,7 @@ def tags(view: StackView) -> Iterator[Finding]:
 
 def wildcards(view: StackView) -> Iterator[Finding]:
     """Nobody may do everything, or do something to everything, unless there is no other way."""
-    for each in view.of():
+    for each in (one for one in view.of() if one.type.startswith("aws_")):
         for name, text in each.arguments.items():
             if not name.endswith("policy") or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "$"):
                 continue
@@ -197,6 +197,13 @@ def wildcards(view: StackView) -> Iterator[Finding]:
                 if not any(_is_allowed(wildcard, each.type, allowed) for allowed in ALLOWED_WILDCARDS):
                     fix = "name actions and resources, or list it with its reason in infra.rules.ALLOWED_WILDCARDS"
                     yield Finding(each.path, f"its {name} allows {wildcard}", fix)
+
+
+def read_only(view: StackView) -> Iterator[Finding]:
+    """Nobody but the jobs writes tables: Snowflake's volumes cannot."""
+    for volume in view.of("snowflake_external_volume"):
+        if volume.arguments.get("allow_writes") != "false":
+            yield Finding(volume.path, "tables may be written through it", 'give allow_writes="false"')
 
 
 def no_secret(view: StackView) -> Iterator[Finding]:
@@ -237,6 +244,7 @@ RULES: tuple[Rule, ...] = (
     log_retention,
     tags,
     wildcards,
+    read_only,
     no_secret,
     deletion_protection,
 )

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
     from infra.cdk import DataMeta, Meta
 
+AccountObject = Literal["DATABASE", "EXTERNAL VOLUME", "INTEGRATION", "USER", "WAREHOUSE"]
+
+Privilege = Literal["MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "SELECT", "USAGE"]
+
+SchemaObjects = Literal["EXTERNAL TABLES", "ICEBERG TABLES"]
+
 class Provider(cdk.Provider):
     TYPE = "snowflake"
     SOURCE = "snowflakedb/snowflake"
@@ -21,59 +27,56 @@ class Provider(cdk.Provider):
 
     def __init__(self, scope: Construct, construct_id: str, /, *, account: str | None = None,
         account_name: str | None = None, authenticator: str | None = None,
-        cert_revocation_check_mode: str | None = None, client_ip: str | None = None,
-        client_request_mfa_token: str | None = None, client_store_temporary_credential: str | None = None,
-        client_timeout: Number | None = None, crl_allow_certificates_without_crl_url: str | None = None,
-        crl_http_client_timeout: Number | None = None, crl_in_memory_cache_disabled: Flag | None = None,
-        crl_on_disk_cache_disabled: Flag | None = None, disable_console_login: str | None = None,
-        disable_ocsp_checks: Flag | None = None, disable_query_context_cache: Flag | None = None,
-        disable_saml_url_check: str | None = None, disable_telemetry: Flag | None = None,
+        cert_revocation_check_mode: str | None = None, client_request_mfa_token: str | None = None,
+        client_store_temporary_credential: str | None = None, client_timeout: Number | None = None,
+        crl_allow_certificates_without_crl_url: str | None = None, crl_http_client_timeout: Number | None = None,
+        crl_in_memory_cache_disabled: Flag | None = None, crl_on_disk_cache_disabled: Flag | None = None,
+        disable_console_login: str | None = None, disable_ocsp_checks: Flag | None = None,
+        disable_query_context_cache: Flag | None = None, disable_saml_url_check: str | None = None,
         driver_tracing: str | None = None, enable_single_use_refresh_tokens: Flag | None = None,
-        experimental_features_disabled: Strings | None = None, experimental_features_enabled: Strings | None = None,
-        external_browser_timeout: Number | None = None, host: str | None = None,
-        include_retry_reason: str | None = None, insecure_mode: Flag | None = None,
-        jwt_client_timeout: Number | None = None, jwt_expire_timeout: Number | None = None,
-        keep_session_alive: Flag | None = None, log_query_parameters: Flag | None = None,
-        log_query_text: Flag | None = None, login_timeout: Number | None = None, max_retry_count: Number | None = None,
-        no_proxy: str | None = None, oauth_authorization_url: str | None = None, oauth_client_id: str | None = None,
+        experimental_features_enabled: Strings | None = None, external_browser_timeout: Number | None = None,
+        host: str | None = None, include_retry_reason: str | None = None, jwt_client_timeout: Number | None = None,
+        jwt_expire_timeout: Number | None = None, keep_session_alive: Flag | None = None,
+        log_query_parameters: Flag | None = None, log_query_text: Flag | None = None,
+        login_timeout: Number | None = None, max_retry_count: Number | None = None, no_proxy: str | None = None,
+        oauth_authorization_url: str | None = None, oauth_client_id: str | None = None,
         oauth_redirect_uri: str | None = None, oauth_scope: str | None = None,
         oauth_token_request_url: str | None = None, ocsp_fail_open: str | None = None, okta_url: str | None = None,
         organization_name: str | None = None, params: Mapping[str, str] | None = None,
         passcode_in_password: Flag | None = None, port: Number | None = None,
-        preview_features_enabled: Strings | None = None, profile: str | None = None, protocol: str | None = None,
-        proxy_host: str | None = None, proxy_port: Number | None = None, proxy_protocol: str | None = None,
-        proxy_user: str | None = None, request_timeout: Number | None = None, role: str | None = None,
-        skip_toml_file_permission_verification: Flag | None = None, tfc_workload_identity_token_tag: str | None = None,
-        tmp_directory_path: str | None = None, use_legacy_toml_file: Flag | None = None, user: str | None = None,
+        preview_features_enabled: Sequence[Literal["snowflake_external_table_resource", "snowflake_iceberg_table_from_aws_glue_resource"]] | None = None,
+        profile: str | None = None, protocol: str | None = None, proxy_host: str | None = None,
+        proxy_port: Number | None = None, proxy_protocol: str | None = None, proxy_user: str | None = None,
+        request_timeout: Number | None = None, role: str | None = None,
+        tfc_workload_identity_token_tag: str | None = None, tmp_directory_path: str | None = None,
+        use_legacy_toml_file: Flag | None = None, user: str | None = None,
         validate_default_parameters: str | None = None, warehouse: str | None = None,
         workload_identity_entra_resource: str | None = None, workload_identity_provider: str | None = None,
         alias: str | None = None) -> None:
         super().__init__(scope, construct_id, {"account": account, "account_name": account_name,
             "authenticator": authenticator, "cert_revocation_check_mode": cert_revocation_check_mode,
-            "client_ip": client_ip, "client_request_mfa_token": client_request_mfa_token,
+            "client_request_mfa_token": client_request_mfa_token,
             "client_store_temporary_credential": client_store_temporary_credential, "client_timeout": client_timeout,
             "crl_allow_certificates_without_crl_url": crl_allow_certificates_without_crl_url,
             "crl_http_client_timeout": crl_http_client_timeout,
             "crl_in_memory_cache_disabled": crl_in_memory_cache_disabled,
             "crl_on_disk_cache_disabled": crl_on_disk_cache_disabled, "disable_console_login": disable_console_login,
             "disable_ocsp_checks": disable_ocsp_checks, "disable_query_context_cache": disable_query_context_cache,
-            "disable_saml_url_check": disable_saml_url_check, "disable_telemetry": disable_telemetry,
-            "driver_tracing": driver_tracing, "enable_single_use_refresh_tokens": enable_single_use_refresh_tokens,
-            "experimental_features_disabled": experimental_features_disabled,
+            "disable_saml_url_check": disable_saml_url_check, "driver_tracing": driver_tracing,
+            "enable_single_use_refresh_tokens": enable_single_use_refresh_tokens,
             "experimental_features_enabled": experimental_features_enabled,
             "external_browser_timeout": external_browser_timeout, "host": host,
-            "include_retry_reason": include_retry_reason, "insecure_mode": insecure_mode,
-            "jwt_client_timeout": jwt_client_timeout, "jwt_expire_timeout": jwt_expire_timeout,
-            "keep_session_alive": keep_session_alive, "log_query_parameters": log_query_parameters,
-            "log_query_text": log_query_text, "login_timeout": login_timeout, "max_retry_count": max_retry_count,
-            "no_proxy": no_proxy, "oauth_authorization_url": oauth_authorization_url,
-            "oauth_client_id": oauth_client_id, "oauth_redirect_uri": oauth_redirect_uri, "oauth_scope": oauth_scope,
+            "include_retry_reason": include_retry_reason, "jwt_client_timeout": jwt_client_timeout,
+            "jwt_expire_timeout": jwt_expire_timeout, "keep_session_alive": keep_session_alive,
+            "log_query_parameters": log_query_parameters, "log_query_text": log_query_text,
+            "login_timeout": login_timeout, "max_retry_count": max_retry_count, "no_proxy": no_proxy,
+            "oauth_authorization_url": oauth_authorization_url, "oauth_client_id": oauth_client_id,
+            "oauth_redirect_uri": oauth_redirect_uri, "oauth_scope": oauth_scope,
             "oauth_token_request_url": oauth_token_request_url, "ocsp_fail_open": ocsp_fail_open, "okta_url": okta_url,
             "organization_name": organization_name, "params": params, "passcode_in_password": passcode_in_password,
             "port": port, "preview_features_enabled": preview_features_enabled, "profile": profile,
             "protocol": protocol, "proxy_host": proxy_host, "proxy_port": proxy_port, "proxy_protocol": proxy_protocol,
             "proxy_user": proxy_user, "request_timeout": request_timeout, "role": role,
-            "skip_toml_file_permission_verification": skip_toml_file_permission_verification,
             "tfc_workload_identity_token_tag": tfc_workload_identity_token_tag,
             "tmp_directory_path": tmp_directory_path, "use_legacy_toml_file": use_legacy_toml_file, "user": user,
             "validate_default_parameters": validate_default_parameters, "warehouse": warehouse,
@@ -150,26 +153,11 @@ class Database(Resource):
             "user_task_minimum_trigger_interval_in_seconds": user_task_minimum_trigger_interval_in_seconds,
             "user_task_timeout_ms": user_task_timeout_ms, "replication": replication}, **meta)
 
-class Execute(Resource):
-    TYPE = "snowflake_execute"
-    execute: str; id: str; query: str; revert: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, execute: str, revert: str, query: str | None = None,
-        **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"execute": execute, "query": query, "revert": revert}, **meta)
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTable_Column(Block):
     as_: str
     name: str
     type: str
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalTable_Tag(Block):
-    database: str | None = None
-    name: str
-    schema: str | None = None
-    value: str
 
 class ExternalTable(Resource):
     TYPE = "snowflake_external_table"
@@ -181,13 +169,13 @@ class ExternalTable(Resource):
         name: str, schema: str, column: ExternalTable_Column | Sequence[ExternalTable_Column],
         auto_refresh: Flag | None = None, aws_sns_topic: str | None = None, comment: str | None = None,
         copy_grants: Flag | None = None, partition_by: Strings | None = None, pattern: str | None = None,
-        refresh_on_create: Flag | None = None, table_format: str | None = None,
-        tag: ExternalTable_Tag | Sequence[ExternalTable_Tag] | None = None, **meta: Unpack[Meta]) -> None:
+        refresh_on_create: Flag | None = None, table_format: Literal["delta"] | None = None,
+        **meta: Unpack[Meta]) -> None:
         super().__init__(scope, construct_id, {"auto_refresh": auto_refresh, "aws_sns_topic": aws_sns_topic,
             "comment": comment, "copy_grants": copy_grants, "database": database, "file_format": file_format,
             "location": location, "name": name, "partition_by": partition_by, "pattern": pattern,
-            "refresh_on_create": refresh_on_create, "schema": schema, "table_format": table_format, "column": column,
-            "tag": tag}, **meta)
+            "refresh_on_create": refresh_on_create, "schema": schema, "table_format": table_format,
+            "column": column}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalVolume_StorageLocation(Block):
@@ -202,7 +190,7 @@ class ExternalVolume_StorageLocation(Block):
     storage_base_url: str
     storage_endpoint: str | None = None
     storage_location_name: str
-    storage_provider: str
+    storage_provider: Literal["S3", "S3GOV", "S3COMPAT", "GCS", "AZURE"]
     use_privatelink_endpoint: str | None = None
 
 class ExternalVolume(Resource):
@@ -211,7 +199,7 @@ class ExternalVolume(Resource):
 
     def __init__(self, scope: Construct, construct_id: str, /, *, name: str,
         storage_location: ExternalVolume_StorageLocation | Sequence[ExternalVolume_StorageLocation],
-        allow_writes: str | None = None, comment: str | None = None, **meta: Unpack[Meta]) -> None:
+        allow_writes: Literal["true", "false"] | None = None, comment: str | None = None, **meta: Unpack[Meta]) -> None:
         super().__init__(scope, construct_id, {"allow_writes": allow_writes, "comment": comment, "name": name,
             "storage_location": storage_location}, **meta)
 
@@ -225,13 +213,42 @@ class GrantAccountRole(Resource):
             "user_name": user_name}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrantOwnership_On_All(Block):
+    in_database: str | None = None
+    in_schema: str | None = None
+    object_type_plural: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantOwnership_On_Future(Block):
+    in_database: str | None = None
+    in_schema: str | None = None
+    object_type_plural: Literal["EXTERNAL TABLES"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantOwnership_On(Block):
+    object_name: str | None = None
+    object_type: str | None = None
+    all: GrantOwnership_On_All | None = None
+    future: GrantOwnership_On_Future | None = None
+
+class GrantOwnership(Resource):
+    TYPE = "snowflake_grant_ownership"
+    account_role_name: str; database_role_name: str; id: str; outbound_privileges: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, on: GrantOwnership_On,
+        account_role_name: str | None = None, database_role_name: str | None = None,
+        outbound_privileges: Literal["COPY", "REVOKE"] | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"account_role_name": account_role_name,
+            "database_role_name": database_role_name, "outbound_privileges": outbound_privileges, "on": on}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GrantPrivilegesToAccountRole_OnAccountObject_Inherited(Block):
     object_type_plural: str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantPrivilegesToAccountRole_OnAccountObject(Block):
     object_name: str | None = None
-    object_type: str | None = None
+    object_type: AccountObject | None = None
     inherited: GrantPrivilegesToAccountRole_OnAccountObject_Inherited | None = None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +273,7 @@ class GrantPrivilegesToAccountRole_OnSchemaObject_All(Block):
 class GrantPrivilegesToAccountRole_OnSchemaObject_Future(Block):
     in_database: str | None = None
     in_schema: str | None = None
-    object_type_plural: str
+    object_type_plural: SchemaObjects
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantPrivilegesToAccountRole_OnSchemaObject_Inherited(Block):
@@ -268,7 +285,7 @@ class GrantPrivilegesToAccountRole_OnSchemaObject_Inherited(Block):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantPrivilegesToAccountRole_OnSchemaObject(Block):
     object_name: str | None = None
-    object_type: str | None = None
+    object_type: Literal["EXTERNAL TABLE", "ICEBERG TABLE", "STAGE"] | None = None
     all: GrantPrivilegesToAccountRole_OnSchemaObject_All | None = None
     future: GrantPrivilegesToAccountRole_OnSchemaObject_Future | None = None
     inherited: GrantPrivilegesToAccountRole_OnSchemaObject_Inherited | None = None
@@ -280,7 +297,7 @@ class GrantPrivilegesToAccountRole(Resource):
 
     def __init__(self, scope: Construct, construct_id: str, /, *, account_role_name: str,
         all_privileges: Flag | None = None, always_apply: Flag | None = None, always_apply_trigger: str | None = None,
-        on_account: Flag | None = None, privileges: Strings | None = None,
+        on_account: Flag | None = None, privileges: Sequence[Privilege] | None = None,
         strict_privilege_management: Flag | None = None, with_grant_option: Flag | None = None,
         on_account_object: GrantPrivilegesToAccountRole_OnAccountObject | None = None,
         on_schema: GrantPrivilegesToAccountRole_OnSchema | None = None,
@@ -297,13 +314,25 @@ class IcebergTableFromAwsGlue(Resource):
     external_volume: str; fully_qualified_name: str; id: str; name: str; replace_invalid_characters: str; schema: str
 
     def __init__(self, scope: Construct, construct_id: str, /, *, catalog_table_name: str, database: str, name: str,
-        schema: str, auto_refresh: str | None = None, catalog: str | None = None, catalog_namespace: str | None = None,
-        comment: str | None = None, external_volume: str | None = None, replace_invalid_characters: Flag | None = None,
-        **meta: Unpack[Meta]) -> None:
+        schema: str, auto_refresh: Literal["true", "false"] | None = None, catalog: str | None = None,
+        catalog_namespace: str | None = None, comment: str | None = None, external_volume: str | None = None,
+        replace_invalid_characters: Flag | None = None, **meta: Unpack[Meta]) -> None:
         super().__init__(scope, construct_id, {"auto_refresh": auto_refresh, "catalog": catalog,
             "catalog_namespace": catalog_namespace, "catalog_table_name": catalog_table_name, "comment": comment,
             "database": database, "external_volume": external_volume, "name": name,
             "replace_invalid_characters": replace_invalid_characters, "schema": schema}, **meta)
+
+class NetworkPolicy(Resource):
+    TYPE = "snowflake_network_policy"
+    allowed_ip_list: list[str]; allowed_network_rule_list: list[str]; blocked_ip_list: list[str]
+    blocked_network_rule_list: list[str]; comment: str; fully_qualified_name: str; id: str; name: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, name: str, allowed_ip_list: Strings | None = None,
+        allowed_network_rule_list: Strings | None = None, blocked_ip_list: Strings | None = None,
+        blocked_network_rule_list: Strings | None = None, comment: str | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"allowed_ip_list": allowed_ip_list,
+            "allowed_network_rule_list": allowed_network_rule_list, "blocked_ip_list": blocked_ip_list,
+            "blocked_network_rule_list": blocked_network_rule_list, "comment": comment, "name": name}, **meta)
 
 class Schema(Resource):
     TYPE = "snowflake_schema"
@@ -326,7 +355,7 @@ class Schema(Resource):
         suspend_task_after_num_failures: Number | None = None, task_auto_retry_attempts: Number | None = None,
         trace_level: str | None = None, user_task_managed_initial_warehouse_size: str | None = None,
         user_task_minimum_trigger_interval_in_seconds: Number | None = None, user_task_timeout_ms: Number | None = None,
-        with_managed_access: str | None = None, **meta: Unpack[Meta]) -> None:
+        with_managed_access: Literal["true", "false"] | None = None, **meta: Unpack[Meta]) -> None:
         super().__init__(scope, construct_id, {"catalog": catalog, "comment": comment,
             "data_retention_time_in_days": data_retention_time_in_days, "database": database,
             "default_ddl_collation": default_ddl_collation,
@@ -405,9 +434,9 @@ class ServiceUser(Resource):
         client_timestamp_type_mapping: str | None = None, comment: str | None = None,
         date_input_format: str | None = None, date_output_format: str | None = None,
         days_to_expiry: Number | None = None, default_namespace: str | None = None, default_role: str | None = None,
-        default_secondary_roles_option: str | None = None, default_warehouse: str | None = None,
-        disabled: str | None = None, display_name: str | None = None, email: str | None = None,
-        enable_unload_physical_type_optimization: Flag | None = None,
+        default_secondary_roles_option: Literal["ALL", "NONE", "DEFAULT"] | None = None,
+        default_warehouse: str | None = None, disabled: str | None = None, display_name: str | None = None,
+        email: str | None = None, enable_unload_physical_type_optimization: Flag | None = None,
         enable_unredacted_query_syntax_error: Flag | None = None, error_on_nondeterministic_merge: Flag | None = None,
         error_on_nondeterministic_update: Flag | None = None, geography_output_format: str | None = None,
         geometry_output_format: str | None = None, jdbc_treat_decimal_as_int: Flag | None = None,
@@ -623,24 +652,16 @@ class StorageIntegrationAws(Resource):
     storage_blocked_locations: list[str]; storage_provider: str; use_privatelink_endpoint: str
 
     def __init__(self, scope: Construct, construct_id: str, /, *, enabled: Flag, name: str,
-        storage_allowed_locations: Strings, storage_aws_role_arn: str, storage_provider: str,
-        comment: str | None = None, storage_aws_external_id: str | None = None,
-        storage_aws_object_acl: str | None = None, storage_blocked_locations: Strings | None = None,
-        use_privatelink_endpoint: str | None = None, **meta: Unpack[Meta]) -> None:
+        storage_allowed_locations: Strings, storage_aws_role_arn: str,
+        storage_provider: Literal["S3", "S3GOV", "S3CHINA"], comment: str | None = None,
+        storage_aws_external_id: str | None = None, storage_aws_object_acl: str | None = None,
+        storage_blocked_locations: Strings | None = None, use_privatelink_endpoint: str | None = None,
+        **meta: Unpack[Meta]) -> None:
         super().__init__(scope, construct_id, {"comment": comment, "enabled": enabled, "name": name,
             "storage_allowed_locations": storage_allowed_locations, "storage_aws_external_id": storage_aws_external_id,
             "storage_aws_object_acl": storage_aws_object_acl, "storage_aws_role_arn": storage_aws_role_arn,
             "storage_blocked_locations": storage_blocked_locations, "storage_provider": storage_provider,
             "use_privatelink_endpoint": use_privatelink_endpoint}, **meta)
-
-class UserPublicKeys(Resource):
-    TYPE = "snowflake_user_public_keys"
-    id: str; name: str; rsa_public_key: str; rsa_public_key_2: str
-
-    def __init__(self, scope: Construct, construct_id: str, /, *, name: str, rsa_public_key: str | None = None,
-        rsa_public_key_2: str | None = None, **meta: Unpack[Meta]) -> None:
-        super().__init__(scope, construct_id, {"name": name, "rsa_public_key": rsa_public_key,
-            "rsa_public_key_2": rsa_public_key_2}, **meta)
 
 class Warehouse(Resource):
     TYPE = "snowflake_warehouse"
@@ -650,9 +671,10 @@ class Warehouse(Resource):
     resource_monitor: str; scaling_policy: str; statement_queued_timeout_in_seconds: str
     statement_timeout_in_seconds: str; warehouse_size: str; warehouse_type: str
 
-    def __init__(self, scope: Construct, construct_id: str, /, *, name: str, auto_resume: str | None = None,
-        auto_suspend: Number | None = None, comment: str | None = None, enable_query_acceleration: str | None = None,
-        generation: str | None = None, initially_suspended: Flag | None = None, max_cluster_count: Number | None = None,
+    def __init__(self, scope: Construct, construct_id: str, /, *, name: str,
+        auto_resume: Literal["true", "false"] | None = None, auto_suspend: Number | None = None,
+        comment: str | None = None, enable_query_acceleration: str | None = None, generation: str | None = None,
+        initially_suspended: Flag | None = None, max_cluster_count: Number | None = None,
         max_concurrency_level: Number | None = None, min_cluster_count: Number | None = None,
         query_acceleration_max_scale_factor: Number | None = None, resource_constraint: str | None = None,
         resource_monitor: str | None = None, scaling_policy: str | None = None,

@@ -45,9 +45,14 @@ class LakeStack(Stack):
         return f"{self.warehouse}/{table}"
 
     @property
+    def folder(self) -> str:
+        """Of the bucket, which all tables lie in."""
+        return self._kafka.name
+
+    @property
     def data_arn(self) -> str:
         """The objects of all tables."""
-        return f"{self.bucket_arn}/{self._kafka.name}/*"
+        return f"{self.bucket_arn}/{self.folder}/*"
 
     @property
     def catalog_arns(self) -> tuple[str, ...]:
@@ -57,20 +62,28 @@ class LakeStack(Stack):
 
     def may_read(self) -> tuple[Statement, ...]:
         """What a role needs to read the tables, and nothing beside them."""
+        catalog = Statement(
+            sid="ReadCatalog",
+            actions=("glue:GetDatabase", "glue:GetTable", "glue:GetTables"),
+            resources=self.catalog_arns,
+        )
+        return (*self.may_read_files(self.folder), catalog)
+
+    def may_read_files(self, *folders: str) -> tuple[Statement, ...]:
+        """What a role needs to read whatever lies in some folders of the bucket."""
         return (
-            Statement(sid="ReadObjects", actions=("s3:GetObject", "s3:GetObjectVersion"), resources=(self.data_arn,)),
+            Statement(
+                sid="ReadObjects",
+                actions=("s3:GetObject", "s3:GetObjectVersion"),
+                resources=tuple(f"{self.bucket_arn}/{folder}/*" for folder in folders),
+            ),
             Statement(
                 sid="ListObjects",
                 actions=("s3:ListBucket",),
                 resources=(self.bucket_arn,),
-                conditions={"StringLike": {"s3:prefix": f"{self._kafka.name}/*"}},
+                conditions={"StringLike": {"s3:prefix": tuple(f"{folder}/*" for folder in folders)}},
             ),
             Statement(sid="FindBucket", actions=("s3:GetBucketLocation",), resources=(self.bucket_arn,)),
-            Statement(
-                sid="ReadCatalog",
-                actions=("glue:GetDatabase", "glue:GetTable", "glue:GetTables"),
-                resources=self.catalog_arns,
-            ),
             self._may_use_key("ReadKey", "kms:Decrypt"),
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from every_feature import BACKENDS
+from test_snowflake import SNOWFLAKE
 
 from infra import rules
 from infra.app import build
@@ -30,7 +31,7 @@ PACKED = Artefacts(*(Artefact(file, f"{number:064x}", 1) for number, file in enu
 def everything(settings: EnvironmentSettings) -> EnvironmentSettings:
     """With what a setting may leave out."""
     kafka = replace(settings.kafka, tableflow=True) if isinstance(settings.kafka, ConfluentKafka) else settings.kafka
-    return replace(settings, kafka=kafka)
+    return replace(settings, kafka=kafka, snowflake=SNOWFLAKE)
 
 
 def read(out: Path) -> dict[str, Json]:

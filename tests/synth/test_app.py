@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from every_feature import BACKENDS
 from test_jobs import ARTEFACTS
+from test_snowflake import SNOWFLAKE
 
 from infra.app import build
 from infra.artefacts.artefact import write_manifest
@@ -45,6 +46,16 @@ def test_another_kafka_needs_no_stack(tmp_path: Path) -> None:
     names = build(load_environment("own", {}, folder=tmp_path), tmp_path / "out", ARTEFACTS)
 
     assert names == ("network", "lake", "secrets", "jobs")
+
+
+def test_snowflake_comes_last_where_the_environment_names_an_account(tmp_path: Path) -> None:
+    settings = replace(load_environment("dev", {}), snowflake=SNOWFLAKE)
+
+    names = build(settings, tmp_path, ARTEFACTS)
+
+    manifest = json.loads((tmp_path / "manifest.json").read_text())["stacks"]
+    assert names == (*WITH_CONFLUENT, "snowflake")
+    assert set(manifest["snowflake"]["dependencies"]) == {"confluent", "lake"}
 
 
 def test_before_anything_is_packed_the_jobs_wait(tmp_path: Path) -> None:

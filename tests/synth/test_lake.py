@@ -258,6 +258,13 @@ def test_a_reader_shows_its_external_id_and_reads_the_tables_only(tmp_path: Path
         },
         {"Sid": "FindBucket", "Effect": "Allow", "Action": "s3:GetBucketLocation", "Resource": BUCKET},
         {
+            "Sid": "ReadKey",
+            "Effect": "Allow",
+            "Action": "kms:Decrypt",
+            "Resource": "{key.arn}",
+            "Condition": {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}},
+        },
+        {
             "Sid": "ReadCatalog",
             "Effect": "Allow",
             "Action": ["glue:GetDatabase", "glue:GetTable", "glue:GetTables"],
@@ -266,13 +273,6 @@ def test_a_reader_shows_its_external_id_and_reads_the_tables_only(tmp_path: Path
                 f"arn:aws:glue:us-east-1:{ACCOUNT}:database/{{database.name}}",
                 f"arn:aws:glue:us-east-1:{ACCOUNT}:table/{{database.name}}/*",
             ],
-        },
-        {
-            "Sid": "ReadKey",
-            "Effect": "Allow",
-            "Action": "kms:Decrypt",
-            "Resource": "{key.arn}",
-            "Condition": {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}},
         },
     ]
     assert stack.outputs["reader_snowflake_role"] == "{reader-snowflake/role.arn}"

@@ -54,6 +54,8 @@ NAMED = {
     "aws_s3_object": {"content": "kafka:\n  sasl.password: $${secret:frazil/dev/materializer#api_secret}\n"},
     "aws_glue_catalog_database": {"name": "lkc_1"},
     "confluent_kafka_cluster": {"display_name": "frazil-dev"},
+    "snowflake_external_volume": {"allow_writes": "false"},
+    "snowflake_service_user": {"network_policy": "${snowflake_network_policy.lake.name}"},
 }
 
 
@@ -243,6 +245,12 @@ BUCKET_POLICY_OF_READERS = Policy(
             "wildcards",
             "aws_iam_role",
             "its assume_role_policy allows principal *",
+        ),
+        (
+            without("snowflake_external_volume", "allow_writes"),
+            "read_only",
+            "snowflake_external_volume",
+            "tables may be written through it",
         ),
         (
             set_to("aws_lambda_function", "environment", {"variables": {"DB_PASSWORD": "hunter2"}}),

@@ -1,0 +1,110 @@
+"""Who may do what in Snowflake: roles, the users that act in them, and grants, each for one purpose."""
+
+from __future__ import annotations
+
+from infra.cdk import Construct
+from infra.resources import snowflake
+from infra.resources.snowflake import AccountObject, Privilege, SchemaObjects
+
+
+class Actor(Construct):
+    """A role, and the one user that logs in by key pair and acts in it.
+
+    Keys are changed behind Terraform's back, by the function that rotates them: no difference of theirs is one.
+    `first_key` is the public half of the first pair; without it nobody can log in until there is one.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        /,
+        *,
+        name: str,
+        purpose: str,
+        warehouse: str | None,
+        network_policy: str | None,
+        first_key: str | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.role = snowflake.AccountRole(self, "role", name=name, comment=purpose)
+        self.user = snowflake.ServiceUser(
+            self,
+            "user",
+            name=name,
+            comment=purpose,
+            default_role=self.role.name,
+            default_secondary_roles_option="NONE",
+            default_warehouse=warehouse,
+            network_policy=network_policy,
+            rsa_public_key=first_key,
+            ignore_changes=["rsa_public_key", "rsa_public_key_2"],
+        )
+        self.acts = snowflake.GrantAccountRole(self, "acts", role_name=self.role.name, user_name=self.user.name)
+
+    def lend(self, construct_id: str, *, to_role: str) -> snowflake.GrantAccountRole:
+        """Another role may do what this one may."""
+        return snowflake.GrantAccountRole(self, construct_id, role_name=self.role.name, parent_role_name=to_role)
+
+    def may(
+        self, construct_id: str, kind: AccountObject, name: str, privilege: Privilege = "USAGE"
+    ) -> snowflake.GrantPrivilegesToAccountRole:
+        """Something of the account itself: a database, a warehouse, a user."""
+        return snowflake.GrantPrivilegesToAccountRole(
+            self,
+            construct_id,
+            account_role_name=self.role.name,
+            privileges=[privilege],
+            on_account_object=snowflake.GrantPrivilegesToAccountRole_OnAccountObject(
+                object_type=kind, object_name=name
+            ),
+        )
+
+    def may_enter(self, schema: snowflake.Schema) -> snowflake.GrantPrivilegesToAccountRole:
+        return snowflake.GrantPrivilegesToAccountRole(
+            self,
+            "schema",
+            account_role_name=self.role.name,
+            privileges=["USAGE"],
+            on_schema=snowflake.GrantPrivilegesToAccountRole_OnSchema(schema_name=schema.fully_qualified_name),
+        )
+
+    def may_use_stage(
+        self, construct_id: str, stage: snowflake.StageExternalS3
+    ) -> snowflake.GrantPrivilegesToAccountRole:
+        return snowflake.GrantPrivilegesToAccountRole(
+            self,
+            construct_id,
+            account_role_name=self.role.name,
+            privileges=["USAGE"],
+            on_schema_object=snowflake.GrantPrivilegesToAccountRole_OnSchemaObject(
+                object_type="STAGE", object_name=stage.fully_qualified_name
+            ),
+        )
+
+    def may_read_future(
+        self, construct_id: str, kinds: SchemaObjects, schema: snowflake.Schema
+    ) -> snowflake.GrantPrivilegesToAccountRole:
+        """What is made after this grant. So tables must depend on it."""
+        future = snowflake.GrantPrivilegesToAccountRole_OnSchemaObject_Future(
+            object_type_plural=kinds, in_schema=schema.fully_qualified_name
+        )
+        return snowflake.GrantPrivilegesToAccountRole(
+            self,
+            construct_id,
+            account_role_name=self.role.name,
+            privileges=["SELECT"],
+            on_schema_object=snowflake.GrantPrivilegesToAccountRole_OnSchemaObject(future=future),
+        )
+
+    def owns_future_external_tables(self, schema: snowflake.Schema) -> snowflake.GrantOwnership:
+        """Only its owner may refresh one."""
+        future = snowflake.GrantOwnership_On_Future(
+            object_type_plural="EXTERNAL TABLES", in_schema=schema.fully_qualified_name
+        )
+        return snowflake.GrantOwnership(
+            self,
+            "owns-external-tables",
+            account_role_name=self.role.name,
+            on=snowflake.GrantOwnership_On(future=future),
+        )

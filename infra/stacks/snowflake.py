@@ -1,0 +1,210 @@
+"""Snowflake reads the tables where they are: Iceberg tables by Glue, external tables by Delta logs, exports by a stage.
+
+Nothing of it is data: the database can go, and come again, without a row lost. No key is made or kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from infra import naming
+from infra.backends import keep_state
+from infra.cdk import App, Output, Stack
+from infra.components.region import enter_region
+from infra.components.snowflake_access import Actor
+from infra.components.snowflake_doors import Catalog, Doorway, Known, Storage, Volume
+from infra.components.snowflake_external import EXPORTS, DeltaTables, Exports, Place
+from infra.resources import snowflake
+from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
+from infra.stacks.lake import LakeStack
+from jobs.model.spec import TableSpec
+
+Word = Literal["loader", "reader", "rotator"]
+
+PURPOSES: Mapping[Word, str] = {
+    "loader": "Tells Snowflake that external tables have changed",
+    "reader": "Reads the tables",
+    "rotator": "Changes the keys of these users",
+}
+
+
+def enter_snowflake(stack: Stack, settings: Snowflake) -> None:
+    """The provider; the private key of its user comes from SNOWFLAKE_PRIVATE_KEY."""
+    snowflake.Provider(
+        stack,
+        "snowflake",
+        organization_name=settings.organization,
+        account_name=settings.account,
+        user=settings.user,
+        role=settings.role,
+        authenticator="SNOWFLAKE_JWT",
+        preview_features_enabled=[
+            "snowflake_external_table_resource",
+            "snowflake_iceberg_table_from_aws_glue_resource",
+        ],
+    )
+
+
+class SnowflakeStack(Stack):
+    """For environments with `snowflake` only, and after the tables are in Glue: Snowflake looks when it attaches.
+
+    `first_keys` are public halves; a user without one logs in when the function that rotates keys has brought one.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        settings: EnvironmentSettings,
+        *,
+        account: Snowflake,
+        lake: LakeStack,
+        tables: Sequence[TableSpec],
+        first_keys: Mapping[Word, str] | None = None,
+    ) -> None:
+        super().__init__(app, "snowflake")
+        keep_state(self, settings)
+        self._environment = settings.environment
+        self._account = account
+        self._lake = lake
+        self._first_keys = first_keys or {}
+        enter_snowflake(self, account)
+        self.warehouse_name = self._warehouse(account.warehouse)
+        self._database = self._make_database()
+        self._schema = self._make_schema()
+        self.database_name = self._database.name
+        self.schema_name = self._schema.name
+        self.actors = self._make_actors()
+        read = [spec for spec in tables if "snowflake" in spec.readers]
+        delta = [spec for spec in read if "delta" in spec.formats]
+        doorway = Doorway(environment=settings.environment, region=enter_region(self, settings), lake=lake)
+        volume = Volume(self, "volume", doorway)
+        catalog = Catalog(self, "catalog", doorway, refresh_seconds=account.refresh_seconds)
+        storage = Storage(self, "storage", doorway, folders=(EXPORTS, *((lake.folder,) if delta else ())))
+        known = Known(self, "known", volume.role, catalog.role, storage.role)
+        self.iceberg_tables = self._attach(read, volume, catalog, known)
+        place = self._place(storage, known)
+        self.exports = Exports(self, "exports", place=place, lake=lake).names
+        self.delta_tables = DeltaTables(self, "delta", place=place, lake=lake, tables=delta).names if delta else {}
+        self._outputs()
+
+    def _name(self, *words: str) -> str:
+        return naming.snowflake_name(self._environment, *words)
+
+    def _warehouse(self, warehouse: ExistingWarehouse | MadeWarehouse) -> str:
+        if isinstance(warehouse, ExistingWarehouse):
+            return warehouse.name
+        made = snowflake.Warehouse(
+            self,
+            "warehouse",
+            name=self._name(),
+            comment="Queries of the tables that Frazil writes",
+            warehouse_size=warehouse.size,
+            auto_suspend=warehouse.idle_seconds,
+            auto_resume="true",
+            initially_suspended=True,
+        )
+        return made.name
+
+    def _make_database(self) -> snowflake.Database:
+        """Without a day of grace, in which a dropped table would still hold its volume."""
+        return snowflake.Database(
+            self,
+            "database",
+            name=self._account.database or self._name(),
+            comment="The tables that Frazil writes",
+            data_retention_time_in_days=0,
+            drop_public_schema_on_creation=True,
+        )
+
+    def _make_schema(self) -> snowflake.Schema:
+        """In it, who owns a table cannot give away what may be done with it: the schema's owner alone does."""
+        return snowflake.Schema(
+            self,
+            "schema",
+            database=self._database.name,
+            name=self._account.schema,
+            with_managed_access="true",
+        )
+
+    def _make_actors(self) -> dict[Word, Actor]:
+        policy = self._network_policy()
+        actors: dict[Word, Actor] = {
+            word: Actor(
+                self,
+                word,
+                name=self._name(word),
+                purpose=purpose,
+                warehouse=None if word == "rotator" else self.warehouse_name,
+                network_policy=policy,
+                first_key=self._first_keys.get(word),
+            )
+            for word, purpose in PURPOSES.items()
+        }
+        for word, actor in actors.items():
+            actors["rotator"].may(
+                f"keys-of-{word}", "USER", actor.user.name, "MODIFY PROGRAMMATIC AUTHENTICATION METHODS"
+            )
+        for word in ("loader", "reader"):
+            actors[word].may("warehouse", "WAREHOUSE", self.warehouse_name)
+            actors[word].may("database", "DATABASE", self._database.name)
+            actors[word].may_enter(self._schema)
+        for role in self._account.reader_roles:
+            actors["reader"].lend(f"lent-to-{role}", to_role=role)
+        return actors
+
+    def _network_policy(self) -> str | None:
+        if not self._account.allowed_cidrs:
+            return None
+        policy = snowflake.NetworkPolicy(
+            self,
+            "network-policy",
+            name=self._name(),
+            comment="From where the users of Frazil may log in",
+            allowed_ip_list=self._account.allowed_cidrs,
+        )
+        return policy.name
+
+    def _attach(self, tables: Sequence[TableSpec], volume: Volume, catalog: Catalog, known: Known) -> dict[str, str]:
+        """Snowflake reads a table's metadata as it is attached, so its roles must be known by then."""
+        readable = self.actors["reader"].may_read_future("iceberg-tables", "ICEBERG TABLES", self._schema)
+        return {
+            spec.table: snowflake.IcebergTableFromAwsGlue(
+                self,
+                f"iceberg-{spec.table}",
+                database=self._database.name,
+                schema=self._schema.name,
+                name=spec.table.upper(),
+                comment=f"Made of {', '.join(spec.topics)}",
+                external_volume=volume.volume.name,
+                catalog=catalog.integration.name,
+                catalog_namespace=self._lake.database_name,
+                catalog_table_name=spec.table,
+                auto_refresh="true",
+                depends_on=[known, readable],
+            ).name
+            for spec in tables
+        }
+
+    def _place(self, storage: Storage, known: Known) -> Place:
+        loader, reader = self.actors["loader"], self.actors["reader"]
+        ready = (
+            known,
+            loader.lend("lent-to-deployer", to_role=self._account.role),
+            loader.owns_future_external_tables(self._schema),
+            reader.may_read_future("external-tables", "EXTERNAL TABLES", self._schema),
+        )
+        return Place(schema=self._schema, storage=storage, loader=loader, reader=reader, ready=ready)
+
+    def _outputs(self) -> None:
+        """What people log in with, and what asks Snowflake how far it is."""
+        for name, value in {
+            "account_name": f"{self._account.organization}-{self._account.account}",
+            "warehouse_name": self.warehouse_name,
+            "database_name": self.database_name,
+            "schema_name": self.schema_name,
+            "user_names": {word: actor.user.name for word, actor in self.actors.items()},
+            "iceberg_tables": self.iceberg_tables,
+            "delta_tables": self.delta_tables,
+        }.items():
+            Output(self, name, value=value)
