@@ -63,5 +63,6 @@ def _hint(problem: Exception) -> str:
         "NoCredentialsError": "run `aws configure sso`, or set AWS_PROFILE; a job has its role",
         "ProfileNotFound": "run `aws configure list-profiles`, and set AWS_PROFILE to one of them",
         "EndpointConnectionError": "see whether this network has a way to AWS: a NAT gateway, or an endpoint for sts",
+        "ReadTimeoutError": "something takes connections and says nothing: look at proxies, and at AWS_ENDPOINT_URL",
         "ConnectTimeoutError": "see whether this network has a way to AWS: a NAT gateway, or an endpoint for sts",
     }.get(type(problem).__name__, "run `aws sts get-caller-identity`; has the session expired (`aws sso login`)?")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
 from pyiceberg.io import FileIO, load_file_io
 
 from jobs.model.errors import CatalogError
@@ -23,12 +24,10 @@ class StorageProbe:
     def __init__(self, settings: CatalogSettings, *, new_id: str, seconds: float) -> None:
         self._warehouse = settings.warehouse.rstrip("/")
         self._address = f"{self._warehouse}/{NAME}{new_id}"
-        self._properties = {**_bounded(seconds), **settings.properties}
+        self._properties = {**bounded(seconds), **settings.properties}
         self._io: FileIO | None = None
 
     def list(self) -> str:
-        from pyarrow.fs import FileSelector  # noqa: PLC0415 - slow, and not every warehouse is on S3
-
         bucket, _, prefix = self._warehouse.removeprefix("s3://").partition("/")
 
         def listed() -> str:
@@ -74,8 +73,20 @@ class StorageProbe:
         return self._io
 
 
-def _bounded(seconds: float) -> Mapping[str, SettingValue]:
-    return {"s3.connect-timeout": f"{seconds / 2:g}", "s3.request-timeout": f"{seconds:g}"}
+class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]  # pyarrow is not typed
+    """A storage that does not answer is not asked three times."""
+
+    def __init__(self) -> None:
+        super().__init__(max_attempts=1)
+
+
+def bounded(seconds: float) -> Mapping[str, SettingValue]:
+    """Settings for the catalog's library by which S3 answers within this time, or not at all."""
+    return {
+        "s3.connect-timeout": f"{seconds / 2:g}",
+        "s3.request-timeout": f"{seconds:g}",
+        "s3.retry-strategy-impl": f"{__name__}.{OneAttempt.__name__}",
+    }
 
 
 def _tried(verb: str, address: str, needs: str, act: Any) -> Any:

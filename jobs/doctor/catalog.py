@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.adapters.iceberg import IcebergLake
+from jobs.adapters.storage_probe import bounded
 from jobs.doctor.asking import Asking
 from jobs.doctor.configuration import lacks_a_secret
 from jobs.doctor.finding import Finding, not_asked
@@ -19,7 +20,6 @@ from jobs.ports import Lake
 NOT_MADE = "not made yet"
 MAKES_IT = "`frazil materialize` makes it"
 EMBEDDED = "catalog.db"
-QUICK = {"s3.connect-timeout": "3", "s3.request-timeout": "5"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def ask_catalog(catalog: CatalogSettings, database: str, specs: Sequence[TableSp
     if catalog.type == "jdbc" and not (Path(catalog.warehouse) / EMBEDDED).exists():
         none = Finding("catalog", EMBEDDED, "ok", f"{NOT_MADE}: {MAKES_IT}")
         return Listed((none, *_unasked(names, "there is no catalog yet").findings), {})
-    lake = IcebergLake(replace(catalog, properties={**QUICK, **catalog.properties}))
+    lake = IcebergLake(replace(catalog, properties={**bounded(asking.seconds), **catalog.properties}))
     patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
     opened = patient.ask(catalog.type, lambda: _opened(lake, catalog))
     if opened.verdict == "failed":

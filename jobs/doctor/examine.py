@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -64,17 +64,21 @@ def _outside(settings: Settings, loaded: Loaded, given: Surroundings) -> Iterato
     registry = list(ask_registry(settings.registry, settings.tables, asking("registry")))
     yield from registry
     if all(finding.part != "clock" for finding in identity):
-        yield _clock_of_registry(settings.registry, given, reached=registry[0].verdict == "ok")
+        yield _clock_of_registry(settings.registry, given, reached=_answers(registry))
     yield from ask_warehouse(settings.catalog, asking("warehouse"), new_id=given.new_id())
     listed = ask_catalog(settings.catalog, settings.database, settings.tables, asking("catalog"))
     yield from listed.findings
     yield from look_at_tables(settings.tables, listed.views, now=given.now())
 
 
+def _answers(registry: Sequence[Finding]) -> bool:
+    return registry[0].verdict == "ok" and not any(finding.is_silence for finding in registry)
+
+
 def _clock_of_registry(registry: RegistrySettings, given: Surroundings, *, reached: bool) -> Finding:
     whose = "the registry"
     if not reached:
-        return not_asked("clock", f"against {whose}", "it cannot be reached")
+        return not_asked("clock", f"against {whose}", "it does not answer")
     address, tls = registry_address(registry), tls_of_registry(registry)
     try:
         said = Asking("clock", given.seconds + 1).within(lambda: time_at(address, tls, seconds=given.seconds))

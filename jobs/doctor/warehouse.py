@@ -14,6 +14,7 @@ from jobs.doctor.ways import SLACK_SECONDS
 from jobs.model.errors import CatalogError
 from jobs.model.spec import CatalogSettings
 
+TIMED_OUT = "NETWORK_CONNECTION"
 STEPS = ("list", "put", "get", "remove")
 
 
@@ -31,7 +32,7 @@ def ask_bucket(probe: StorageProbe, asking: Asking) -> Iterator[Finding]:
     patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
     listed = patient.ask("list", probe.list)
     yield listed
-    if listed.is_silence:
+    if listed.is_silence or TIMED_OUT in listed.found:
         yield from _not_asked(STEPS[1:], "it does not answer")
         return
     put = patient.ask("put", probe.put)

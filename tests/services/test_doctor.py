@@ -224,8 +224,9 @@ def test_a_registry_that_says_nothing_costs_seconds(
 
     found = diagnose(place, capsys)
 
-    assert found.failed == {("registry", f"subject {topic}-value"), ("clock", "against the registry")}
-    assert found.seconds < 2 * DEAD_ADDRESS_SECONDS
+    assert found.failed == {("registry", f"subject {topic}-value")}
+    assert found.verdict("clock", "against the registry") == "not asked"
+    assert found.seconds < DEAD_ADDRESS_SECONDS + 3
 
 
 class _Hanging:
