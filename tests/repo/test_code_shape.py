@@ -74,3 +74,10 @@ def test_no_file_has_a_licence_header_of_its_own() -> None:
 
 def _tracked_code(folder: str, pattern: str) -> list[Path]:
     return [path for path in (ROOT / folder).rglob(pattern) if "target" not in path.parts]
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """Without packages, which tests have not, pytest cannot tell them apart."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py")]
+
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
