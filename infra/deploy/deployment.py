@@ -66,6 +66,11 @@ class Deployment:
         return self.folder / "frazil.yaml"
 
     @property
+    def env_file(self) -> Path:
+        """For a shell to read: whose account the commands of `frazil` are for."""
+        return self.folder / "env"
+
+    @property
     def packed(self) -> Path:
         """Shared by all environments: what is packed is named by its content."""
         return self.checkout / ".frazil" / "artefacts"

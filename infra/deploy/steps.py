@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from infra.deploy.deployment import Deployment
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
 from infra.deploy.farewell import Farewell, refuse_in_production
 from infra.deploy.frazil_command import Frazil
+from infra.deploy.from_here import write_what_frazil_needs
 from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly, raise_if_missing
 from infra.deploy.released_names import release_names
 from infra.deploy.stacks import Stacks, synthesize
@@ -172,14 +172,8 @@ def _stacks(deployment: Deployment) -> Stacks:
 
 
 def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:
-    """The environment's `frazil.yaml` with the table specs beside it, so that every verb works on it from here."""
-    if "frazil_config" not in jobs:
-        return
-    _made(deployment.folder)
-    deployment.config.write_text(jobs["frazil_config"])
-    copy = deployment.folder / "tables"
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(deployment.tables, copy)
+    if "frazil_config" in jobs:
+        write_what_frazil_needs(deployment, jobs["frazil_config"])
 
 
 def _database_goes_with_the_cluster(deployment: Deployment) -> bool:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra.costs import read_prices, read_stacks, report
 from infra.deploy.deployment import Deployment
 
-SHOWN = ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""Keys are set for the cloud on this machine only, whose keys are nobody's."""
 Outputs = Mapping[str, Mapping[str, Any]]
 """By stack, then by name."""
 
@@ -42,19 +39,13 @@ def _where(outputs: Outputs) -> Iterator[str]:
 
 
 def _what_to_try(deployment: Deployment) -> Iterator[str]:
-    config = deployment.config.relative_to(deployment.checkout)
     yield "What to try:"
+    yield f"  source {deployment.env_file.relative_to(deployment.checkout)}"
     if deployment.is_local:
         yield "  .venv/bin/frazil local produce stock_trades --rows 100000"
-    yield f"  export FRAZIL_CONFIG={config} {_credentials()}"
     yield "  .venv/bin/frazil status"
     yield "  .venv/bin/frazil verify"
     yield f"  scripts/deploy.sh delete --profile={deployment.profile} --environment={deployment.environment}"
-
-
-def _credentials() -> str:
-    """What the shell needs to be who this process is. Those of the cloud on this machine are nobody's."""
-    return " ".join(f"{name}={os.environ[name]}" for name in SHOWN if name in os.environ)
 
 
 def _costs(deployment: Deployment) -> Iterator[str]:
