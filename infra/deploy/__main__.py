@@ -42,6 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def enter(given: argparse.Namespace) -> Deployment:
     """Open the deployment, and give this process and its children the credentials of its account: the edge."""
+    os.environ.pop("FRAZIL_CONFIG", None)  # of whichever environment the shell asked about last
     here = services.services_here() if given.profile == LOCAL else None
     os.environ.update({} if here is None else services.addresses(here))
     deployment = open_deployment(
