@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from infra.cdk import Construct
 from infra.resources import snowflake
 from infra.resources.snowflake import AccountObject, Privilege, SchemaObjects
@@ -47,14 +49,14 @@ class Actor(Construct):
         return snowflake.GrantAccountRole(self, construct_id, role_name=self.role.name, parent_role_name=to_role)
 
     def may(
-        self, construct_id: str, kind: AccountObject, name: str, privilege: Privilege = "USAGE"
+        self, construct_id: str, kind: AccountObject, name: str, privileges: Sequence[Privilege] = ("USAGE",)
     ) -> snowflake.GrantPrivilegesToAccountRole:
         """Something of the account itself: a database, a warehouse, a user."""
         return snowflake.GrantPrivilegesToAccountRole(
             self,
             construct_id,
             account_role_name=self.role.name,
-            privileges=[privilege],
+            privileges=privileges,
             on_account_object=snowflake.GrantPrivilegesToAccountRole_OnAccountObject(
                 object_type=kind, object_name=name
             ),

@@ -16,6 +16,7 @@ from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Catalog, Doorway, Known, Storage, Volume
 from infra.components.snowflake_external import EXPORTS, DeltaTables, Exports, Place
 from infra.resources import snowflake
+from infra.resources.snowflake import Privilege
 from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
 from infra.stacks.lake import LakeStack
 from jobs.model.spec import TableSpec
@@ -27,6 +28,8 @@ PURPOSES: Mapping[Word, str] = {
     "reader": "Reads the tables",
     "rotator": "Changes the keys of these users",
 }
+CHANGE_KEYS: tuple[Privilege, ...] = ("MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR")
+"""To put a key into a slot, and to see by fingerprints which slot is idle."""
 
 
 def enter_snowflake(stack: Stack, settings: Snowflake) -> None:
@@ -142,9 +145,7 @@ class SnowflakeStack(Stack):
             for word, purpose in PURPOSES.items()
         }
         for word, actor in actors.items():
-            actors["rotator"].may(
-                f"keys-of-{word}", "USER", actor.user.name, "MODIFY PROGRAMMATIC AUTHENTICATION METHODS"
-            )
+            actors["rotator"].may(f"keys-of-{word}", "USER", actor.user.name, CHANGE_KEYS)
         for word in ("loader", "reader"):
             actors[word].may("warehouse", "WAREHOUSE", self.warehouse_name)
             actors[word].may("database", "DATABASE", self._database.name)

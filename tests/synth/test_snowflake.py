@@ -163,7 +163,7 @@ def test_each_role_has_the_least_that_it_needs(tmp_path: Path, orders: TableSpec
         return {"object_type": "STAGE", "object_name": f"{{{path}.fully_qualified_name}}"}
 
     loader, reader, rotator = (f"{{{word}/role.name}}" for word in ("loader", "reader", "rotator"))
-    use, read, rotate = ("USAGE",), ("SELECT",), ("MODIFY PROGRAMMATIC AUTHENTICATION METHODS",)
+    use, read, rotate = ("USAGE",), ("SELECT",), ("MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR")
     assert granted(snowflake(tmp_path, with_delta(orders))) == {
         "loader/warehouse": (loader, use, account("WAREHOUSE", "{warehouse.name}")),
         "loader/database": (loader, use, account("DATABASE", "{database.name}")),

@@ -1,0 +1,159 @@
+"""The stack of Snowflake by the real Terraform: AWS is the double, Snowflake a provider with the schema of the real."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cloud import REGION, Cloud
+
+from infra.cdk import App
+from infra.deploy.terraform import Terraform
+from infra.guards import synthesize
+from infra.local.terraform_here import prepare
+from infra.settings import EnvironmentSettings, ExternalKafka, MadeWarehouse, Snowflake
+from infra.settings_file import load_environment
+from infra.stacks.kafka import external
+from infra.stacks.lake import LakeStack
+from infra.stacks.snowflake import SnowflakeStack
+from jobs.specs.load import load_tables
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
+    pytest.mark.timeout(600),
+]
+
+ENVIRONMENT = f"""
+region: {REGION}
+kafka:
+  external: {{bootstrap.servers: "b:9092", security.protocol: plaintext, registry: {{url: "http://r:8081"}}}}
+"""
+SNOWFLAKE = Snowflake(
+    organization="ACME",
+    account="LAKE",
+    user="FRAZIL_DEPLOYER",
+    role="FRAZIL_DEPLOYER",
+    warehouse=MadeWarehouse("XSMALL", 60),
+    database=None,
+    schema="LAKE",
+    refresh_seconds=30,
+    reader_roles=("ANALYST",),
+    allowed_cidrs=("203.0.113.0/24",),
+)
+SNOWFLAKES_USER = "arn:aws:iam::111122223333:user/abcd0000-s"
+"""Whom the stub of the provider names."""
+DESTROYED = re.compile(r"^(\w+)\.(\S+): Destroying\.\.\.", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Local:
+    """As much of a deployment as is asked for."""
+
+    folder: Path
+    checkout: Path
+    is_local: bool = True
+
+
+def settings(folder: Path) -> EnvironmentSettings:
+    (folder / "small.yaml").write_text(ENVIRONMENT)
+    return replace(load_environment("small", {}, folder=folder), snowflake=SNOWFLAKE)
+
+
+def synthesized(folder: Path, settings: EnvironmentSettings, tables: Sequence[str]) -> None:
+    """Each table has a Delta log too."""
+    specs = folder / "tables"
+    specs.mkdir(exist_ok=True)
+    for table in tables:
+        (specs / f"{table}.yaml").write_text(f"topic: {table}\n")
+    read = [
+        replace(spec, formats=("iceberg", "delta"))
+        for spec in load_tables(specs, {}, database="lake", catalog_type="glue")
+    ]
+    assert isinstance(settings.kafka, ExternalKafka)
+    app = App(outdir=str(folder / "cdktf.out"))
+    lake = LakeStack(app, settings, kafka=external(settings.kafka))
+    SnowflakeStack(app, settings, account=SNOWFLAKE, lake=lake, tables=read)
+    synthesize(app, production=False)
+
+
+def lake_is_there(folder: Path) -> None:
+    """As its state tells other stacks."""
+    asked = (folder / "cdktf.out" / "stacks" / "snowflake" / "cdk.tf.json").read_text()
+    names = re.findall(r"cross-stack-reference-input-lake\.outputs\.([\w-]+)", asked)
+    outputs = {name: {"type": "string", "value": told(name)} for name in names}
+    (folder / "state").mkdir()
+    state = {"version": 4, "serial": 1, "lineage": "lake", "outputs": outputs, "resources": []}
+    (folder / "state" / "lake.tfstate").write_text(json.dumps(state))
+
+
+def told(output: str) -> str:
+    if output.endswith("account_id"):
+        return "123456789012"
+    return "arn:aws:s3:::lake" if output.endswith("arn") else "lake"
+
+
+def terraform(cloud: Cloud, folder: Path) -> Terraform:
+    directory = folder / "cdktf.out" / "stacks" / "snowflake"
+    nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
+    at_once = {"FRAZIL_IAM_SECONDS": "0"}
+    env = {**os.environ, **nobody, **at_once, **prepare(Local(folder, folder), directory)}
+    ready = Terraform("snowflake", directory, env, folder / "log", lambda _: None)
+    ready.init()
+    return ready
+
+
+def trusted(cloud: Cloud, word: str) -> tuple[Any, Any]:
+    """Who takes a role, and what must be shown."""
+    role = cloud.client("iam").get_role(RoleName=f"frazil-small-snowflake-{word}")["Role"]
+    takes: Mapping[str, Any] = role["AssumeRolePolicyDocument"]["Statement"][0]
+    return takes["Principal"]["AWS"], takes["Condition"]["StringEquals"]["sts:ExternalId"]
+
+
+def test_the_stack_is_applied_in_one_pass_planned_empty_gets_a_table_more_and_is_destroyed_in_order(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    synthesized(tmp_path, settings(tmp_path), ["orders"])
+    lake_is_there(tmp_path)
+    stack = terraform(cloud, tmp_path)
+
+    stack.apply()
+
+    assert stack.outputs()["iceberg_tables"] == {"orders": "ORDERS"}
+    assert trusted(cloud, "tables") == (SNOWFLAKES_USER, "frazil-small-snowflake-tables")
+    assert trusted(cloud, "stages") == (SNOWFLAKES_USER, "frazil-small-snowflake-stages")
+    user, external_id = trusted(cloud, "catalog")
+    assert (user, external_id.startswith("ACME_SFCRole=")) == (SNOWFLAKES_USER, True)
+    assert stack.plan() is False, (tmp_path / "log").read_text()
+
+    synthesized(tmp_path, settings(tmp_path), ["orders", "clicks"])
+    stack = terraform(cloud, tmp_path)
+    stack.apply()
+
+    assert stack.outputs()["iceberg_tables"] == {"orders": "ORDERS", "clicks": "CLICKS"}
+    assert stack.outputs()["delta_tables"] == {"orders": "ORDERS__DELTA", "clicks": "CLICKS__DELTA"}
+
+    stack.destroy()
+
+    assert stack.resources() == []
+    gone = [kind for kind, _ in DESTROYED.findall((tmp_path / "log").read_text())]
+    assert gone.count("snowflake_iceberg_table_from_aws_glue") == 2
+    assert_before(gone, "snowflake_iceberg_table_from_aws_glue", "snowflake_external_volume")
+    assert_before(gone, "snowflake_iceberg_table_from_aws_glue", "snowflake_catalog_integration_aws_glue")
+    assert_before(gone, "snowflake_iceberg_table_from_aws_glue", "aws_iam_role")
+    assert_before(gone, "snowflake_external_table", "snowflake_grant_ownership")
+    assert_before(gone, "snowflake_external_table", "snowflake_stage_external_s3")
+    assert_before(gone, "snowflake_stage_external_s3", "snowflake_storage_integration_aws")
+    assert_before(gone, "snowflake_service_user", "snowflake_network_policy")
+    assert_before(gone, "snowflake_schema", "snowflake_database")
+
+
+def assert_before(gone: Sequence[str], first: str, then: str) -> None:
+    """The last of one kind goes before the first of the other."""
+    assert max(place for place, kind in enumerate(gone) if kind == first) < gone.index(then), (first, then)
