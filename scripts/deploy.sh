@@ -134,7 +134,6 @@ main() {
   make --silent setup
   case $verb in
     check | outputs) step "$verb" ;;
-    plan) plan ;;
     *) be_alone && "$verb" ;;
   esac
 }

@@ -69,17 +69,19 @@ def of_this_machine(checkout: Path, target: Target, run: Run, *, native_required
     yield _disk(checkout)
 
 
-def of_the_account(session: Any, profile: str) -> Iterator[Finding]:
-    """`session` is boto3's. Who one is comes first: nothing else can be asked without."""
-    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Finding]:
+    """`session` opens boto3's. Who one is comes first: nothing else can be asked without."""
+    from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound  # noqa: PLC0415
 
     expected = "credentials of an AWS account"
     try:
-        caller = session.client("sts").get_caller_identity()
+        caller = session().client("sts").get_caller_identity()
+    except ProfileNotFound as error:
+        yield Finding("AWS account", _shortened(error), expected, "run `aws configure sso`, or correct --profile")
     except (BotoCoreError, ClientError) as error:
         yield Finding("AWS account", _shortened(error), expected, f"run `aws sso login --profile {profile}`")
-        return
-    yield Finding("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected)
+    else:
+        yield Finding("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected)
 
 
 def quietly(command: Sequence[str]) -> str:

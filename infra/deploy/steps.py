@@ -40,7 +40,7 @@ def check(deployment: Deployment, _: Asked) -> None:
         of_this_machine(deployment.checkout, _target(deployment), quietly, native_required=not deployment.is_local)
     )
     if not deployment.is_local:
-        findings += of_the_account(_session(), deployment.profile)
+        findings += of_the_account(_session, deployment.profile)
     for finding in findings:
         tell(finding.line)
     raise_if_missing(findings)

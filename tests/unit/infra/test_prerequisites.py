@@ -3,10 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import boto3
 import pytest
+from botocore.exceptions import TokenRetrievalError
 
 from infra.artefacts.environment import Target
-from infra.deploy.prerequisites import Finding, PrerequisiteError, of_this_machine, raise_if_missing
+from infra.deploy.prerequisites import Finding, PrerequisiteError, of_the_account, of_this_machine, raise_if_missing
 
 X86 = Target("3.11", "x86_64")
 
@@ -47,3 +49,28 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
 def test_a_laptop_without_a_compiler_goes_on_where_the_native_decoder_is_not_required(tmp_path: Path) -> None:
     assert findings(tmp_path)["native decoder"].is_met
     assert not findings(tmp_path, native_required=True)["native decoder"].is_met
+
+
+@pytest.fixture
+def no_profiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+
+
+@pytest.mark.usefixtures("no_profiles")
+def test_a_profile_that_does_not_exist_is_named() -> None:
+    (found,) = of_the_account(lambda: boto3.Session(profile_name="nobdy"), "nobdy")
+
+    assert not found.is_met
+    assert "nobdy" in found.found
+    assert "--profile" in found.hint
+
+
+def test_a_session_that_has_ended_is_told_how_to_go_on() -> None:
+    def ended() -> object:
+        raise TokenRetrievalError(provider="sso", error_msg="Token has expired and refresh failed")
+
+    (found,) = of_the_account(ended, "me")
+
+    assert "has expired" in found.found
+    assert found.hint == "run `aws sso login --profile me`"
