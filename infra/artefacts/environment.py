@@ -73,16 +73,19 @@ def _install_and_pack(checkout: Path, target: Target, archive: Path, wheel: Path
     folder = archive.with_name(archive.name + ".packages")
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        _pip(target, folder, "--require-hashes", "--requirement", str(checkout / LOCK))
+        install_packages(target, folder, "--require-hashes", "--requirement", str(checkout / LOCK))
         if wheel is not None:
-            _pip(target, folder, "--no-index", str(wheel))
-        _remove_what_depends_on_here(folder)
+            install_packages(target, folder, "--no-index", str(wheel))
         tar_gz(folder, archive)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _pip(target: Target, folder: Path, *what: str) -> None:
+def install_packages(target: Target, folder: Path, *what: str) -> None:
+    """What pip is told by `what`, as wheels for the target, without a trace of this machine.
+
+    Raises ServiceError where they cannot be fetched.
+    """
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *_fitting(target))
     ended = subprocess.run(
         (*command, "--target", str(folder), *what), capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
@@ -92,6 +95,7 @@ def _pip(target: Target, folder: Path, *what: str) -> None:
             f"The packages for {target.architecture} cannot be installed: {ended.stderr.strip()[-600:]}",
             hint="is the network up? Run the same command again: what was fetched stays in pip's cache",
         )
+    _remove_what_depends_on_here(folder)
 
 
 def _fitting(target: Target) -> Iterator[str]:

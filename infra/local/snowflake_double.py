@@ -1,8 +1,9 @@
 """A double of Snowflake's login on loopback, in memory: key pairs, the statements that rotate them, and privileges.
 
 `python -m infra.local.snowflake_double PORT ACCOUNT` serves it until it is terminated, and prints what
-FRAZIL_SNOWFLAKE_URL is to be. The connector for Python is the real one. Users come by a call of `add_user`, or from
-another process by `PUT /_double/users/NAME` with `{"rsa_public_key": …, "may": {"OTHER_USER": ["MONITOR", …]}}`, and go by `DELETE`.
+FRAZIL_SNOWFLAKE_URL is to be. The connector for Python is the real one. Users come by a call of `add_user`. From
+another process they come by `PUT /_double/users/NAME` with `{"rsa_public_key": …, "may": {"OTHER": ["MONITOR", …]}}`
+and go by `DELETE`.
 
 A token is judged as Snowflake documents it, and refused as 390144 whatever the reason; the reason, with its own code,
 is for administrators: `SYSTEM$GET_LOGIN_FAILURE_DETAILS`, and here `failures`.

@@ -1,0 +1,107 @@
+"""The zip of a Lambda function that needs more than boto3: its packages, and the modules of ours that it imports.
+
+Packages come by hash from the `requirements.lock` of the function's folder, as wheels for the machines that Lambda runs
+on rather than for the one that packs. Our modules are found by following the imports from `handler.py`, so that the zip
+holds what the function uses and a change elsewhere does not change it. The same sources give the same bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from infra.artefacts.archive import files_under, zip_of
+from infra.artefacts.environment import Target, install_packages
+
+OURS = frozenset({"infra", "jobs", "lambdas"})
+LOCK = "requirements.lock"
+ENTRY = "handler.py"
+"""At the top of the zip, so that the handler is called `handler.handler` as in every function of ours."""
+
+NEVER_RUN = ("tests", "test", "*.pyi", "*.pyx", "*.pxd", "*.h", "*.c", "*.cpp")
+"""Of packages: what is in them for those who build or type-check with them."""
+
+
+def lambda_zip(checkout: Path, function: Path, target: Target, folder: Path) -> Path:
+    """The zip of the function in `function`, such as lambdas/rotate_keys; one that is in `folder` stays.
+
+    Raises ServiceError where packages cannot be fetched.
+    """
+    sources = dict(_sources(checkout, function))
+    packed = folder / _fingerprint(sources, function / LOCK, target) / f"{function.name}.zip"
+    if not packed.exists():
+        packed.parent.mkdir(parents=True, exist_ok=True)
+        _pack(sources, function / LOCK, target, packed)
+    return packed
+
+
+def modules_of(checkout: Path, start: Path) -> list[Path]:
+    """Files of ours that importing `start` imports, and the packages they lie in, by their paths in the checkout."""
+    found: set[Path] = set()
+    ahead = [start]
+    while ahead:
+        path = ahead.pop()
+        if path not in found:
+            found.add(path)
+            ahead += _imported(checkout, path)
+    return sorted(found)
+
+
+def _imported(checkout: Path, path: Path) -> list[Path]:
+    return [file for name in _names(ast.parse(path.read_text("utf-8"))) for file in _files(checkout, name)]
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """Every name that may be a module: of `from a import b` it is not known whether b is one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _files(checkout: Path, name: str) -> Iterator[Path]:
+    """The module's file and those of the packages around it; nothing for what is not ours."""
+    parts = name.split(".")
+    if parts[0] not in OURS:
+        return
+    around = [checkout.joinpath(*parts[:length], "__init__.py") for length in range(1, len(parts) + 1)]
+    yield from (file for file in (*around, checkout.joinpath(*parts).with_suffix(".py")) if file.is_file())
+
+
+def _sources(checkout: Path, function: Path) -> Iterator[tuple[str, bytes]]:
+    handler = function / ENTRY
+    module = ".".join(handler.relative_to(checkout).with_suffix("").parts)
+    yield ENTRY, f"from {module} import handler\n\n__all__ = ['handler']\n".encode()
+    for file in sorted({*modules_of(checkout, handler), *_files(checkout, module)}):
+        yield file.relative_to(checkout).as_posix(), file.read_bytes()
+
+
+def _fingerprint(sources: dict[str, bytes], lock: Path, target: Target) -> str:
+    """Of all that decides about the bytes."""
+    digest = hashlib.sha256(repr((target, NEVER_RUN)).encode())
+    for name, content in (*sorted(sources.items()), (LOCK, lock.read_bytes())):
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def _pack(sources: dict[str, bytes], lock: Path, target: Target, packed: Path) -> None:
+    packages = packed.with_name("packages")
+    shutil.rmtree(packages, ignore_errors=True)
+    try:
+        install_packages(target, packages, "--require-hashes", "--requirement", str(lock))
+        zip_of([*sources.items(), *_installed(packages)], packed)
+    finally:
+        shutil.rmtree(packages, ignore_errors=True)
+
+
+def _installed(packages: Path) -> Iterator[tuple[str, bytes]]:
+    for file in files_under(packages):
+        path = file.relative_to(packages)
+        if not any(Path(part).match(pattern) for part in path.parts for pattern in NEVER_RUN):
+            yield path.as_posix(), file.read_bytes()

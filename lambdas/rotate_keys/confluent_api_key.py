@@ -1,0 +1,189 @@
+"""API keys of a service account of Confluent Cloud: any number may be valid at once, and each takes minutes to work.
+
+A new key is made in Confluent Cloud, which tells its secret once; so it is stored before it is waited for. It bears the
+version that it was made for in its name: one that was made and never stored is known by it and deleted. After the
+promotion the oldest keys beyond the number to retain go, never the current one.
+
+The secret: JSON with two fields for each part that the account's keys open, as infra/accounts.py has them. A rotation
+makes a new key for each.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
+
+from infra.accounts import PARTS, PURPOSES, Part, key_field, key_name, secret_field
+from infra.confluent_api import ADDRESS, ApiKey, ConfluentCloud, KeyPair, NewKey
+from infra.naming import Account
+from jobs.model.errors import ServiceError
+from jobs.model.spec import Secret
+from lambdas.rotate_keys.errors import NotProvenError
+from lambdas.rotate_keys.rotation import Facts, Versions
+
+LOOK_SECONDS = 2.0
+TIMES_IN_A_ROW = 3
+"""How often a new key must work before it is believed: brokers learn of it one after the other."""
+MARK = 8
+"""How many letters of a version a key's name ends with."""
+
+Pairs = Mapping[Part, KeyPair]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What keys open: a Kafka cluster and its schema registry."""
+
+    cluster_id: str
+    kafka_rest_endpoint: str
+    registry_id: str
+    registry_url: str
+
+    def resource(self, part: Part) -> str:
+        return {"kafka": self.cluster_id, "registry": self.registry_id, "tableflow": "tableflow"}[part]
+
+    def door(self, part: Part) -> str:
+        """An address that shows whether a key of this part works, whatever its account may do."""
+        topics = f"{self.kafka_rest_endpoint}/kafka/v3/clusters/{self.cluster_id}/topics"
+        regions = f"{ADDRESS}/tableflow/v1/regions"
+        return {"kafka": topics, "registry": f"{self.registry_url}/subjects", "tableflow": regions}[part]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """`left_seconds`: how long the function may still wait."""
+
+    left_seconds: Callable[[], float]
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class ConfluentApiKey:
+    """The keys of `account`, which is `owner` in Confluent Cloud. `retained`: how many of each part stay valid."""
+
+    environment: str
+    account: Account
+    owner: str
+    cluster: Cluster
+    cloud: ConfluentCloud
+    retained: int
+    waiting: Waiting
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return PARTS[self.account]
+
+    def holds_key(self, value: Secret) -> bool:
+        return set(self._pairs(value)) >= set(self.parts)
+
+    def make(self, *, version: str, current: Secret | None) -> Secret:
+        """What else is in the secret stays in it."""
+        fields = {} if current is None else dict(_fields(current))
+        for part in self.parts:
+            pair = self._made(part, version)
+            fields |= {key_field(part): pair.key, secret_field(part): pair.secret.reveal()}
+        return Secret(json.dumps(fields))
+
+    def discard(self, made: Secret) -> Facts:
+        return self._delete([pair.key for pair in self._pairs(made).values()])
+
+    def install(self, versions: Versions) -> Facts:
+        """Nothing: Confluent Cloud knows a key since it made it."""
+        return self.public(versions.new)
+
+    def prove(self, new: Secret) -> Facts:
+        """Wait until every part's key worked several times in a row, or the time is up; another try goes on waiting."""
+        pairs = self._pairs(new)
+        worked = dict.fromkeys(self.parts, 0)
+        trouble: dict[Part, str] = {}
+        while True:
+            for part in self.parts:
+                works = self._works(part, pairs[part], trouble) if worked[part] < TIMES_IN_A_ROW else True
+                worked[part] = worked[part] + 1 if works else 0
+            if min(worked.values(), default=TIMES_IN_A_ROW) >= TIMES_IN_A_ROW:
+                return self.public(new)
+            if self.waiting.left_seconds() <= LOOK_SECONDS:
+                raise self._not_proven(pairs, trouble)
+            self.waiting.sleep(LOOK_SECONDS)
+
+    def retire(self, versions: Versions) -> Facts:
+        """Keys of the same account and part that bear our name, the oldest first; never those of others."""
+        protected = {pair.key for pair in self._pairs(versions.new).values()}
+        if self.retained > 1 and versions.previous is not None:
+            protected |= {pair.key for pair in self._pairs(versions.previous).values()}
+        keys = self.cloud.keys_of(self.owner)
+        surplus = [key for part in self.parts for key in self._surplus(part, keys, protected)]
+        return {**self.public(versions.new), **self._delete([key.id for key in surplus])}
+
+    def public(self, value: Secret) -> Facts:
+        return {key_field(part): pair.key for part, pair in self._pairs(value).items()}
+
+    def _pairs(self, value: Secret) -> Pairs:
+        """The parts of this account that a value has both fields of."""
+        fields = _fields(value)
+        return {
+            part: KeyPair(fields[key_field(part)], Secret(fields[secret_field(part)]))
+            for part in self.parts
+            if key_field(part) in fields and secret_field(part) in fields
+        }
+
+    def _made(self, part: Part, version: str) -> KeyPair:
+        wanted = NewKey(
+            name=f"{self._name(part)}-{version[:MARK]}",
+            description=f"{PURPOSES[self.account]}; rotates by itself",
+            owner=self.owner,
+            resource=self.cluster.resource(part),
+        )
+        for orphan in self.cloud.keys_of(self.owner):
+            if orphan.name == wanted.name and wanted.opens_the_same(orphan):
+                self.cloud.delete_key(orphan.id)
+        return self.cloud.make_key(wanted)
+
+    def _name(self, part: Part) -> str:
+        return key_name(self.environment, self.account, part)
+
+    def _works(self, part: Part, pair: KeyPair, trouble: dict[Part, str]) -> bool:
+        """A cluster that does not answer is as good as one that does not know the key yet."""
+        trouble[part] = "the key is not known there"
+        try:
+            is_known = self.cloud.is_known(pair, self.cluster.door(part))
+        except ServiceError as failed:
+            trouble[part] = failed.what
+            return False
+        if is_known:
+            del trouble[part]
+        return is_known
+
+    def _not_proven(self, pairs: Pairs, trouble: Mapping[Part, str]) -> NotProvenError:
+        gone = [part for part in trouble if self.cloud.find_key(pairs[part].key) is None]
+        told = "; ".join(f"{part}: {'it was deleted' if part in gone else why}" for part, why in trouble.items())
+        hint = "Secrets Manager tries again and goes on waiting"
+        if gone:
+            hint = "take the label AWSPENDING off that version (update-secret-version-stage), and rotate again"
+        return NotProvenError(f"The new API keys of {self.account} do not work yet: {told}", hint=hint)
+
+    def _surplus(self, part: Part, keys: list[ApiKey], protected: Set[str]) -> list[ApiKey]:
+        name, resource = self._name(part), self.cluster.resource(part).lower()
+        ours = [
+            key
+            for key in keys
+            if key.resource.lower() == resource and (key.name == name or key.name.startswith(f"{name}-"))
+        ]
+        spare = sorted((key for key in ours if key.id not in protected), key=lambda key: (key.made_at, key.id))
+        return spare[: max(0, len(ours) - self.retained)]
+
+    def _delete(self, keys: list[str]) -> Facts:
+        for key in keys:
+            self.cloud.delete_key(key)
+        return {"deleted": " ".join(keys)} if keys else {}
+
+
+def _fields(value: Secret) -> Mapping[str, str]:
+    """What else somebody stored is no key of ours."""
+    try:
+        fields = json.loads(value.reveal())
+    except ValueError:
+        return {}
+    return {name: str(each) for name, each in fields.items()} if isinstance(fields, dict) else {}

@@ -1,0 +1,175 @@
+"""The four steps of a rotation, and the first key, for every kind of key.
+
+    createSecret   a new value is made and kept as the pending version, before anybody else knows it
+    setSecret      the service learns the new key, beside the current one
+    testSecret     the new key is used
+    finishSecret   it is used once more, then promoted; what has become too old is retired
+
+Each step looks at what is true and makes true what is missing, so that Secrets Manager may repeat all of them from the
+start, which is what it does after a failure. A step keeps nothing in memory for the next one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, cast, get_args
+
+from jobs.model.spec import Secret
+from lambdas.rotate_keys.errors import DescriptionError, NotProvenError, WrongStageError
+from lambdas.rotate_keys.vault import CURRENT, PENDING, PREVIOUS, Description, Vault
+
+Step = Literal["createSecret", "setSecret", "testSecret", "finishSecret"]
+FIRST_KEY_HINT = "invoke the function with the Step firstKey for this secret, which makes the first key"
+
+Facts = Mapping[str, str]
+"""What may be told about a step to everybody: ids, slots, fingerprints, never a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What is in a secret while its key is rotated. `older` reads what else is still there, the newest first.
+
+    `confirm` looks whether all of this is still so, for the moment before something is overwritten. It raises
+    WrongStageError where another rotation came in between.
+    """
+
+    new: Secret
+    current: Secret | None
+    previous: Secret | None
+    older: Callable[[], Iterator[Secret]]
+    confirm: Callable[[], None]
+
+
+class Kind(Protocol):
+    """What differs between kinds of keys. Every act may be repeated."""
+
+    def holds_key(self, value: Secret) -> bool:
+        """Whether a value is one of ours, rather than what somebody put there to begin with."""
+
+    def make(self, *, version: str, current: Secret | None) -> Secret:
+        """A new value. What a call before made for the same version, and nobody kept, is removed."""
+
+    def discard(self, made: Secret) -> Facts:
+        """Undo `make`: another value was kept for the version."""
+
+    def install(self, versions: Versions) -> Facts:
+        """The service knows the new key from here on; the current one goes on working."""
+
+    def prove(self, new: Secret) -> Facts:
+        """Use the new key. Raises NotProvenError where it does not work."""
+
+    def retire(self, versions: Versions) -> Facts:
+        """Take away what is too old, after the promotion: `new` and `current` are the same by now."""
+
+    def public(self, value: Secret) -> Facts:
+        """What everybody may know of a key: its public half, its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """Of the key in one secret."""
+
+    vault: Vault
+    kind: Kind
+
+    def take(self, step: Step, version: str) -> Facts:
+        """One step. Raises WrongStageError where this version is not being rotated."""
+        described = self.vault.describe()
+        _refuse_wrong_stage(described, version)
+        match step:
+            case "createSecret":
+                return self._create(version)
+            case "setSecret":
+                return self.kind.install(self._versions(described, version))
+            case "testSecret":
+                return self.kind.prove(self._kept(version))
+            case "finishSecret":
+                return self._finish(described, version)
+
+    def first_key(self) -> Facts:
+        """The public half of the current key, which is made where there is none yet.
+
+        Two calls at once make one key: both store it as the same version, and the first to come stays.
+        """
+        current = self.vault.current()
+        if current is not None and self.kind.holds_key(current):
+            return {"made": "no", **self.kind.public(current)}
+        version = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.vault.describe().arn}#first-key"))
+        made = self.kind.make(version=version, current=current)
+        kept = self.vault.keep(version, made, stage=CURRENT)
+        if not kept:
+            self.kind.discard(made)
+        return {"made": "yes" if kept else "no", **self.kind.public(self._kept(version))}
+
+    def prove_current(self) -> Facts:
+        """Use the key that readers get. Raises NotProvenError where it does not work."""
+        current = self.vault.current()
+        if current is None or not self.kind.holds_key(current):
+            raise NotProvenError(f"The secret {self.vault.secret} holds no key", hint=FIRST_KEY_HINT)
+        return self.kind.prove(current)
+
+    def _create(self, version: str) -> Facts:
+        if self.vault.value(version) is not None:
+            return {"made": "before"}
+        made = self.kind.make(version=version, current=self.vault.current())
+        if not self.vault.keep(version, made, stage=PENDING):
+            return {"made": "meanwhile", **self.kind.discard(made)}
+        return {"made": "now", **self.kind.public(made)}
+
+    def _finish(self, described: Description, version: str) -> Facts:
+        """The key is proven here, too: whoever calls the steps in another order must not promote one that fails."""
+        if CURRENT not in described.stages[version]:
+            self.kind.prove(self._kept(version))
+            self.vault.promote(version, instead_of=described.version_with(CURRENT))
+        return self.kind.retire(self._versions(self.vault.describe(), version))
+
+    def _kept(self, version: str) -> Secret:
+        value = self.vault.value(version)
+        if value is None:
+            raise WrongStageError(
+                f"Version {version} of {self.vault.secret} has no value yet: expected createSecret before",
+                hint="leave the steps to Secrets Manager: `aws secretsmanager rotate-secret --secret-id …`",
+            )
+        return value
+
+    def _versions(self, described: Description, version: str) -> Versions:
+        return Versions(
+            new=self._kept(version),
+            current=self._with_stage(described, CURRENT),
+            previous=self._with_stage(described, PREVIOUS),
+            older=self.vault.older,
+            confirm=lambda: self._confirm(described),
+        )
+
+    def _confirm(self, described: Description) -> None:
+        if self.vault.describe().stages != described.stages:
+            raise WrongStageError(
+                f"Another rotation of {described.name} came in between", hint="Secrets Manager tries this one again"
+            )
+
+    def _with_stage(self, described: Description, stage: str) -> Secret | None:
+        """None, too, for what is there and is no key of ours."""
+        version = described.version_with(stage)
+        value = self.vault.value(version) if version else None
+        return value if value is not None and self.kind.holds_key(value) else None
+
+
+def step_of(name: str) -> Step:
+    """Raises DescriptionError for what is no step."""
+    for step in get_args(Step):
+        if name == step:
+            return cast("Step", step)
+    raise DescriptionError(f"{name} is no step: expected one of {', '.join(get_args(Step))}", hint=FIRST_KEY_HINT)
+
+
+def _refuse_wrong_stage(described: Description, version: str) -> None:
+    """A version that is current already may go through all steps again: its finish may have died half way."""
+    stages = described.stages.get(version)
+    if stages is None or not {PENDING, CURRENT} & stages:
+        found = "no such version" if stages is None else f"the labels {sorted(stages) or 'none'}"
+        raise WrongStageError(
+            f"Version {version} of {described.name} is not being rotated: expected the label {PENDING}, found {found}",
+            hint="another rotation took its place; `aws secretsmanager describe-secret` shows which",
+        )

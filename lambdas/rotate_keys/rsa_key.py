@@ -1,0 +1,64 @@
+"""An RSA key pair as Snowflake takes it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from jobs.model.spec import Secret
+
+EXPONENT = 65537
+
+
+@dataclass(frozen=True, slots=True)
+class RsaKey:
+    """The private half never prints; the public half is what `body` and `fingerprint` tell."""
+
+    _private: RSAPrivateKey = field(repr=False)
+
+    @staticmethod
+    def new(bits: int) -> RsaKey:
+        return RsaKey(generate_private_key(EXPONENT, bits))
+
+    @staticmethod
+    def of_pem(text: Secret) -> RsaKey:
+        """Raises ValueError, which does not quote the text, where it is no RSA key in PEM."""
+        try:
+            key = load_pem_private_key(text.reveal().encode(), password=None)
+        except (ValueError, TypeError):
+            raise ValueError("the text is no private key in PEM without a passphrase") from None
+        if not isinstance(key, RSAPrivateKey):
+            raise ValueError("the private key is not one of RSA")
+        return RsaKey(key)
+
+    @property
+    def pem(self) -> Secret:
+        """PKCS#8 without a passphrase: the secret that it lies in is encrypted."""
+        return Secret(self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
+
+    def der(self) -> bytes:
+        """As the connector takes it; keep it no longer than the call."""
+        return self._private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+    @property
+    def body(self) -> str:
+        """The public key as `ALTER USER … SET RSA_PUBLIC_KEY` takes it: PEM without its first and last line."""
+        return base64.b64encode(self._public()).decode()
+
+    @property
+    def fingerprint(self) -> str:
+        """As `DESC USER` tells it."""
+        return "SHA256:" + base64.b64encode(hashlib.sha256(self._public()).digest()).decode()
+
+    def _public(self) -> bytes:
+        return self._private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

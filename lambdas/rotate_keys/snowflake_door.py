@@ -1,0 +1,130 @@
+"""Snowflake, by its connector for Python and key pairs.
+
+The connector signs a token that is good for a minute, so a clock that is off by more is refused like a wrong key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
+from lambdas.rotate_keys.rsa_key import RsaKey
+from lambdas.rotate_keys.snowflake_rsa import Slot, Slots
+
+LOGIN_SECONDS, ANSWER_SECONDS = 60, 60
+TOKEN_REFUSED = 390144
+MAY_NOT = 3001
+UNKNOWN_OR_HIDDEN = 2003
+EMPTY = ("", "null")
+NAME = re.compile(r"[A-Z_][A-Z0-9_$]{0,254}")
+BODY = re.compile(r"[A-Za-z0-9+/=]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SnowflakeDoor:
+    """`address` is that of a double; None is Snowflake itself."""
+
+    account: str
+    address: str | None = None
+
+    @contextmanager
+    def session(self, user: str, key: RsaKey) -> Iterator[SnowflakeSession]:
+        from snowflake.connector import connect  # noqa: PLC0415 - takes a second, which other kinds need not spend
+        from snowflake.connector.errors import Error  # noqa: PLC0415
+
+        try:
+            connection = connect(
+                account=self.account,
+                user=user,
+                private_key=key.der(),
+                authenticator="SNOWFLAKE_JWT",
+                login_timeout=LOGIN_SECONDS,
+                network_timeout=ANSWER_SECONDS,
+                session_parameters={"QUERY_TAG": "frazil rotate_keys", "CLIENT_TELEMETRY_ENABLED": False},
+                platform_detection_timeout_seconds=0,
+                application="frazil",
+                **self._elsewhere(),
+            )
+        except Error as refused:
+            raise _not_let_in(user, refused) from refused
+        try:
+            yield SnowflakeSession(connection, user)
+        finally:
+            connection.close()
+
+    def _elsewhere(self) -> dict[str, Any]:
+        if self.address is None:
+            return {}
+        where = urlsplit(self.address)
+        return {"host": where.hostname, "port": where.port, "protocol": where.scheme}
+
+
+@dataclass(frozen=True, slots=True)
+class SnowflakeSession:
+    """A connection of the connector; `user` is who logged in."""
+
+    connection: Any
+    user: str
+
+    def current_user(self) -> str:
+        return str(self._ask("SELECT CURRENT_USER()", f"tell {self.user} who it is")[0][0])
+
+    def slots_of(self, user: str) -> Slots:
+        rows = self._ask(f"DESC USER {_quoted(user)}", f"describe {user}")
+        told = {str(row[0]).upper(): str(row[1] or "") for row in rows}
+        first, second = (told.get(f"{name}_FP", "") for name in ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"))
+        return Slots(None if first in EMPTY else first, None if second in EMPTY else second)
+
+    def set_key(self, user: str, slot: Slot, body: str) -> None:
+        if not BODY.fullmatch(body):
+            raise ValueError("a public key is base64")
+        self._ask(f"ALTER USER {_quoted(user)} SET {slot} = '{body}'", f"set {slot} of {user}")
+
+    def _ask(self, statement: str, what: str) -> list[Any]:
+        from snowflake.connector.errors import Error  # noqa: PLC0415
+
+        try:
+            with self.connection.cursor() as cursor:
+                return list(cursor.execute(statement).fetchall())
+        except Error as refused:
+            raise _not_done(self.user, what, refused) from refused
+
+
+def _quoted(user: str) -> str:
+    """A name as unquoted SQL would spell it, so that nothing else gets into the statement."""
+    name = user.upper()
+    if not NAME.fullmatch(name):
+        raise RefusedError(f"{user!r} is no name of a user that can be rotated", hint="use letters, digits and _")
+    return f'"{name}"'
+
+
+def _not_let_in(user: str, refused: Any) -> RefusedError:
+    if refused.errno == TOKEN_REFUSED:
+        return LoginRefusedError(
+            f"Snowflake does not let {user} in with this key: {_said(refused)}",
+            hint="an administrator sees the reason by SELECT SYSTEM$GET_LOGIN_FAILURE_DETAILS('<id in brackets>'): "
+            "another key (394304), or a clock that is off (394302)",
+        )
+    return RefusedError(
+        f"Snowflake did not let {user} in: {_said(refused)}", hint="is the account's name right, and its network open?"
+    )
+
+
+def _not_done(user: str, what: str, refused: Any) -> RefusedError:
+    hint = "Secrets Manager tries again; `aws secretsmanager rotate-secret` does so now"
+    if refused.errno in (MAY_NOT, UNKNOWN_OR_HIDDEN):
+        hint = (
+            "GRANT MONITOR, and GRANT MODIFY PROGRAMMATIC AUTHENTICATION METHODS, ON USER <user> TO ROLE <the default "
+            "role of who is logged in>; `scripts/deploy.sh create` does"
+        )
+    return RefusedError(f"Snowflake does not let {user} {what}: {_said(refused)}", hint=hint)
+
+
+def _said(refused: Any) -> str:
+    """What the service says, in one line."""
+    return f"{refused.errno}, {' '.join(str(refused.raw_msg or refused.msg or '').split())[:300]}"

@@ -1,0 +1,200 @@
+"""Keys of service users of Snowflake: a user has two places for public keys, and logs in with either.
+
+The new public key goes into the idle place: the one that does not hold the current key. So the current key and the new
+one both work, and after the promotion the one before stays until the next rotation takes its place. A key that never
+was in the secret is somebody else's and is not overwritten.
+
+The secret: JSON with `account`, `user` and `private_key` (PKCS#8 in PEM).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+from jobs.model.spec import Secret
+from lambdas.rotate_keys.errors import LoginRefusedError, NotProvenError, RefusedError, SlotOccupiedError
+from lambdas.rotate_keys.rotation import FIRST_KEY_HINT, Facts, Versions
+from lambdas.rotate_keys.rsa_key import RsaKey
+
+Slot = Literal["RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"]
+SLOTS: tuple[Slot, ...] = get_args(Slot)
+LOGINS = 3
+"""How often a new key is tried; a user is locked after five failures in a row."""
+PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The fingerprints of the keys that a user has; None for an empty place."""
+
+    first: str | None
+    second: str | None
+
+    def of(self, slot: Slot) -> str | None:
+        return self.first if slot == "RSA_PUBLIC_KEY" else self.second
+
+    def with_key(self, fingerprint: str) -> Slot | None:
+        return next((slot for slot in SLOTS if self.of(slot) == fingerprint), None)
+
+
+class Session(Protocol):
+    """Somebody who is logged in."""
+
+    def current_user(self) -> str: ...
+
+    def slots_of(self, user: str) -> Slots: ...
+
+    def set_key(self, user: str, slot: Slot, body: str) -> None: ...
+
+
+class Door(Protocol):
+    """Snowflake. Raises LoginRefusedError for a key that does not open, RefusedError for all else."""
+
+    def session(self, user: str, key: RsaKey) -> AbstractContextManager[Session]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What a secret holds: a user with the key that lets it in."""
+
+    account: str
+    user: str
+    key: RsaKey
+
+    @staticmethod
+    def of(value: Secret) -> Login:
+        """Raises ValueError, which does not quote the value, where it holds none."""
+        try:
+            fields = json.loads(value.reveal())
+            return Login(fields["account"], fields["user"], RsaKey.of_pem(Secret(fields["private_key"])))
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise ValueError("expected JSON with account, user and private_key") from None
+
+    def value(self) -> Secret:
+        fields = {"account": self.account, "user": self.user, "private_key": self.key.pem.reveal()}
+        return Secret(json.dumps(fields))
+
+
+def free_slot(slots: Slots, current: str | None, is_ours: Callable[[str], bool]) -> Slot | None:
+    """Where a new key may go: never where the current one is; an empty place before one with a key of ours."""
+    used = slots.with_key(current) if current else None
+    idle = [slot for slot in SLOTS if slot != used]
+    empty = [slot for slot in idle if slots.of(slot) is None]
+    ours = [slot for slot in idle if (held := slots.of(slot)) is not None and is_ours(held)] if not empty else []
+    return next(iter(empty + ours), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SnowflakeRsa:
+    """The key of `user`. `rotator` gives the secret of the user who may change it; None: the user does it itself."""
+
+    account: str
+    user: str
+    bits: int
+    door: Door
+    rotator: Callable[[], Secret | None] | None = None
+    sleep: Callable[[float], None] = time.sleep
+
+    def holds_key(self, value: Secret) -> bool:
+        try:
+            return Login.of(value).user == self.user
+        except ValueError:
+            return False
+
+    def make(self, *, version: str, current: Secret | None) -> Secret:
+        del version, current
+        return Login(self.account, self.user, RsaKey.new(self.bits)).value()
+
+    def discard(self, made: Secret) -> Facts:
+        """Nobody else has seen it."""
+        del made
+        return {}
+
+    def install(self, versions: Versions) -> Facts:
+        new = Login.of(versions.new).key
+        who = self._who_installs(versions)
+        with self.door.session(who.user, who.key) as session:
+            slots = session.slots_of(self.user)
+            slot = slots.with_key(new.fingerprint)
+            if slot is None:
+                slot = self._slot(slots, versions)
+                versions.confirm()
+                session.set_key(self.user, slot, new.body)
+                self._look_again(session, slot, new.fingerprint)
+        return {"user": self.user, "slot": slot, "fingerprint": new.fingerprint}
+
+    def prove(self, new: Secret) -> Facts:
+        """Log in with it, a few times: the key may have been set a moment ago."""
+        login = Login.of(new)
+        for attempt in range(1, LOGINS + 1):
+            try:
+                return self._log_in(login)
+            except LoginRefusedError as refused:
+                if attempt == LOGINS:
+                    raise NotProvenError(refused.what, hint=refused.hint) from refused
+                self.sleep(PAUSE_SECONDS * attempt)
+        raise AssertionError  # the last attempt returns or raises
+
+    def retire(self, versions: Versions) -> Facts:
+        """Nothing: the key before is valid until the next rotation takes its place."""
+        return {"fingerprint": Login.of(versions.new).key.fingerprint}
+
+    def public(self, value: Secret) -> Facts:
+        login = Login.of(value)
+        return {"user": login.user, "public_key": login.key.body, "fingerprint": login.key.fingerprint}
+
+    def _who_installs(self, versions: Versions) -> Login:
+        if self.rotator is None:
+            who, whose = versions.current, f"user {self.user}"
+        else:
+            who, whose = self.rotator(), "rotator"
+        if who is None:
+            raise RefusedError(
+                f"The public key of {self.user} cannot be set: the {whose} has no key to log in with",
+                hint=FIRST_KEY_HINT + "; the user gets its public half by `scripts/deploy.sh create`",
+            )
+        return Login.of(who)
+
+    def _slot(self, slots: Slots, versions: Versions) -> Slot:
+        current = Login.of(versions.current).key.fingerprint if versions.current else None
+        slot = free_slot(slots, current, lambda held: held in self._fingerprints(versions))
+        if slot is None:
+            raise self._occupied(slots, current)
+        return slot
+
+    def _fingerprints(self, versions: Versions) -> Iterator[str]:
+        """Of all keys that ever were in the secret, as far as they can still be read."""
+        if versions.previous is not None:
+            yield Login.of(versions.previous).key.fingerprint
+        for value in versions.older():
+            if self.holds_key(value):
+                yield Login.of(value).key.fingerprint
+
+    def _look_again(self, session: Session, slot: Slot, fingerprint: str) -> None:
+        found = session.slots_of(self.user).of(slot)
+        if found != fingerprint:
+            raise RefusedError(
+                f"{slot} of {self.user} was set and holds another key: expected {fingerprint}, found {found}",
+                hint="does something else set the keys of this user? A rotation at the same time is tried again",
+            )
+
+    def _occupied(self, slots: Slots, current: str | None) -> SlotOccupiedError:
+        found = [f"{held} in {slot}" for slot in SLOTS if (held := slots.of(slot)) not in (None, current)]
+        return SlotOccupiedError(
+            f"The user {self.user} has a key that never was in its secret: {', '.join(found)}",
+            hint=f"find out who uses it; then `ALTER USER {self.user} UNSET <slot>` frees its place",
+        )
+
+    def _log_in(self, login: Login) -> Facts:
+        with self.door.session(login.user, login.key) as session:
+            found = session.current_user()
+        if found.upper() != login.user.upper():
+            raise NotProvenError(
+                f"The new key of {login.user} logs in as {found}", hint="give each user a login name of its own"
+            )
+        return {"user": found, "fingerprint": login.key.fingerprint}

@@ -1,0 +1,154 @@
+"""What is rotated, read once at the edge: tags of the secret, and settings of the function.
+
+The tags say whose key is in a secret; Terraform sets them where it makes the secret, so that a further user is one more
+secret and the function stays as it is. The settings are what all secrets of an environment share, and are no secrets
+either: where a secret is needed to rotate another (the Cloud API key, the rotator's key), they say its name.
+
+    tag                         kind                meaning
+    frazil-rotates              both                snowflake_rsa or confluent_api_key
+    frazil-user                 snowflake_rsa       the user, upper case
+    frazil-rotator-secret       snowflake_rsa       the secret of the user who may change this user; none: itself
+    frazil-account              confluent_api_key   the account, a word of infra/naming.py
+    frazil-owner                confluent_api_key   its id in Confluent Cloud, sa-…
+
+    setting                     meaning
+    FRAZIL_ENVIRONMENT          the environment
+    SNOWFLAKE_ACCOUNT           the account's name, ORGANIZATION-ACCOUNT
+    RSA_BITS                    2048 unless said otherwise, or 4096
+    CONFLUENT_CLUSTER_ID, CONFLUENT_KAFKA_REST_ENDPOINT, CONFLUENT_REGISTRY_ID, CONFLUENT_REGISTRY_URL
+    CONFLUENT_CLOUD_SECRET      the secret with the Cloud API key: JSON with cloud_api_key and cloud_api_secret
+    KEYS_TO_RETAIN              how many API keys of each part stay valid, 2 unless said otherwise
+    FRAZIL_SNOWFLAKE_URL, FRAZIL_CONFLUENT_URL   doubles, on loopback only
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, assert_never, get_args
+from urllib.parse import urlsplit
+
+from infra.accounts import PARTS
+from infra.confluent_api import ConfluentCloud, KeyPair, address_from_environment
+from infra.naming import Account
+from jobs.model.spec import Secret
+from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
+from lambdas.rotate_keys.errors import DescriptionError
+from lambdas.rotate_keys.rotation import Kind
+from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
+from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
+
+KindName = Literal["snowflake_rsa", "confluent_api_key"]
+
+KIND_TAG = "frazil-rotates"
+USER_TAG, ROTATOR_TAG = "frazil-user", "frazil-rotator-secret"
+ACCOUNT_TAG, OWNER_TAG = "frazil-account", "frazil-owner"
+
+SNOWFLAKE_ADDRESS_VARIABLE = "FRAZIL_SNOWFLAKE_URL"
+RSA_SIZES = ("2048", "4096")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+APPLY_HINT = "run `scripts/deploy.sh create`, which sets the tags of secrets and the settings of the function"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """`settings`: the environment variables. `read` gives the current value of another secret, by its name."""
+
+    settings: Mapping[str, str]
+    read: Callable[[str], Secret | None]
+    waiting: Waiting
+
+    def kind_of(self, tags: Mapping[str, str]) -> Kind:
+        """Raises DescriptionError where a tag or a setting is missing or wrong."""
+        match _kind_name(tags):
+            case "snowflake_rsa":
+                return self._snowflake_rsa(tags)
+            case "confluent_api_key":
+                return self._confluent_api_key(tags)
+            case never:
+                assert_never(never)
+
+    def _snowflake_rsa(self, tags: Mapping[str, str]) -> SnowflakeRsa:
+        account, rotator = self._setting("SNOWFLAKE_ACCOUNT"), tags.get(ROTATOR_TAG)
+        bits = self.settings.get("RSA_BITS", RSA_SIZES[0])
+        if bits not in RSA_SIZES:
+            raise DescriptionError(f"RSA_BITS is one of {', '.join(RSA_SIZES)}, found {bits}", hint=APPLY_HINT)
+        return SnowflakeRsa(
+            account=account,
+            user=_tag(tags, USER_TAG).upper(),
+            bits=int(bits),
+            door=SnowflakeDoor(account, self._snowflake_address()),
+            rotator=None if rotator is None else lambda: self.read(rotator),
+            sleep=self.waiting.sleep,
+        )
+
+    def _confluent_api_key(self, tags: Mapping[str, str]) -> ConfluentApiKey:
+        retained = self.settings.get("KEYS_TO_RETAIN", "2")
+        if not retained.isdecimal() or int(retained) < 1:
+            raise DescriptionError(f"KEYS_TO_RETAIN is a number from 1, found {retained}", hint=APPLY_HINT)
+        return ConfluentApiKey(
+            environment=self._setting("FRAZIL_ENVIRONMENT"),
+            account=_account(tags),
+            owner=_tag(tags, OWNER_TAG),
+            cluster=Cluster(
+                cluster_id=self._setting("CONFLUENT_CLUSTER_ID"),
+                kafka_rest_endpoint=self._setting("CONFLUENT_KAFKA_REST_ENDPOINT"),
+                registry_id=self._setting("CONFLUENT_REGISTRY_ID"),
+                registry_url=self._setting("CONFLUENT_REGISTRY_URL"),
+            ),
+            cloud=ConfluentCloud(self._cloud_key(), address=address_from_environment(self.settings)),
+            retained=int(retained),
+            waiting=self.waiting,
+        )
+
+    def _cloud_key(self) -> KeyPair:
+        name = self._setting("CONFLUENT_CLOUD_SECRET")
+        value = self.read(name)
+        try:
+            fields = json.loads(value.reveal() if value else "")
+            return KeyPair(fields["cloud_api_key"], Secret(fields["cloud_api_secret"]))
+        except (ValueError, KeyError, TypeError):
+            raise DescriptionError(
+                f"The secret {name} holds no Cloud API key: expected cloud_api_key and cloud_api_secret",
+                hint=APPLY_HINT + "; it stores the Cloud API key that it is given",
+            ) from None
+
+    def _snowflake_address(self) -> str | None:
+        address = self.settings.get(SNOWFLAKE_ADDRESS_VARIABLE)
+        if address and urlsplit(address).hostname not in LOOPBACK:
+            raise DescriptionError(
+                f"{SNOWFLAKE_ADDRESS_VARIABLE} is for a double on loopback, found {address}", hint=APPLY_HINT
+            )
+        return address or None
+
+    def _setting(self, name: str) -> str:
+        value = self.settings.get(name)
+        if not value:
+            raise DescriptionError(f"The function has no setting {name}", hint=APPLY_HINT)
+        return value
+
+
+def _kind_name(tags: Mapping[str, str]) -> KindName:
+    found = _tag(tags, KIND_TAG)
+    for name in get_args(KindName):
+        if name == found:
+            known: KindName = name
+            return known
+    kinds = ", ".join(get_args(KindName))
+    raise DescriptionError(f"The tag {KIND_TAG} is one of {kinds}, found {found}", hint=APPLY_HINT)
+
+
+def _account(tags: Mapping[str, str]) -> Account:
+    found = _tag(tags, ACCOUNT_TAG)
+    for account, parts in PARTS.items():
+        if account == found and parts:
+            return account
+    raise DescriptionError(f"The tag {ACCOUNT_TAG} names no account with keys: {found}", hint=APPLY_HINT)
+
+
+def _tag(tags: Mapping[str, str], name: str) -> str:
+    value = tags.get(name)
+    if not value:
+        raise DescriptionError(f"The secret has no tag {name}, so nobody knows what to rotate", hint=APPLY_HINT)
+    return value

@@ -1,0 +1,82 @@
+"""The versions of one secret in AWS Secrets Manager.
+
+A version is named by the token of its rotation, holds one value for ever, and wears labels: AWSCURRENT is what readers
+get, AWSPENDING what is being made, AWSPREVIOUS what was current before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.model.spec import Secret
+
+CURRENT, PENDING, PREVIOUS = "AWSCURRENT", "AWSPENDING", "AWSPREVIOUS"
+MOST_OLDER = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What may be known of a secret by whoever must not read it. `stages`: the labels of each version."""
+
+    arn: str
+    name: str
+    tags: Mapping[str, str]
+    stages: Mapping[str, frozenset[str]]
+
+    def version_with(self, stage: str) -> str | None:
+        return next((version for version, stages in self.stages.items() if stage in stages), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Vault:
+    """`client` is boto3's of Secrets Manager; `secret` the ARN or name of the secret."""
+
+    client: Any
+    secret: str
+
+    def describe(self) -> Description:
+        told = self.client.describe_secret(SecretId=self.secret)
+        tags = {tag["Key"]: tag["Value"] for tag in told.get("Tags", ())}
+        stages = {version: frozenset(labels) for version, labels in told.get("VersionIdsToStages", {}).items()}
+        return Description(told["ARN"], told["Name"], tags, stages)
+
+    def value(self, version: str) -> Secret | None:
+        """None for a version that has no value yet, or is gone."""
+        return self._read(VersionId=version)
+
+    def current(self) -> Secret | None:
+        return self._read(VersionStage=CURRENT)
+
+    def older(self) -> Iterator[Secret]:
+        """Values without a label that are still there, the newest first."""
+        told = self.client.list_secret_version_ids(SecretId=self.secret, IncludeDeprecated=True, MaxResults=100)
+        unlabelled = [each for each in told["Versions"] if not each.get("VersionStages")]
+        newest = sorted(unlabelled, key=lambda each: each["CreatedDate"], reverse=True)
+        for each in newest[:MOST_OLDER]:
+            value = self.value(each["VersionId"])
+            if value is not None:
+                yield value
+
+    def keep(self, version: str, value: Secret, *, stage: str) -> bool:
+        """Whether it was kept: a version that holds another value already keeps that."""
+        try:
+            self.client.put_secret_value(
+                SecretId=self.secret, ClientRequestToken=version, SecretString=value.reveal(), VersionStages=[stage]
+            )
+        except self.client.exceptions.ResourceExistsException:
+            return False
+        return True
+
+    def promote(self, version: str, *, instead_of: str | None) -> None:
+        """The one moment: readers get the new key from here on. Refused where another version is current by now."""
+        moved = {"MoveToVersionId": version} | ({"RemoveFromVersionId": instead_of} if instead_of else {})
+        self.client.update_secret_version_stage(SecretId=self.secret, VersionStage=CURRENT, **moved)
+
+    def _read(self, **which: str) -> Secret | None:
+        try:
+            told = self.client.get_secret_value(SecretId=self.secret, **which)
+        except self.client.exceptions.ResourceNotFoundException:
+            return None
+        return Secret(told["SecretString"]) if "SecretString" in told else None

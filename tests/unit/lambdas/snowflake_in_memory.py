@@ -1,0 +1,62 @@
+"""Snowflake without a socket: the double behind the door that the rotation knocks at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import jwt
+
+from infra.local.snowflake_double import LoginRefused, SnowflakeDouble, SqlError
+from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
+from lambdas.rotate_keys.rsa_key import RsaKey
+from lambdas.rotate_keys.snowflake_rsa import Slot, Slots
+
+
+@dataclass
+class DoorInMemory:
+    """`on_call` is told of every call after it was carried out, and may raise."""
+
+    double: SnowflakeDouble
+    on_call: Callable[[str], None] = field(default=lambda _: None)
+
+    @contextmanager
+    def session(self, user: str, key: RsaKey) -> Iterator[SessionInMemory]:
+        try:
+            who = self.double.login(user, self._token(user, key))
+        except LoginRefused as refused:
+            raise LoginRefusedError(f"{user}: {refused.reason.name}", hint="-") from refused
+        self.on_call("login")
+        yield SessionInMemory(self, who)
+
+    def _token(self, user: str, key: RsaKey) -> str:
+        now, subject = int(time.time()), f"{self.double.account}.{user}"
+        claims = {"sub": subject, "iss": f"{subject}.{key.fingerprint}", "iat": now, "exp": now + 60}
+        return jwt.encode(claims, key._private, algorithm="RS256")
+
+
+@dataclass(frozen=True)
+class SessionInMemory:
+    door: DoorInMemory
+    user: str
+
+    def current_user(self) -> str:
+        return str(self._ask("SELECT CURRENT_USER()")[0][0])
+
+    def slots_of(self, user: str) -> Slots:
+        told = {str(row[0]): row[1] for row in self._ask(f'DESC USER "{user}"')}
+        first, second = told["RSA_PUBLIC_KEY_FP"], told["RSA_PUBLIC_KEY_2_FP"]
+        return Slots(None if first == "null" else first, None if second == "null" else second)
+
+    def set_key(self, user: str, slot: Slot, body: str) -> None:
+        self._ask(f"ALTER USER \"{user}\" SET {slot} = '{body}'")
+
+    def _ask(self, statement: str) -> list[list[str | None]]:
+        try:
+            answered = self.door.double.execute(self.user, statement).rows
+        except SqlError as refused:
+            raise RefusedError(f"{refused.code} {refused}", hint="-") from refused
+        self.door.on_call(statement.split(maxsplit=1)[0])
+        return answered

@@ -1,0 +1,398 @@
+"""Keys of Snowflake's users, by the four steps, with every death in between."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import count, cycle
+
+import pytest
+from snowflake_in_memory import DoorInMemory
+from vault_in_memory import CURRENT, PENDING, PREVIOUS, CrashError, DyingAt, SecretInMemory, StaleError, VaultInMemory
+
+from infra.local.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
+from jobs.model.spec import Secret
+from lambdas.rotate_keys.errors import (
+    LoginRefusedError,
+    NotProvenError,
+    RefusedError,
+    RotationError,
+    SlotOccupiedError,
+    WrongStageError,
+)
+from lambdas.rotate_keys.rotation import Rotation
+from lambdas.rotate_keys.rsa_key import RsaKey
+from lambdas.rotate_keys.snowflake_rsa import Login, Slot, Slots, SnowflakeRsa, free_slot
+from lambdas.rotate_keys.vault import Vault
+
+STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
+ACCOUNT = "FRAZIL-LOCAL"
+POOL = [RsaKey.new(2048) for _ in range(8)]
+FOREIGN = RsaKey.new(2048)
+new_key = RsaKey.new
+
+
+@pytest.fixture(autouse=True)
+def keys_of_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys take a while to be born, and to be read; no world needs more of them than the pool has."""
+    keys, of_pem = cycle(POOL), cache(RsaKey.of_pem)
+    monkeypatch.setattr(RsaKey, "new", staticmethod(lambda bits: next(keys) if bits == 2048 else new_key(bits)))
+    monkeypatch.setattr(RsaKey, "of_pem", staticmethod(of_pem))
+
+
+@dataclass
+class World:
+    """A user LOADER, whose keys the user ROTATOR may change, each with its secret."""
+
+    double: SnowflakeDouble
+    door: DoorInMemory
+    vault: VaultInMemory
+    secret: SecretInMemory
+    rotation: Rotation
+
+    def rotate(self, token: str) -> None:
+        """All of it as Secrets Manager does, without a failure."""
+        if token not in self.secret.versions:
+            self.secret.begin(token)
+        self.steps(token)
+        self.secret.end()
+
+    def steps(self, token: str) -> None:
+        for step in STEPS:
+            self.rotation.take(step, token)
+
+    def on_call(self, told: DyingAt) -> None:
+        self.vault.on_call = self.door.on_call = told
+
+    def nobody_dies(self) -> None:
+        self.vault.on_call = self.door.on_call = lambda _: None
+
+    def logs_in(self, stage: str = CURRENT) -> bool:
+        fields = self.secret.fields(stage)
+        try:
+            with self.door.session("LOADER", RsaKey.of_pem(Secret(fields["private_key"]))):
+                return True
+        except LoginRefusedError:
+            return False
+
+    def slot_of(self, stage: str) -> Slot | None:
+        key = RsaKey.of_pem(Secret(self.secret.fields(stage)["private_key"]))
+        user = self.double.users["LOADER"]
+        return Slots(user.fingerprint("RSA_PUBLIC_KEY"), user.fingerprint("RSA_PUBLIC_KEY_2")).with_key(key.fingerprint)
+
+
+def new_world() -> World:
+    double = SnowflakeDouble(ACCOUNT)
+    door = DoorInMemory(double)
+    secret = SecretInMemory("frazil/local/snowflake_loader", {})
+    vault = VaultInMemory(secret)
+    rotator = RsaKey.new(2048)
+    login = Login(ACCOUNT, "ROTATOR", rotator).value()
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, door, lambda: login, sleep=lambda _: None)
+    world = World(double, door, vault, secret, Rotation(Vault(vault, secret.arn), kind))
+    first = world.rotation.first_key()
+    double.add_user("LOADER", first["public_key"])
+    double.add_user("ROTATOR", rotator.body)
+    double.grant(MODIFY, MONITOR, on="LOADER", to="ROTATOR")
+    return world
+
+
+@pytest.fixture
+def world() -> World:
+    return new_world()
+
+
+def test_the_first_key_is_made_once_and_tells_its_public_half_only() -> None:
+    secret = SecretInMemory("s", {})
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    rotation = Rotation(Vault(VaultInMemory(secret), "s"), kind)
+
+    first, second = rotation.first_key(), rotation.first_key()
+
+    fields = secret.fields()
+    key = RsaKey.of_pem(Secret(fields["private_key"]))
+    assert first == {"made": "yes", "user": "LOADER", "public_key": key.body, "fingerprint": key.fingerprint}
+    assert second == first | {"made": "no"}
+    assert fields.keys() == {"account", "user", "private_key"}
+    assert fields["private_key"].startswith("-----BEGIN PRIVATE KEY-----\n")
+
+
+def test_two_first_keys_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = SecretInMemory("s", {})
+    client = VaultInMemory(secret)
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    other: list[object] = []
+
+    def meanwhile(what: str) -> None:
+        if what == "describe_secret" and not other:
+            other.append("begun")
+            other.append(Rotation(Vault(client, "s"), kind).first_key()["public_key"])
+
+    client.on_call = meanwhile
+    told = Rotation(Vault(client, "s"), kind).first_key()
+
+    assert (told["made"], told["public_key"]) == ("no", other[1])
+
+
+def test_what_somebody_put_into_the_secret_to_begin_with_gives_way_to_the_first_key() -> None:
+    secret = SecretInMemory("s", {})
+    secret.put("placeholder", "{}", [CURRENT])
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+
+    told = Rotation(Vault(VaultInMemory(secret), "s"), kind).first_key()
+
+    assert (told["made"], secret.fields()["user"]) == ("yes", "LOADER")
+
+
+def test_a_rotation_moves_to_the_other_slot_and_the_old_key_goes_on_working(world: World) -> None:
+    world.rotate("one")
+    after_one = (world.slot_of(CURRENT), world.slot_of(PREVIOUS))
+    world.rotate("two")
+    after_two = (world.slot_of(CURRENT), world.slot_of(PREVIOUS))
+
+    assert after_one == ("RSA_PUBLIC_KEY_2", "RSA_PUBLIC_KEY")
+    assert after_two == ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")
+    assert world.logs_in(CURRENT)
+    assert world.logs_in(PREVIOUS)
+
+
+def test_the_key_has_the_bits_that_are_asked_for(world: World) -> None:
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 4096, world.door)
+
+    made = Login.of(kind.make(version="v", current=None))
+
+    assert len(made.key.body) > 700
+
+
+def test_the_function_may_die_anywhere_and_the_repeated_steps_end_well() -> None:
+    """Everything that is called is counted, over all four steps, and each count is a place to die."""
+    for place in count():
+        world = new_world()
+        world.rotate("one")
+        world.secret.begin("two")
+        world.on_call(dying := DyingAt(place))
+        try:
+            world.steps("two")
+        except CrashError:
+            assert world.logs_in(CURRENT), f"after the death at {place}"
+        world.nobody_dies()
+        world.steps("two")
+        world.secret.end()
+        assert world.secret.with_stage(CURRENT) == "two"
+        assert (world.slot_of(CURRENT), world.slot_of(PREVIOUS)) == ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")
+        if not dying.happened:
+            break
+
+    assert place > 15
+
+
+def test_an_abandoned_rotation_leaves_a_key_that_the_next_one_replaces() -> None:
+    """Whatever it had done: the label of its version is taken by the next rotation."""
+    for place in count():
+        world = new_world()
+        world.secret.begin("abandoned")
+        world.on_call(dying := DyingAt(place))
+        with suppress(CrashError):
+            world.steps("abandoned")
+        world.nobody_dies()
+        world.rotate("next")
+        assert world.secret.with_stage(CURRENT) == "next"
+        assert world.logs_in(CURRENT)
+        if not dying.happened:
+            break
+
+
+def test_every_step_may_be_repeated(world: World) -> None:
+    world.secret.begin("one")
+
+    for step in STEPS:
+        for _ in range(3):
+            world.rotation.take(step, "one")
+
+    assert world.secret.with_stage(CURRENT) == "one"
+    assert world.slot_of(CURRENT) == "RSA_PUBLIC_KEY_2"
+    assert sum("ALTER" in statement for statement in world.double.statements) == 1
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_version_that_is_not_rotated_is_refused(world: World, step: str) -> None:
+    world.rotate("one")
+    world.rotate("two")
+    world.rotate("three")
+
+    for version in ("never-heard-of", "one"):
+        with pytest.raises(WrongStageError, match="is not being rotated"):
+            world.rotation.take(step, version)
+
+    assert world.secret.with_stage(CURRENT) == "three"
+
+
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_a_step_out_of_order_is_refused(world: World, step: str) -> None:
+    world.secret.begin("one")
+
+    with pytest.raises(WrongStageError, match="has no value yet"):
+        world.rotation.take(step, "one")
+
+
+def test_a_key_that_was_never_set_is_not_promoted(world: World) -> None:
+    before = world.secret.with_stage(CURRENT)
+    world.secret.begin("one")
+    world.rotation.take("createSecret", "one")
+
+    with pytest.raises(NotProvenError, match="FINGERPRINT_MISMATCH"):
+        world.rotation.take("finishSecret", "one")
+
+    assert world.secret.with_stage(CURRENT) == before
+    assert world.logs_in(CURRENT)
+
+
+@pytest.mark.parametrize("rotations", [0, 1])
+def test_a_foreign_key_is_not_overwritten(world: World, rotations: int) -> None:
+    for number in range(rotations):
+        world.rotate(str(number))
+    slot = "RSA_PUBLIC_KEY_2" if rotations == 0 else "RSA_PUBLIC_KEY"
+    world.double.users["LOADER"].keys[slot] = FOREIGN.body
+    world.secret.begin("new")
+    world.rotation.take("createSecret", "new")
+
+    with pytest.raises(SlotOccupiedError, match=f"has a key that never was in its secret: .* in {slot}") as refused:
+        world.rotation.take("setSecret", "new")
+
+    assert "UNSET" in refused.value.hint
+    assert world.double.users["LOADER"].keys[slot] == FOREIGN.body
+    assert world.logs_in(CURRENT)
+
+
+def test_a_foreign_key_that_was_unset_lets_the_rotation_go_on(world: World) -> None:
+    world.double.users["LOADER"].keys["RSA_PUBLIC_KEY_2"] = FOREIGN.body
+    world.secret.begin("one")
+    with pytest.raises(SlotOccupiedError):
+        world.steps("one")
+
+    del world.double.users["LOADER"].keys["RSA_PUBLIC_KEY_2"]
+    world.steps("one")
+
+    assert world.secret.with_stage(CURRENT) == "one"
+
+
+@pytest.mark.parametrize("granted", [(), (MODIFY,), (MONITOR,)])
+def test_a_rotator_without_the_privilege_is_refused_and_the_old_key_works(
+    world: World, granted: tuple[str, ...]
+) -> None:
+    world.double.users["ROTATOR"].may["LOADER"] = set(granted)
+    before = world.secret.with_stage(CURRENT)
+    world.secret.begin("one")
+
+    with pytest.raises(RefusedError, match=r"Insufficient privileges|not authorized"):
+        world.steps("one")
+
+    assert world.secret.with_stage(CURRENT) == before
+    assert world.logs_in(CURRENT)
+
+
+def test_the_rotator_rotates_itself_with_its_own_key() -> None:
+    world = new_world()
+    world.double.grant(MODIFY, MONITOR, on="LOADER", to="LOADER")
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, world.door, rotator=None, sleep=lambda _: None)
+    world.rotation = Rotation(world.rotation.vault, kind)
+
+    world.rotate("one")
+    world.rotate("two")
+
+    assert {user for user, _ in world.double.logins} == {"LOADER"}
+    assert world.slot_of(CURRENT) == "RSA_PUBLIC_KEY"
+
+
+def test_a_user_that_rotates_itself_needs_a_first_key() -> None:
+    secret = SecretInMemory("s", {})
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    rotation = Rotation(Vault(VaultInMemory(secret), "s"), kind)
+    secret.begin("one")
+    rotation.take("createSecret", "one")
+
+    with pytest.raises(RefusedError, match="has no key to log in with"):
+        rotation.take("setSecret", "one")
+
+
+def test_of_two_rotations_at_once_one_wins_and_its_key_works() -> None:
+    """The second takes the label of the first, at every moment of the first."""
+    for place in count():
+        world = new_world()
+        world.secret.begin("first")
+        begun: list[str] = []
+
+        def overtaken(what: str, *, world: World = world, begun: list[str] = begun, left: int = place) -> None:
+            begun.append(what)
+            if len(begun) == left + 1:
+                world.rotate("second")
+
+        world.vault.on_call = world.door.on_call = overtaken
+        with suppress(RotationError, StaleError):
+            world.steps("first")
+        assert world.logs_in(CURRENT), f"overtaken at {place}"
+        if len(begun) <= place:
+            break
+
+    assert place > 15
+
+
+def test_the_same_rotation_twice_at_once_is_one(world: World) -> None:
+    world.secret.begin("one")
+    inside: list[str] = []
+
+    def meanwhile(what: str) -> None:
+        if what == "before put_secret_value" and not inside:
+            inside.append(what)
+            world.steps("one")
+
+    world.vault.on_call = meanwhile
+    world.steps("one")
+
+    assert world.secret.with_stage(CURRENT) == "one"
+    assert world.logs_in(CURRENT)
+
+
+@pytest.mark.parametrize(
+    ("slots", "current", "ours", "found"),
+    [
+        (Slots(None, None), None, (), "RSA_PUBLIC_KEY"),
+        (Slots("a", None), "a", (), "RSA_PUBLIC_KEY_2"),
+        (Slots(None, "a"), "a", (), "RSA_PUBLIC_KEY"),
+        (Slots("a", "b"), "a", ("b",), "RSA_PUBLIC_KEY_2"),
+        (Slots("b", "a"), "a", ("b",), "RSA_PUBLIC_KEY"),
+        (Slots("a", "x"), "a", ("b",), None),
+        (Slots("x", "a"), "a", ("b",), None),
+        (Slots("x", "y"), "a", (), None),
+        (Slots("x", None), "a", (), "RSA_PUBLIC_KEY_2"),
+        (Slots("b", None), "a", ("b",), "RSA_PUBLIC_KEY_2"),
+        (Slots("x", "b"), "a", ("b",), "RSA_PUBLIC_KEY_2"),
+        (Slots("a", "a"), "a", ("a",), "RSA_PUBLIC_KEY_2"),
+    ],
+)
+def test_where_a_new_key_may_go(slots: Slots, current: str | None, ours: tuple[str, ...], found: Slot | None) -> None:
+    assert free_slot(slots, current, lambda held: held in ours) == found
+
+
+def test_a_login_that_fails_at_first_is_tried_again_and_not_for_ever(world: World) -> None:
+    world.secret.begin("one")
+    world.rotation.take("createSecret", "one")
+    before = len(world.double.failures)
+
+    with pytest.raises(NotProvenError):
+        world.rotation.take("testSecret", "one")
+
+    assert len(world.double.failures) - before <= 4, "five in a row lock a user"
+
+
+def test_no_key_is_in_the_text_of_a_value_or_of_an_error(world: World) -> None:
+    value = Secret('{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIE'.replace("\\n", "\n"))
+
+    with pytest.raises(ValueError, match="expected JSON") as refused:
+        Login.of(value)
+
+    login = Login.of(Secret(json.dumps(world.secret.fields())))
+    assert "PRIVATE" not in f"{refused.value!r} {refused.value.__cause__!r} {login!r} {login.key!r} {login.value()!r}"
+    assert PENDING not in world.secret.versions
