@@ -114,7 +114,7 @@ class Storage(Construct):
             self,
             "integration",
             name=doorway.name("STAGES"),
-            comment="Folders of Frazil's bucket, to be read",
+            comment="Folders of the lake, to be read",
             enabled=True,
             storage_provider="S3",
             storage_allowed_locations=[f"s3://{lake.bucket_name}/{folder}/" for folder in folders],

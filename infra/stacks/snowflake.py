@@ -73,16 +73,16 @@ class SnowflakeStack(Stack):
         self._first_keys = first_keys or {}
         enter_snowflake(self, account)
         self.warehouse_name = self._warehouse(account.warehouse)
-        self._database = self._make_database()
+        doorway = Doorway(environment=settings.environment, region=enter_region(self, settings), lake=lake)
+        volume = Volume(self, "volume", doorway)
+        catalog = Catalog(self, "catalog", doorway, refresh_seconds=account.refresh_seconds)
+        self._database = self._make_database(volume, catalog)
         self._schema = self._make_schema()
         self.database_name = self._database.name
         self.schema_name = self._schema.name
         self.actors = self._make_actors()
         read = [spec for spec in tables if "snowflake" in spec.readers]
         delta = [spec for spec in read if "delta" in spec.formats]
-        doorway = Doorway(environment=settings.environment, region=enter_region(self, settings), lake=lake)
-        volume = Volume(self, "volume", doorway)
-        catalog = Catalog(self, "catalog", doorway, refresh_seconds=account.refresh_seconds)
         storage = Storage(self, "storage", doorway, folders=(EXPORTS, *((lake.folder,) if delta else ())))
         known = Known(self, "known", volume.role, catalog.role, storage.role)
         self.iceberg_tables = self._attach(read, volume, catalog, known)
@@ -109,8 +109,8 @@ class SnowflakeStack(Stack):
         )
         return made.name
 
-    def _make_database(self) -> snowflake.Database:
-        """Without a day of grace, in which a dropped table would still hold its volume."""
+    def _make_database(self, volume: Volume, catalog: Catalog) -> snowflake.Database:
+        """It goes before what its tables read through, and at once: a table that can be restored would hold both."""
         return snowflake.Database(
             self,
             "database",
@@ -118,6 +118,7 @@ class SnowflakeStack(Stack):
             comment="The tables that Frazil writes",
             data_retention_time_in_days=0,
             drop_public_schema_on_creation=True,
+            depends_on=[volume.volume, catalog.integration],
         )
 
     def _make_schema(self) -> snowflake.Schema:

@@ -152,6 +152,8 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_gets_a_table_more_and_is
     assert_before(gone, "snowflake_stage_external_s3", "snowflake_storage_integration_aws")
     assert_before(gone, "snowflake_service_user", "snowflake_network_policy")
     assert_before(gone, "snowflake_schema", "snowflake_database")
+    assert_before(gone, "snowflake_database", "snowflake_external_volume")
+    assert_before(gone, "snowflake_database", "snowflake_catalog_integration_aws_glue")
 
 
 def assert_before(gone: Sequence[str], first: str, then: str) -> None:

@@ -144,6 +144,10 @@ def test_the_database_keeps_nothing_that_is_dropped_and_its_schema_is_governed_b
         "comment": "The tables that Frazil writes",
         "data_retention_time_in_days": 0,
         "drop_public_schema_on_creation": True,
+        "depends_on": [
+            "snowflake_external_volume.volume_99453A5B",
+            "snowflake_catalog_integration_aws_glue.catalog_integration_CAB3BBC0",
+        ],
     }
     assert stack.one("snowflake_schema") == {
         "database": "{database.name}",
@@ -281,7 +285,7 @@ def test_the_storage_integration_reaches_tables_only_where_one_has_a_delta_log(
 
     assert without == {
         "name": "FRAZIL_DEV_STAGES",
-        "comment": "Folders of Frazil's bucket, to be read",
+        "comment": "Folders of the lake, to be read",
         "enabled": True,
         "storage_provider": "S3",
         "storage_allowed_locations": [f"s3://{BUCKET}/exports/"],
