@@ -71,7 +71,11 @@ def of_this_machine(checkout: Path, target: Target, run: Run, *, native_required
 
 def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Finding]:
     """`session` opens boto3's. Who one is comes first: nothing else can be asked without."""
-    from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound  # noqa: PLC0415
+    from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        BotoCoreError,
+        ClientError,
+        ProfileNotFound,
+    )
 
     expected = "credentials of an AWS account"
     try:
