@@ -63,6 +63,36 @@ def test_the_fork_of_the_core_writes_the_same_stacks(
     assert without_notes(read(tmp_path / "fork")) == without_notes(read(tmp_path / "core"))
 
 
+BUILD = """
+import sys
+from pathlib import Path
+from infra.app import build
+from infra.settings_file import load_environment
+build(load_environment("small", {}, folder=Path(sys.argv[1])), Path(sys.argv[2]), None)
+"""
+WITH_SNOWFLAKE = """
+region: us-east-1
+kafka:
+  external: {bootstrap.servers: "b:9092", security.protocol: plaintext, registry: {url: "http://r:8081"}}
+snowflake: {organization: acme, account: lake, reader_roles: [analyst], allowed_cidrs: [203.0.113.0/24]}
+"""
+
+
+def test_the_fork_of_the_core_writes_the_same_for_snowflake(
+    tmp_path: Path, python_with_cdktn: Path, environment_without_credentials: dict[str, str]
+) -> None:
+    """No environment that is here names an account, so this one does."""
+    (tmp_path / "small.yaml").write_text(WITH_SNOWFLAKE)
+    command = [python_with_cdktn, "-c", BUILD, str(tmp_path), str(tmp_path / "fork")]
+    env = environment_without_credentials
+    subprocess.run(command, cwd=ROOT, env=env, check=True, timeout=120, capture_output=True)
+
+    build(load_environment("small", {}, folder=tmp_path), tmp_path / "core", None)
+
+    written = read(tmp_path / "core")["snowflake"]
+    assert without_notes(read(tmp_path / "fork")["snowflake"]) == without_notes(written)
+
+
 @pytest.mark.parametrize("name", environments())
 @pytest.mark.parametrize("backend", sorted(BACKENDS))
 def test_every_environment_can_be_kept_in_every_backend(name: str, backend: str, tmp_path: Path) -> None:
