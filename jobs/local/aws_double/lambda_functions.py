@@ -6,9 +6,11 @@ dead-letter configuration of a function, so that Terraform would see a differenc
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
+import shutil
 import sys
 import tempfile
 import uuid
@@ -67,7 +69,7 @@ def invoke(place: Place, function: Any, event: object) -> Answer:
         return _failed("AccessDeniedException", str(exc), request_id)
     with tempfile.TemporaryDirectory(dir=place.functions) as folder:
         run = Invocation(function, request_id, Path(folder), session, *_log_of(function, request_id))
-        _unpack(run, event)
+        _unpack(place, run, event)
         status = _run(place, run)
         _copy_log(place, run)
         return _answer(run, status)
@@ -79,13 +81,28 @@ def _log_of(function: Any, request_id: str) -> tuple[str, str]:
     return group, f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{request_id.replace('-', '')}"
 
 
-def _unpack(run: Invocation, event: object) -> None:
-    zipfile.ZipFile(io.BytesIO(run.function.code_bytes)).extractall(run.code)
+def _unpack(place: Place, run: Invocation, event: object) -> None:
+    run.code.symlink_to(_unpacked(place, run), target_is_directory=True)
     backend = get_backend(run.function.account_id, run.function.region)
     for number, layer in enumerate(run.function.layers):
         content = backend.layers_versions_by_arn(layer["Arn"]).code_bytes
         zipfile.ZipFile(io.BytesIO(content)).extractall(run.folder / "layers" / str(number))
     (run.folder / "event.json").write_text(json.dumps(event), encoding="utf-8")
+
+
+def _unpacked(place: Place, run: Invocation) -> Path:
+    """The code, unpacked once: a function of many modules would compile them at every invocation."""
+    content = run.function.code_bytes
+    target = place.unpacked / f"function-{hashlib.sha256(content).hexdigest()[:32]}"
+    if not target.exists():
+        half = target.with_name(f"{target.name}.{run.request_id}")
+        zipfile.ZipFile(io.BytesIO(content)).extractall(half)
+        try:
+            half.rename(target)
+        except OSError:  # another invocation was first
+            shutil.rmtree(half)
+    os.utime(target)
+    return target
 
 
 def _run(place: Place, run: Invocation) -> int | None:

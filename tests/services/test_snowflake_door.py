@@ -1,0 +1,119 @@
+"""The door to Snowflake by the real connector: what it tells where Snowflake does not do what is asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from infra.local.http_double import Answer, Server
+from infra.local.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
+from lambdas.rotate_keys import snowflake_door
+from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
+from lambdas.rotate_keys.rsa_key import RsaKey
+from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
+from lambdas.rotate_keys.snowflake_rsa import Slots
+
+ACCOUNT = "FRAZIL-LOCAL"
+KEY, OTHER = RsaKey.new(2048), RsaKey.new(4096)
+
+
+@pytest.fixture
+def double() -> SnowflakeDouble:
+    double = SnowflakeDouble(ACCOUNT)
+    double.add_user("ROTATOR", KEY.body)
+    double.add_user("LOADER")
+    return double
+
+
+@pytest.fixture
+def door(double: SnowflakeDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[SnowflakeDoor]:
+    monkeypatch.setattr(snowflake_door, "LOGIN_SECONDS", 3)
+    with Server(double, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield SnowflakeDoor(ACCOUNT, server.address)
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+def test_slots_are_read_and_one_is_set(door: SnowflakeDoor, double: SnowflakeDouble) -> None:
+    double.grant(MODIFY, MONITOR, on="LOADER", to="ROTATOR")
+
+    with door.session("ROTATOR", KEY) as session:
+        before = session.slots_of("LOADER")
+        session.set_key("LOADER", "RSA_PUBLIC_KEY_2", OTHER.body)
+        after = session.slots_of("LOADER")
+    with door.session("LOADER", OTHER) as session:
+        assert session.current_user() == "LOADER"
+
+    assert (before, after) == (Slots(None, None), Slots(None, OTHER.fingerprint))
+
+
+def test_a_key_that_does_not_open_is_told_from_a_service_that_fails(
+    door: SnowflakeDoor, double: SnowflakeDouble
+) -> None:
+    with (
+        pytest.raises(LoginRefusedError, match=r"390144, .*JWT token is invalid. \[") as refused,
+        door.session("ROTATOR", OTHER),
+    ):
+        pass
+    assert "SYSTEM$GET_LOGIN_FAILURE_DETAILS" in refused.value.hint
+
+    double.next_answers += [Answer(400)]
+    with pytest.raises(RefusedError, match="did not let ROTATOR in") as failed, door.session("ROTATOR", KEY):
+        pass
+    assert not isinstance(failed.value, LoginRefusedError)
+
+
+def test_an_account_that_does_not_answer_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snowflake_door, "LOGIN_SECONDS", 3)
+    with Server(SnowflakeDouble(ACCOUNT), 0) as closed:
+        address = closed.address
+    begun = time.monotonic()
+
+    with (
+        pytest.raises(RefusedError, match="did not let ROTATOR in"),
+        SnowflakeDoor(ACCOUNT, address).session("ROTATOR", KEY),
+    ):
+        pass
+
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    ("granted", "words"), [((), "does not exist or not authorized"), ((MODIFY,), "Insufficient privileges")]
+)
+def test_a_missing_privilege_is_said_with_the_grant_that_helps(
+    door: SnowflakeDoor, double: SnowflakeDouble, granted: tuple[str, ...], words: str
+) -> None:
+    double.grant(*granted, on="LOADER", to="ROTATOR")
+
+    with door.session("ROTATOR", KEY) as session, pytest.raises(RefusedError, match=words) as refused:
+        session.slots_of("LOADER")
+
+    assert "GRANT MODIFY PROGRAMMATIC AUTHENTICATION METHODS" in refused.value.hint
+
+
+@pytest.mark.parametrize("user", ['X" SET PASSWORD', "", "a b", "é"])
+def test_a_name_gets_nothing_else_into_a_statement(door: SnowflakeDoor, double: SnowflakeDouble, user: str) -> None:
+    with door.session("ROTATOR", KEY) as session, pytest.raises(RefusedError, match="is no name of a user"):
+        session.slots_of(user)
+
+    assert not [statement for statement in double.statements if "DESC" in statement]
+
+
+def test_no_key_is_in_what_an_error_tells(door: SnowflakeDoor, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+
+    with pytest.raises(LoginRefusedError) as refused, door.session("ROTATOR", OTHER):
+        pass
+
+    middle = OTHER.pem.reveal().splitlines()[5]
+    told = f"{refused.getrepr(showlocals=False)}{refused.value!r}{refused.value.__cause__!r}{caplog.text}"
+    assert middle not in told
+    assert str(OTHER.der()[100:120]) not in told

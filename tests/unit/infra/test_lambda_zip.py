@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from infra.artefacts import lambda_zip as packing
+from infra.artefacts.environment import Target
+from infra.artefacts.lambda_zip import lambda_zip, modules_of
+
+ARM = Target("3.13", "arm64")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two functions, of which one is packed, and packages that somebody else installs."""
+    files = {
+        "lambdas/__init__.py": "",
+        "lambdas/turn/__init__.py": "",
+        "lambdas/turn/handler.py": "import os\nfrom lambdas.turn import gears\nfrom jobs.model.errors import Error\n",
+        "lambdas/turn/gears.py": "def turn():\n    import infra.naming\n",
+        "lambdas/turn/unused.py": "",
+        "lambdas/turn/requirements.lock": "wheel==1\n",
+        "jobs/__init__.py": "",
+        "jobs/model/__init__.py": "",
+        "jobs/model/errors.py": "",
+        "jobs/model/spec.py": "",
+        "infra/__init__.py": "",
+        "infra/naming.py": "",
+    }
+    for name, content in files.items():
+        path = tmp_path / "checkout" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+    def installed(target: Target, folder: Path, *what: str) -> None:
+        for name in ("wheel/__init__.py", "wheel/tests/test_it.py", "wheel/fast.pyi", "wheel/fast.so"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(target.architecture)
+
+    monkeypatch.setattr(packing, "install_packages", installed)
+    return tmp_path / "checkout"
+
+
+def test_the_zip_holds_what_the_handler_imports_and_its_packages(checkout: Path, tmp_path: Path) -> None:
+    packed = lambda_zip(checkout, checkout / "lambdas" / "turn", ARM, tmp_path / "packed")
+
+    assert packed.name == "turn.zip"
+    assert zipfile.ZipFile(packed).namelist() == [
+        "handler.py",
+        "infra/__init__.py",
+        "infra/naming.py",
+        "jobs/__init__.py",
+        "jobs/model/__init__.py",
+        "jobs/model/errors.py",
+        "lambdas/__init__.py",
+        "lambdas/turn/__init__.py",
+        "lambdas/turn/gears.py",
+        "lambdas/turn/handler.py",
+        "wheel/__init__.py",
+        "wheel/fast.so",
+    ]
+    assert b"from lambdas.turn.handler import handler" in zipfile.ZipFile(packed).read("handler.py")
+
+
+def test_the_same_sources_give_the_same_bytes_and_are_not_packed_again(checkout: Path, tmp_path: Path) -> None:
+    function = checkout / "lambdas" / "turn"
+    one, other = (lambda_zip(checkout, function, ARM, tmp_path / name) for name in ("one", "other"))
+    made = one.stat().st_mtime_ns
+
+    assert one.read_bytes() == other.read_bytes()
+    assert lambda_zip(checkout, function, ARM, tmp_path / "one").stat().st_mtime_ns == made
+
+
+def test_what_the_function_does_not_import_changes_nothing(checkout: Path, tmp_path: Path) -> None:
+    function = checkout / "lambdas" / "turn"
+    before = lambda_zip(checkout, function, ARM, tmp_path)
+
+    (checkout / "jobs" / "model" / "spec.py").write_text("changed = True\n")
+    same = lambda_zip(checkout, function, ARM, tmp_path)
+    (checkout / "infra" / "naming.py").write_text("changed = True\n")
+    changed = lambda_zip(checkout, function, ARM, tmp_path)
+
+    assert (same, changed == before) == (before, False)
+
+
+@pytest.mark.parametrize("change", ["lock", "target"])
+def test_other_packages_make_another_zip(checkout: Path, tmp_path: Path, change: str) -> None:
+    function = checkout / "lambdas" / "turn"
+    before = lambda_zip(checkout, function, ARM, tmp_path)
+
+    if change == "lock":
+        (function / "requirements.lock").write_text("wheel==2\n")
+    target = ARM if change == "lock" else Target("3.13", "x86_64")
+
+    assert lambda_zip(checkout, function, target, tmp_path) != before
+
+
+def test_the_rotation_needs_little_of_ours() -> None:
+    root = Path(__file__).parents[3]
+    found = modules_of(root, root / "lambdas" / "rotate_keys" / "handler.py")
+    outside = {path.relative_to(root).as_posix() for path in found if "rotate_keys" not in path.parts}
+
+    assert outside - {"infra/__init__.py", "jobs/__init__.py", "jobs/model/__init__.py", "lambdas/__init__.py"} == {
+        "infra/accounts.py",
+        "infra/confluent_api.py",
+        "infra/naming.py",
+        "jobs/model/errors.py",
+        "jobs/model/spec.py",
+    }

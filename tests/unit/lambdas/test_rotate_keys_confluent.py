@@ -1,0 +1,296 @@
+"""API keys of Confluent Cloud, by the four steps, with every death in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from io import BytesIO
+from itertools import count
+from typing import Any
+
+import pytest
+import requests
+from requests.adapters import BaseAdapter
+from vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt, SecretInMemory, VaultInMemory
+
+from infra.confluent_api import ConfluentCloud, KeyPair, NewKey
+from infra.local.confluent_double import Asked, ConfluentDouble, failure
+from jobs.model.errors import ServiceError
+from jobs.model.spec import Secret
+from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
+from lambdas.rotate_keys.errors import NotProvenError
+from lambdas.rotate_keys.rotation import Rotation
+from lambdas.rotate_keys.vault import Vault
+
+STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
+WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
+OWNER = "sa-1"
+CLUSTER = Cluster("lkc-1", "https://pkc-1.aws.confluent.cloud", "lsrc-1", "https://psrc-1.aws.confluent.cloud")
+
+
+class Wire(BaseAdapter):
+    """Requests go to the double by a call. `on_call` is told of each after it was carried out, and may raise."""
+
+    def __init__(self, double: ConfluentDouble) -> None:
+        super().__init__()
+        self._double = double
+        self.on_call: Callable[[str], None] = lambda _: None
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        body = request.body or b""
+        content = body.encode() if isinstance(body, str) else body
+        authorization = request.headers.get("Authorization", "")
+        answer = self._double.answer(Asked(str(request.method), request.path_url, authorization, content))
+        self.on_call(f"{request.method} {request.path_url}")
+        response = requests.Response()
+        response.status_code, response.raw, response.url = answer.status, BytesIO(answer.content), str(request.url)
+        return response
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class World:
+    """The account `producer` with its secret, and a clock that only sleeping moves."""
+
+    double: ConfluentDouble
+    wire: Wire
+    vault: VaultInMemory
+    secret: SecretInMemory
+    cloud: ConfluentCloud
+    kind: ConfluentApiKey
+    slept: list[float]
+
+    @property
+    def rotation(self) -> Rotation:
+        return Rotation(Vault(self.vault, self.secret.arn), self.kind)
+
+    def rotate(self, token: str) -> None:
+        self.secret.begin(token)
+        self.steps(token)
+        self.secret.end()
+
+    def steps(self, token: str) -> None:
+        for step in STEPS:
+            self.rotation.take(step, token)
+
+    def on_call(self, told: Callable[[str], None]) -> None:
+        self.vault.on_call = self.wire.on_call = told
+
+    def works(self, stage: str = CURRENT) -> bool:
+        fields = self.secret.fields(stage)
+        return all(
+            self.cloud.is_known(
+                KeyPair(fields[f"{part}_api_key"], Secret(fields[f"{part}_api_secret"])), CLUSTER.door(part)
+            )
+            for part in self.kind.parts
+        )
+
+    @property
+    def keys(self) -> list[str]:
+        return [key.id for key in self.cloud.keys_of(OWNER)]
+
+    def keys_of(self, *stages: str) -> set[str]:
+        return {key for stage in stages for name, key in self.secret.fields(stage).items() if name.endswith("api_key")}
+
+
+def new_world(*, retained: int = 2, refused_for: int = 0, seconds: float = 600) -> World:
+    double = ConfluentDouble(WHO, refused_for=refused_for)
+    wire, slept = Wire(double), list[float]()
+    session = requests.Session()
+    session.mount("https://", wire)
+    cloud = ConfluentCloud(WHO, session=session, sleep=slept.append)
+    secret = SecretInMemory("frazil/dev/producer", {})
+    vault = VaultInMemory(secret)
+    waiting = Waiting(lambda: seconds - sum(slept), slept.append)
+    kind = ConfluentApiKey("dev", "producer", OWNER, CLUSTER, cloud, retained, waiting)
+    return World(double, wire, vault, secret, cloud, kind, slept)
+
+
+def test_an_empty_secret_gets_a_key_for_each_part() -> None:
+    world = new_world()
+
+    world.rotate("11111111-1111")
+
+    assert world.secret.fields().keys() == {
+        "kafka_api_key",
+        "kafka_api_secret",
+        "registry_api_key",
+        "registry_api_secret",
+    }
+    assert world.double.key_names == ["frazil-dev-producer-kafka-11111111", "frazil-dev-producer-registry-11111111"]
+    assert world.works()
+
+
+def test_what_else_is_in_the_secret_stays() -> None:
+    world = new_world()
+    world.secret.put("by-hand", json.dumps({"note": "of the team"}), [CURRENT])
+
+    world.rotate("one")
+
+    assert world.secret.fields()["note"] == "of the team"
+
+
+def test_the_first_key_is_kept_before_it_works_and_proven_when_asked() -> None:
+    world = new_world(refused_for=5)
+
+    first, again = world.rotation.first_key(), world.rotation.first_key()
+    proven = world.rotation.prove_current()
+
+    assert (first["made"], again["made"]) == ("yes", "no")
+    assert first.keys() == {"made", "kafka_api_key", "registry_api_key"}
+    assert proven == {name: key for name, key in first.items() if name != "made"}
+    assert len(world.keys) == 2
+
+
+@pytest.mark.parametrize("retained", [1, 2, 3])
+def test_the_oldest_keys_beyond_the_number_go(retained: int) -> None:
+    world = new_world(retained=retained)
+    values = []
+    for token in ("a", "b", "c", "d"):
+        world.rotate(token)
+        values.append(world.keys_of(CURRENT))
+
+    assert set(world.keys) == set().union(*values[-retained:])
+
+
+def test_the_previous_key_goes_on_working() -> None:
+    world = new_world()
+    world.rotate("a")
+    world.rotate("b")
+
+    assert world.works(CURRENT)
+    assert world.works(PREVIOUS)
+
+
+def test_keys_of_others_are_never_deleted() -> None:
+    world = new_world(retained=1)
+    foreign = [
+        world.cloud.make_key(NewKey("made by hand", "", OWNER, "lkc-1")),
+        world.cloud.make_key(NewKey("frazil-dev-producer-kafka", "", OWNER, "lkc-2")),
+        world.cloud.make_key(NewKey("frazil-dev-producer-kafka", "", "sa-2", "lkc-1")),
+    ]
+    old = world.cloud.make_key(NewKey("frazil-dev-producer-kafka", "", OWNER, "lkc-1"))
+
+    world.rotate("a")
+
+    there = [world.cloud.find_key(pair.key) is not None for pair in (*foreign, old)]
+    assert there == [True, True, True, False]
+
+
+def test_a_key_is_promoted_only_when_it_worked_several_times_in_a_row() -> None:
+    world = new_world(refused_for=4)
+    world.rotate("a")
+
+    assert world.slept.count(2.0) >= 6
+
+
+def test_a_key_that_does_not_work_in_time_leaves_the_old_one_and_the_next_try_goes_on_waiting() -> None:
+    world = new_world()
+    world.rotate("a")
+    before = world.keys_of(CURRENT)
+    world.double._refused_for = 400
+    world.secret.begin("b")
+
+    with pytest.raises(NotProvenError, match="kafka: the key is not known there; registry: the key is not known"):
+        world.steps("b")
+
+    assert world.keys_of(CURRENT) == before
+    assert world.works()
+    for kept in world.double._kept.values():
+        kept.refused_for = 0
+    world.slept.clear()
+    world.steps("b")
+    assert world.secret.with_stage(CURRENT) == "b"
+
+
+def test_a_pending_key_that_somebody_deleted_is_said_to_be_deleted() -> None:
+    world = new_world()
+    world.secret.begin("a")
+    made = world.rotation.take("createSecret", "a")
+    world.cloud.delete_key(made["kafka_api_key"])
+
+    with pytest.raises(NotProvenError, match="kafka: it was deleted") as refused:
+        world.rotation.take("testSecret", "a")
+
+    assert "AWSPENDING" in refused.value.hint
+
+
+def test_the_function_may_die_anywhere_and_the_repeated_steps_end_well_without_an_orphan() -> None:
+    for place in count():
+        world = new_world()
+        world.rotate("a")
+        world.rotate("b")
+        world.secret.begin("c")
+        world.on_call(dying := DyingAt(place))
+        try:
+            world.steps("c")
+        except CrashError:
+            assert world.works(), f"after the death at {place}"
+        world.on_call(lambda _: None)
+        world.steps("c")
+        world.secret.end()
+        assert world.secret.with_stage(CURRENT) == "c"
+        assert set(world.keys) == world.keys_of(CURRENT, PREVIOUS), f"after the death at {place}"
+        assert world.works(CURRENT)
+        assert world.works(PREVIOUS)
+        if not dying.happened:
+            break
+
+    assert place > 20
+
+
+def test_every_step_may_be_repeated() -> None:
+    world = new_world()
+    world.secret.begin("a")
+
+    for step in STEPS:
+        for _ in range(3):
+            world.rotation.take(step, "a")
+
+    assert set(world.keys) == world.keys_of(CURRENT)
+
+
+def test_the_same_rotation_twice_at_once_leaves_one_key_of_each_part_that_works() -> None:
+    """Whoever stores second removes what it made."""
+    world = new_world()
+    world.secret.begin("a")
+    inside: list[str] = []
+
+    def meanwhile(what: str) -> None:
+        if what == "before put_secret_value" and not inside:
+            inside.append(what)
+            world.secret.put("a", json.dumps({"kafka_api_key": "x", "kafka_api_secret": "y"}), ["AWSPENDING"])
+
+    world.vault.on_call = meanwhile
+    told = world.rotation.take("createSecret", "a")
+
+    assert told["made"] == "meanwhile"
+    assert world.keys == []
+
+
+@pytest.mark.parametrize("status", [HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE])
+def test_an_outage_fails_the_step_and_keeps_the_old_key(status: HTTPStatus) -> None:
+    world = new_world()
+    world.rotate("a")
+    world.secret.begin("b")
+    world.double.next_answers += [failure(status, "down")] * 50
+
+    with pytest.raises(ServiceError, match="down"):
+        world.rotation.take("createSecret", "b")
+
+    world.double.next_answers.clear()
+    assert world.works()
+    world.steps("b")
+    assert world.secret.with_stage(CURRENT) == "b"
+
+
+def test_an_account_without_a_key_of_its_own_part_is_no_key_holder() -> None:
+    world = new_world()
+
+    assert not world.kind.holds_key(Secret("not json"))
+    assert not world.kind.holds_key(Secret("[]"))
+    assert not world.kind.holds_key(Secret(json.dumps({"kafka_api_key": "k", "kafka_api_secret": "s"})))

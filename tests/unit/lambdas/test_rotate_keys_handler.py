@@ -1,0 +1,123 @@
+"""What is read at the edge, and what is told there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from vault_in_memory import CURRENT, SecretInMemory, VaultInMemory
+
+from jobs.model.spec import Secret
+from lambdas.rotate_keys.confluent_api_key import ConfluentApiKey, Waiting
+from lambdas.rotate_keys.errors import DescriptionError
+from lambdas.rotate_keys.handler import TOLD, answer
+from lambdas.rotate_keys.rotation import Kind
+from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
+from lambdas.rotate_keys.surroundings import Surroundings
+
+SETTINGS = {
+    "FRAZIL_ENVIRONMENT": "dev",
+    "SNOWFLAKE_ACCOUNT": "FRAZIL-DEV",
+    "CONFLUENT_CLUSTER_ID": "lkc-1",
+    "CONFLUENT_KAFKA_REST_ENDPOINT": "https://pkc-1.aws.confluent.cloud",
+    "CONFLUENT_REGISTRY_ID": "lsrc-1",
+    "CONFLUENT_REGISTRY_URL": "https://psrc-1.aws.confluent.cloud",
+    "CONFLUENT_CLOUD_SECRET": "frazil/dev/cloud",
+}
+SNOWFLAKE = {"frazil-rotates": "snowflake_rsa", "frazil-user": "loader", "frazil-rotator-secret": "frazil/dev/rotator"}
+CONFLUENT = {"frazil-rotates": "confluent_api_key", "frazil-account": "producer", "frazil-owner": "sa-1"}
+CLOUD_KEY = '{"cloud_api_key": "K", "cloud_api_secret": "S"}'
+WAITING = Waiting(lambda: 60.0, lambda _: None)
+
+
+def kind_of(tags: dict[str, str], settings: dict[str, str] = SETTINGS, cloud: str | None = CLOUD_KEY) -> Kind:
+    secrets = {"frazil/dev/cloud": cloud, "frazil/dev/rotator": "of the rotator"}
+
+    def read(name: str) -> Secret | None:
+        value = secrets[name]
+        return None if value is None else Secret(value)
+
+    return Surroundings(settings, read, WAITING).kind_of(tags)
+
+
+def test_tags_say_whose_key_is_in_a_secret() -> None:
+    snowflake, confluent = kind_of(SNOWFLAKE), kind_of(CONFLUENT)
+
+    assert isinstance(snowflake, SnowflakeRsa)
+    assert (snowflake.user, snowflake.bits, snowflake.account) == ("LOADER", 2048, "FRAZIL-DEV")
+    assert snowflake.rotator is not None
+    assert snowflake.rotator() == Secret("of the rotator")
+    assert isinstance(confluent, ConfluentApiKey)
+    assert (confluent.account, confluent.owner, confluent.retained) == ("producer", "sa-1", 2)
+
+
+def test_a_user_without_a_rotator_rotates_itself() -> None:
+    alone = kind_of({name: value for name, value in SNOWFLAKE.items() if "rotator" not in name})
+
+    assert isinstance(alone, SnowflakeRsa)
+    assert alone.rotator is None
+
+
+@pytest.mark.parametrize(
+    ("tags", "settings", "cloud", "words"),
+    [
+        ({}, {}, CLOUD_KEY, "has no tag frazil-rotates"),
+        ({"frazil-rotates": "password"}, {}, CLOUD_KEY, "one of snowflake_rsa, confluent_api_key, found password"),
+        ({"frazil-rotates": "snowflake_rsa"}, {}, CLOUD_KEY, "has no tag frazil-user"),
+        (SNOWFLAKE, {"SNOWFLAKE_ACCOUNT": ""}, CLOUD_KEY, "no setting SNOWFLAKE_ACCOUNT"),
+        (SNOWFLAKE, {"RSA_BITS": "1024"}, CLOUD_KEY, "RSA_BITS is one of 2048, 4096, found 1024"),
+        (SNOWFLAKE, {"FRAZIL_SNOWFLAKE_URL": "https://example.com"}, CLOUD_KEY, "is for a double on loopback"),
+        (CONFLUENT | {"frazil-account": "connector"}, {}, CLOUD_KEY, "no account with keys: connector"),
+        (CONFLUENT, {"KEYS_TO_RETAIN": "0"}, CLOUD_KEY, "a number from 1, found 0"),
+        (CONFLUENT, {}, None, "holds no Cloud API key"),
+        (CONFLUENT, {}, "whatever", "holds no Cloud API key"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_said(
+    tags: dict[str, str], settings: dict[str, str], cloud: str | None, words: str
+) -> None:
+    with pytest.raises(DescriptionError, match=words) as refused:
+        kind_of(tags, SETTINGS | settings, cloud)
+
+    assert "deploy.sh create" in refused.value.hint
+
+
+def invoked(client: VaultInMemory, **event: Any) -> dict[str, str]:
+    return dict(answer({"SecretId": "s", **event}, client=client, settings=SETTINGS, waiting=WAITING))
+
+
+def test_the_first_key_is_answered_and_logged_without_the_private_half(capsys: pytest.CaptureFixture[str]) -> None:
+    secret = SecretInMemory("s", {name: value for name, value in SNOWFLAKE.items() if "rotator" not in name})
+
+    told = invoked(VaultInMemory(secret), Step="firstKey", tf={"action": "create"})
+
+    logged = json.loads(capsys.readouterr().out)
+    assert told.keys() == {"made", "user", "public_key", "fingerprint"}
+    assert logged == {
+        "event": "step_done",
+        "step": "firstKey",
+        "secret": "s",
+        "kind": "snowflake_rsa",
+        "made": "yes",
+        "user": "LOADER",
+        "fingerprint": told["fingerprint"],
+    }
+    middle = secret.fields()["private_key"].splitlines()[5]
+    assert middle not in json.dumps(told) + json.dumps(logged)
+
+
+def test_an_invocation_that_terraform_undoes_leaves_the_key() -> None:
+    assert invoked(VaultInMemory(), Step="firstKey", tf={"action": "delete"}) == {}
+
+
+def test_what_is_no_step_is_refused() -> None:
+    secret = SecretInMemory("s", {name: value for name, value in SNOWFLAKE.items() if "rotator" not in name})
+
+    with pytest.raises(DescriptionError, match="explode is no step: expected one of createSecret"):
+        invoked(VaultInMemory(secret), Step="explode", ClientRequestToken="t")
+
+
+def test_only_known_fields_are_logged() -> None:
+    assert not [name for name in TOLD if "secret" in name or "private" in name or name == "public_key"]
+    assert CURRENT == "AWSCURRENT"
