@@ -241,10 +241,11 @@ def test_the_rotator_rotates_itself_and_then_still_others(cloud: Cloud, users: U
 
 
 def test_an_outage_passes_and_secrets_manager_tries_again(cloud: Cloud, users: Users) -> None:
-    cloud.snowflake.next_answers += [Answer(400)]
+    cloud.snowflake.next_answers += [Answer(403)]
 
     cloud.rotated(users.loader_secret)
 
+    assert "did not let" in cloud.log()
     assert cloud.logs_in(users.loader_secret) == users.loader
 
 

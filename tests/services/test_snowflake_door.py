@@ -64,7 +64,7 @@ def test_a_key_that_does_not_open_is_told_from_a_service_that_fails(
         pass
     assert "SYSTEM$GET_LOGIN_FAILURE_DETAILS" in refused.value.hint
 
-    double.next_answers += [Answer(400)]
+    double.next_answers += [Answer(403)]
     with pytest.raises(RefusedError, match="did not let ROTATOR in") as failed, door.session("ROTATOR", KEY):
         pass
     assert not isinstance(failed.value, LoginRefusedError)
