@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -38,7 +39,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, str]:
     """Raises whatever keeps the step from being done: Secrets Manager, and an alarm, take it for a failure."""
     import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - the tests bring their own client
 
-    os.environ["HOME"] = "/tmp"  # noqa: S108 - all that a function can write to, where the connector keeps its caches
+    if not os.access(os.environ.get("HOME", ""), os.W_OK):
+        os.environ["HOME"] = tempfile.gettempdir()  # all that Lambda lets write to, for the connector's caches
     deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS
     waiting = Waiting(lambda: deadline - time.monotonic())
     facts = answer(event, client=boto3.client("secretsmanager"), settings=os.environ, waiting=waiting)
