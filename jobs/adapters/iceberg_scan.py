@@ -64,7 +64,7 @@ def live_files(view: TableView, snapshot_id: int) -> LiveFiles:
     table = _table(view)
     snapshot = table.snapshot_by_id(snapshot_id)
     found: dict[DataFileContent, list[LiveFile]] = {content: [] for content in DataFileContent}
-    with _reading(view.identifier):
+    with reading(view.identifier):
         for manifest in [] if snapshot is None else snapshot.manifests(table.io):
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 file = entry.data_file
@@ -113,7 +113,7 @@ class TableScan:
         self._scan: DataScan = self._table.scan(
             row_filter=self._filter, selected_fields=tuple(columns), snapshot_id=snapshot_id
         )
-        with _reading(view.identifier):
+        with reading(view.identifier):
             self._tasks = [task for task in _planned(self._scan) if task.file.file_path not in without]
 
     @property
@@ -125,7 +125,7 @@ class TableScan:
         """All rows; a few files are held in memory at a time."""
         scan = self._arrow_scan(self._filter)
         for tasks in _portions(self._tasks):
-            with _reading(self._identifier):
+            with reading(self._identifier):
                 batches = list(scan.to_record_batches(tasks))
             yield from batches
 
@@ -134,7 +134,7 @@ class TableScan:
         inside = _all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
         field = self._table.schema().find_field(column)
         tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]
-        with _reading(self._identifier):
+        with reading(self._identifier):
             return list(self._arrow_scan(inside).to_record_batches(tasks))
 
     def _arrow_scan(self, row_filter: BooleanExpression) -> ArrowScan:
@@ -142,7 +142,7 @@ class TableScan:
 
 
 @contextmanager
-def _reading(identifier: str) -> Iterator[None]:
+def reading(identifier: str) -> Iterator[None]:
     """Whatever keeps a table's files from being read is a CatalogError."""
     try:
         yield

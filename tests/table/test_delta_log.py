@@ -1,0 +1,397 @@
+"""A Delta log beside a real Iceberg table: what Iceberg, delta-rs and DuckDB read of it is the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from moto.server import ThreadedMotoServer
+
+from jobs.adapters.delta_files import head_files, shapes
+from jobs.adapters.delta_log import DeltaLogs
+from jobs.adapters.iceberg import IcebergLake
+from jobs.adapters.iceberg_scan import metadata_location
+from jobs.delta.plan import plan_log
+from jobs.materialize.ingest.distribute import write_target
+from jobs.materialize.ingest.write import TableFiles
+from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
+from jobs.model.columns import Column, Decimal, ListOf, MapOf, Scalar, Struct
+from jobs.model.delta import BeginLog, ExtendLog, LogIsCurrent, LogPlan, ReplaceLog, Withheld
+from jobs.model.snapshot import TableView
+from jobs.model.spec import CatalogSettings
+from jobs.ports import CommitRejectedError
+from jobs.query import extension_file
+
+COLUMNS = (
+    Column("id", Scalar("int")),
+    Column("symbol", Scalar("string")),
+    Column("at", Scalar("timestamptz")),
+    Column("day", Scalar("date")),
+    Column("price", Decimal(12, 2)),
+    Column("ratio", Scalar("double")),
+    Column("raw", Scalar("binary")),
+    Column("legs", ListOf(Struct((Column("leg", Scalar("string")), Column("n", Scalar("long")))))),
+    Column("tags", MapOf(Scalar("string"), Scalar("long"))),
+    Column("party", Struct((Column("name", Scalar("string")),))),
+)
+SYMBOLS = ("", "a b", "a/b%c", "ä=ö+", None)
+
+
+@dataclass(slots=True)
+class Trades:
+    """An Iceberg table in a real catalog, and the log beside it."""
+
+    lake: IcebergLake
+    logs: DeltaLogs
+    epoch: int = field(default=0)
+
+    @property
+    def view(self) -> TableView:
+        view = self.lake.load("lake.trades")
+        assert view is not None
+        return view
+
+    def create(self, columns: tuple[Column, ...] = COLUMNS, *, partition_by: tuple[str, ...] = ()) -> Trades:
+        self.lake.create("lake.trades", columns, partition_by=partition_by, properties={}, summary={})
+        return self
+
+    def append(self, *ids: int) -> None:
+        """One snapshot with a row for each id; columns that the table does not have are left out."""
+        view, self.epoch = self.view, self.epoch + 1
+        files = TableFiles(write_target(view), storage=self.lake.storage, prefix=f"w{self.epoch}", target_bytes=1 << 20)
+        files.add(pa.RecordBatch.from_pylist([row(n) for n in ids], files.arrow_schema))
+        assert view.head is not None
+        branch = f"stage{self.epoch}"
+        self.lake.stage(view, base=view.head, branch=branch, files=files.close(), summary={})
+        self.lake.publish(self.view, branch=branch, tag="t", drop=[branch])
+
+    def change(self, *changes: Change) -> None:
+        self.lake.change_schema(self.view, changes, {})
+
+    def compact(self) -> None:
+        """All rows into new files. The library calls it an overwrite."""
+        table = self.lake.catalog.load_table("lake.trades")
+        table.overwrite(table.scan().to_arrow())
+
+    def plan(self) -> LogPlan | None:
+        view = self.view
+        return plan_log(view, head_files(view), self.logs.read(view.location), shapes=lambda f: shapes(view, f))
+
+    def announce(self) -> LogPlan | None:
+        plan = self.plan()
+        if isinstance(plan, BeginLog | ExtendLog | ReplaceLog):
+            self.logs.write(self.view.location, plan)
+        return plan
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.view.location.removeprefix("file://"))
+
+    def versions(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "_delta_log").glob("*.json"))
+
+
+def row(n: int) -> dict[str, Any]:
+    return {
+        "id": n,
+        "symbol": SYMBOLS[n % len(SYMBOLS)],
+        "at": datetime(2026, 1, 1 + n % 3, n % 24, 0, 0, 123456, tzinfo=UTC),
+        "day": datetime(2026, 1, 1 + n % 3, tzinfo=UTC).date(),
+        "price": n + 0,
+        "ratio": float("nan") if n % 4 == 0 else n / 3,
+        "raw": bytes([n % 256, 0]),
+        "legs": None if n % 3 == 0 else [{"leg": "l", "n": n}, None],
+        "tags": [("k", n)],
+        "party": None if n % 2 else {"name": f"p{n}", "city": f"c{n}"},
+        "venue": f"v{n}",
+        "number": n,
+    }
+
+
+@pytest.fixture
+def trades(tmp_path: Path) -> Trades:
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "lake")))
+    return Trades(lake, DeltaLogs(lake.storage))
+
+
+def by_iceberg(trades: Trades) -> list[Any]:
+    """Through DuckDB: PyIceberg takes an absent list of structs for an empty one once a column was added."""
+    address = metadata_location(trades.view).removeprefix("file://")
+    return by_duckdb(f"iceberg_scan('{address}')")
+
+
+def by_delta_rs(trades: Trades) -> list[Any]:
+    return ordered(DeltaTable(str(trades.folder)).to_pyarrow_table())
+
+
+def by_delta_in_duckdb(trades: Trades) -> list[Any]:
+    return by_duckdb(f"delta_scan('{trades.folder}')")
+
+
+def by_duckdb(source: str) -> list[Any]:
+    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
+        for name in ("avro", "iceberg", "delta"):
+            connection.execute(f"LOAD '{extension_file(name)}'")
+        connection.execute("SET TimeZone = 'UTC'")
+        return ordered(connection.execute(f"SELECT * FROM {source}").to_arrow_table())
+
+
+def ordered(table: pa.Table) -> list[Any]:
+    """Rows with NaN as text, since it equals nothing, in the order of ids."""
+    rows = [{name: str(v) if isinstance(v, float) else v for name, v in each.items()} for each in table.to_pylist()]
+    return sorted(rows, key=lambda each: each.get("id", each.get("number")))
+
+
+@pytest.mark.parametrize("partition_by", [(), ("symbol",), ("day(at)", "bucket(2, symbol)")])
+def test_all_three_read_the_same_rows(trades: Trades, partition_by: tuple[str, ...]) -> None:
+    trades.create(partition_by=partition_by)
+    trades.append(*range(7))
+    first = trades.announce()
+    trades.append(*range(7, 12))
+    trades.change(AddColumn("venue", Scalar("string")), AddColumn("party.city", Scalar("string")))
+    trades.append(*range(12, 15))
+    second = trades.announce()
+
+    assert isinstance(first, BeginLog)
+    assert isinstance(second, ExtendLog)
+    assert len(by_iceberg(trades)) == 15
+    assert by_iceberg(trades) == by_delta_rs(trades) == by_delta_in_duckdb(trades)
+
+
+def test_a_table_without_rows_has_a_log_without_files(trades: Trades) -> None:
+    trades.create()
+    trades.announce()
+
+    log = trades.logs.read(trades.view.location)
+
+    assert log is not None
+    assert (log.version, log.snapshot_id, log.files) == (0, trades.view.head, ())
+    assert by_delta_rs(trades) == by_delta_in_duckdb(trades) == []
+
+
+def test_one_version_a_snapshot_however_often_it_is_announced(trades: Trades) -> None:
+    trades.create()
+    trades.append(1, 2)
+    trades.announce()
+    trades.append(3)
+    trades.announce()
+
+    assert trades.announce() == LogIsCurrent(trades.view.head or 0)
+    assert trades.versions() == ["00000000000000000000.json", "00000000000000000001.json"]
+
+
+def test_a_missing_version_is_caught_up_by_one_with_the_difference(trades: Trades) -> None:
+    trades.create()
+    trades.append(1)
+    trades.announce()
+    trades.append(2)  # and the process dies before it announces
+    trades.append(3)
+
+    trades.announce()
+
+    assert len(trades.versions()) == 2
+    assert by_delta_rs(trades) == by_iceberg(trades)
+
+
+def test_a_crash_after_the_columns_is_caught_up(trades: Trades) -> None:
+    trades.create()
+    trades.append(1)
+    trades.announce()
+    trades.change(AddColumn("venue", Scalar("string")))
+    trades.append(2)
+    plan = trades.plan()
+    assert isinstance(plan, ExtendLog)
+    columns_only = ExtendLog(1, plan.base, plan.metadata, (), (), plan.new_columns)
+    trades.logs.write(trades.view.location, columns_only)
+
+    again = trades.announce()
+
+    assert isinstance(again, ExtendLog)
+    assert again.new_columns == ()
+    assert by_delta_rs(trades) == by_iceberg(trades) == by_delta_in_duckdb(trades)
+
+
+def test_a_plan_that_somebody_overtook_is_refused(trades: Trades) -> None:
+    trades.create()
+    trades.append(1)
+    begun = trades.plan()
+    trades.announce()
+    trades.append(2)
+    overtaken = trades.plan()
+    trades.append(3)
+    trades.announce()
+
+    for plan in (begun, overtaken):
+        assert isinstance(plan, BeginLog | ExtendLog)
+        with pytest.raises(CommitRejectedError):
+            trades.logs.write(trades.view.location, plan)
+
+    assert by_delta_rs(trades) == by_iceberg(trades)
+    assert len(trades.versions()) == 2
+
+
+def test_compaction_removes_and_adds_in_one_version(trades: Trades) -> None:
+    trades.create()
+    trades.append(1)
+    trades.append(2)
+    trades.announce()
+    trades.compact()
+
+    plan = trades.announce()
+
+    assert isinstance(plan, ExtendLog)
+    assert (len(plan.add), len(plan.remove)) == (1, 2)
+    assert by_delta_rs(trades) == by_iceberg(trades) == by_delta_in_duckdb(trades)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (RenameColumn("id", "number"), "id is now called number"),
+        (WidenType("id", Scalar("int"), Scalar("long")), "id has changed its type from integer to long"),
+        (RenameColumn("legs[].n", "lots"), "legs[].n is now called legs[].lots"),
+    ],
+)
+def test_what_readers_would_misread_waits_for_a_compaction(trades: Trades, change: Change, said: str) -> None:
+    trades.create()
+    trades.append(1)
+    trades.announce()
+    before = by_delta_rs(trades)
+    trades.change(change)
+    trades.append(2)
+
+    withheld = trades.announce()
+    after = by_delta_rs(trades)
+    trades.compact()
+    replaced = trades.announce()
+
+    assert isinstance(withheld, Withheld)
+    assert said in withheld.reason
+    assert after == before
+    assert isinstance(replaced, ReplaceLog)
+    assert by_delta_rs(trades) == by_iceberg(trades) == by_delta_in_duckdb(trades)
+
+
+def test_a_log_does_not_begin_over_files_that_readers_would_misread(trades: Trades) -> None:
+    trades.create()
+    trades.append(1)
+    trades.change(RenameColumn("id", "number"))
+    trades.append(2)
+
+    withheld = trades.announce()
+
+    assert isinstance(withheld, Withheld)
+    assert "id is now called number" in withheld.reason
+    assert trades.versions() == []
+
+
+def test_the_log_asks_for_reader_version_1_and_writer_version_2_and_copies_nothing(trades: Trades) -> None:
+    trades.create(partition_by=("symbol",))
+    trades.append(*range(5))
+    files = sorted(trades.folder.rglob("*.parquet"))
+    trades.announce()
+
+    protocol = DeltaTable(str(trades.folder)).protocol()
+
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert sorted(trades.folder.rglob("*.parquet")) == files
+
+
+def test_statistics_prune(trades: Trades) -> None:
+    trades.create()
+    trades.append(1, 2)
+    trades.announce()
+
+    [action] = pa.table(DeltaTable(str(trades.folder)).get_add_actions(flatten=True)).to_pylist()
+
+    assert (action["num_records"], action["min.id"], action["max.id"], action["null_count.id"]) == (2, 1, 2, 0)
+    assert action["max.at"] == datetime(2026, 1, 3, 2, 0, 0, 123456, tzinfo=UTC)
+
+
+def test_checkpoints_are_written_and_read(trades: Trades) -> None:
+    trades.create((Column("id", Scalar("int")),))
+    trades.append(0)
+    trades.announce()
+    for n in range(1, 102):
+        log = trades.logs.read(trades.view.location)
+        assert log is not None
+        trades.logs.write(trades.view.location, ExtendLog(n, log.version, log.metadata, (), ()))
+
+    assert list((trades.folder / "_delta_log").glob("*.checkpoint.parquet"))
+    log = trades.logs.read(trades.view.location)
+    assert log is not None
+    assert (log.snapshot_id, len(log.files)) == (101, 1)
+    assert json.loads(log.metadata.schema)["fields"][0]["metadata"] == {"frazil.fieldId": 1}
+
+
+@pytest.fixture
+def on_s3(tmp_path: Path) -> Iterator[Trades]:
+    bucket = f"lake-{uuid4()}"  # what the double holds outlives its server
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    keys = {"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.region": "us-east-1"}
+    storage = {"s3.endpoint": f"http://{host}:{port}", **keys}
+    client = boto3.client(
+        "s3",
+        endpoint_url=storage["s3.endpoint"],
+        region_name="us-east-1",
+        aws_access_key_id="k",
+        aws_secret_access_key="s",
+    )
+    client.create_bucket(Bucket=bucket)
+    catalog = {"uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"s3://{bucket}/w", **storage}
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path), catalog))
+    yield Trades(lake, DeltaLogs(storage))
+    server.stop()
+
+
+def test_on_s3_a_version_is_put_only_where_none_is(on_s3: Trades) -> None:
+    on_s3.create()
+    on_s3.append(1)
+    begun = on_s3.announce()
+    on_s3.append(2)
+    overtaken = on_s3.plan()
+    on_s3.announce()
+
+    for plan in (begun, overtaken):
+        assert isinstance(plan, BeginLog | ExtendLog)
+        with pytest.raises(CommitRejectedError):
+            on_s3.logs.write(on_s3.view.location, plan)
+
+    log = on_s3.logs.read(on_s3.view.location)
+    assert log is not None
+    assert (log.version, log.snapshot_id, len(log.files)) == (1, on_s3.view.head, 2)
+
+
+def test_on_s3_one_of_several_at_once_gets_the_version(on_s3: Trades) -> None:
+    on_s3.create()
+    on_s3.append(1)
+    on_s3.announce()
+    location, log = on_s3.view.location, on_s3.logs.read(on_s3.view.location)
+    assert log is not None
+
+    def attempt(snapshot_id: int) -> bool:
+        try:
+            on_s3.logs.write(location, ExtendLog(snapshot_id, log.version, log.metadata, (), ()))
+        except CommitRejectedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        won = [n for n, has_won in enumerate(pool.map(attempt, range(4))) if has_won]
+
+    after = on_s3.logs.read(location)
+    assert after is not None
+    assert (after.version, [after.snapshot_id]) == (1, won)
