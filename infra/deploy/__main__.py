@@ -20,8 +20,15 @@ NEEDS_CONFLUENT = "needs-confluent"
 """A question rather than a step: the exit status is the answer."""
 
 
+INTERRUPTED = 130
+
+
 def main() -> NoReturn:
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    if status == INTERRUPTED:  # Ctrl-C ended the Node.js beside us as well, and what would stop it now complains
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         tell(f"{type(error).__name__}: {error}")
         return error.exit_status
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     return 0
 
 

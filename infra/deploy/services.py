@@ -9,7 +9,8 @@ from infra.deploy.deployment import CHECKOUT, Deployment
 from infra.deploy.frazil_command import Frazil
 
 STARTED_HERE = "services-started-here"
-
+BROKER = "FRAZIL_LOCAL_BROKER"
+REGISTRY = "FRAZIL_LOCAL_REGISTRY"
 
 PREFERRED = ("127.0.0.1:9092", "http://127.0.0.1:8081/apis/ccompat/v7", "http://127.0.0.1:4566")
 """Where they will answer unless a port is taken."""
@@ -55,7 +56,7 @@ def down(deployment: Deployment) -> bool:
 def addresses(services: Services) -> Mapping[str, str]:
     """For an environment's file, which names them as `${env:…}`: a port may have been taken."""
     return {
-        "FRAZIL_LOCAL_BROKER": services.bootstrap_servers,
-        "FRAZIL_LOCAL_REGISTRY": services.schema_registry_url,
+        BROKER: services.bootstrap_servers,
+        REGISTRY: services.schema_registry_url,
         "FRAZIL_LOCAL_AWS": services.aws_endpoint_url,
     }

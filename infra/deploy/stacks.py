@@ -13,7 +13,7 @@ from infra.app import build
 from infra.artefacts.artefact import read_manifest
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys import tableflow_variables
-from infra.deploy.services import services_here
+from infra.deploy.services import BROKER, REGISTRY
 from infra.deploy.terraform import Tell, Terraform
 from infra.local.terraform_cli import stub_values
 from infra.local.terraform_here import prepare
@@ -93,11 +93,10 @@ class Stacks:
         """Where the stand-in of Confluent's provider says that cluster and registry are."""
         if not self.deployment.is_local:
             return {}
-        here = services_here()
-        broker = f"SASL_SSL://{here.bootstrap_servers}"
+        broker = f"SASL_SSL://{os.environ[BROKER]}"
         return {
             **stub_values("confluent_kafka_cluster", bootstrap_endpoint=broker),
-            **stub_values("confluent_schema_registry_cluster", rest_endpoint=here.schema_registry_url),
+            **stub_values("confluent_schema_registry_cluster", rest_endpoint=os.environ[REGISTRY]),
         }
 
     def _key_of_tableflow(self) -> dict[str, str]:

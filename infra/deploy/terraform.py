@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ from typing import Any
 from jobs.model.errors import MissingToolError, ServiceError
 
 STEP_SECONDS = 3600
+LOCK_FILE = ".terraform.lock.hcl"
 PLANNED_CHANGES = 2
 """The exit status of `plan -detailed-exitcode` that says there is something to do."""
 
@@ -67,7 +72,7 @@ CAUSES = (
     ),
     Cause(
         r"Instance cannot be destroyed|prevent_destroy",
-        "production protects what holds data: set `production: false` in the environment's file, then run the delete again",
+        "production protects what holds data: set `production: false` in the environment's file, and run it again",
     ),
 )
 UNKNOWN = "read the log; when it is mended, run the same command again: it goes on"
@@ -84,13 +89,21 @@ class Terraform:
     tell: Tell
 
     def init(self) -> None:
-        """Providers and backend. An earlier backend of the same folder is left behind, as it is told anew each time.
+        """Providers and backend; nothing is done where both are as they were, though the folder was written anew.
 
-        `-reconfigure` would do the same, but not for HCP Terraform, which refuses the word.
+        An earlier backend of the same folder is left behind, as it is told anew each time. `-reconfigure` would do the
+        same, but not for HCP Terraform, which refuses the word.
         """
         data = self.directory / (self.env.get("TF_DATA_DIR") or ".terraform")
+        last, lock = Initialised(data), self.directory / LOCK_FILE
+        wanted = _terraform_blocks(self.directory)
+        if last.is_as(wanted):
+            shutil.copyfile(last.lock, lock)
+            return
         (data / "terraform.tfstate").unlink(missing_ok=True)  # what it remembers of the backend, no state
         self._run("init")
+        if lock.exists():
+            last.remember(wanted, lock)
 
     def validate(self) -> None:
         self._run("validate")
@@ -154,6 +167,7 @@ class Terraform:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            process_group=0,  # out of Ctrl-C's reach
         ) as process:
             shown: list[str] = []
 
@@ -164,14 +178,27 @@ class Terraform:
                         write(line)
                     self._progress(shown[-1])
 
+            self._without_interruption(follow, stop=lambda: process.send_signal(signal.SIGINT))
+            status = process.wait(STEP_SECONDS)
+            if status < 0:
+                _end_providers_of(process.pid)
+            return shown, status
+
+    def _without_interruption(self, follow: Callable[[], None], *, stop: Callable[[], None]) -> None:
+        """Ctrl-C stops after this stack. One that is asked to stop at once drops the requests that are on their way.
+
+        What they made is then in no state, and the next run finds its name taken.
+        """
+        try:
+            follow()
+        except KeyboardInterrupt:
+            self.tell(f"{self.stack}: interrupted; it is brought to its end first (Ctrl-C again: stop at once)")
             try:
                 follow()
             except KeyboardInterrupt:
-                self.tell(f"{self.stack}: interrupted; what Terraform has begun comes to its end, and into its state")
+                stop()
                 follow()
-                process.wait(STEP_SECONDS)
-                raise
-            return shown, process.wait(STEP_SECONDS)
+            raise
 
     def _progress(self, line: str) -> None:
         done = re.match(r"(\S+): (Creation|Modifications|Destruction) complete after (\S+)", line)
@@ -185,6 +212,48 @@ class Terraform:
             f"terraform {verb} of the stack {self.stack} stopped: {' | '.join(errors)[:1000]} (all of it: {self.log})",
             hint=UNKNOWN if cause is None else cause.hint,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Initialised:
+    """What the last `init` of a stack was for, kept beside the providers that it installed."""
+
+    data: Path
+
+    @property
+    def lock(self) -> Path:
+        return self.data / LOCK_FILE
+
+    @property
+    def _wanted(self) -> Path:
+        return self.data / "initialised"
+
+    def is_as(self, wanted: str) -> bool:
+        """Whether providers (links into a cache) and lock file are still those of the same settings."""
+        providers = list((self.data / "providers").glob("*/*/*/*/*"))
+        return (
+            self._wanted.exists()
+            and self._wanted.read_text() == wanted
+            and self.lock.exists()
+            and bool(providers)
+            and all(provider.exists() for provider in providers)
+        )
+
+    def remember(self, wanted: str, lock: Path) -> None:
+        shutil.copyfile(lock, self.lock)
+        self._wanted.write_text(wanted)
+
+
+def _terraform_blocks(directory: Path) -> str:
+    """Which providers and which backend a stack asks for, as text."""
+    files = sorted(directory.glob("*.tf.json"))
+    return json.dumps([json.loads(file.read_text()).get("terraform") for file in files], sort_keys=True)
+
+
+def _end_providers_of(group: int) -> None:
+    """A Terraform that was killed leaves them behind, waiting for it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
 
 
 DONE = {"Creation": "made", "Modifications": "changed", "Destruction": "gone"}

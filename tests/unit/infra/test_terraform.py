@@ -91,20 +91,41 @@ def test_a_stop_is_told_with_its_cause_and_what_to_do(
 
 
 def test_an_interrupted_run_waits_for_terraform_whose_state_would_lie_otherwise(tmp_path: Path) -> None:
-    prints = "a: Creation complete after 1s\nb: Creation complete after 2s\n"
+    prints = "".join(f"{name}: Creation complete after 1s\n" for name in ("a", "b", "c"))
     told: list[str] = []
 
-    def interrupted_once(line: str) -> None:
-        told.append(line)
-        if len(told) == 1:
+    def interrupted_twice(line: str) -> None:
+        told.append(line.split(";", maxsplit=1)[0])
+        if told[-1] in {"  lake: a made (1s)", "  lake: b made (1s)"}:
             raise KeyboardInterrupt
 
     runner = terraform(tmp_path, told, prints=prints)
     with pytest.raises(KeyboardInterrupt):
-        replace(runner, tell=interrupted_once).apply()
+        replace(runner, tell=interrupted_twice).apply()
 
-    assert [line.split(";")[0] for line in told] == ["  lake: a made (1s)", "lake: interrupted", "  lake: b made (2s)"]
+    assert told == ["  lake: a made (1s)", "lake: interrupted", "  lake: b made (1s)", "  lake: c made (1s)"]
     assert prints in (tmp_path / "log" / "lake.log").read_text()
+
+
+def test_providers_are_found_once_for_the_same_settings(tmp_path: Path, told: list[str]) -> None:
+    runner = replace(terraform(tmp_path, told), env={**terraform(tmp_path, told).env, "TF_DATA_DIR": "data"})
+    provider = tmp_path / "data/providers/registry/hashicorp/aws/6.0.0/linux_amd64"
+    stack, lock = tmp_path / "cdk.tf.json", tmp_path / ".terraform.lock.hcl"
+
+    def inits(backend: str) -> int:
+        provider.mkdir(parents=True, exist_ok=True)
+        stack.write_text(f'{{"terraform": {{"backend": "{backend}"}}, "resource": "{len(told)}"}}')
+        runner.init()
+        return (tmp_path / "calls").read_text().count("init")
+
+    lock.write_text("hashes")
+    assert inits("a") == 1
+    lock.unlink()
+    assert (inits("a"), lock.read_text()) == (1, "hashes")
+    assert inits("b") == 2
+    provider.rmdir()
+    runner.init()
+    assert (tmp_path / "calls").read_text().count("init") == 3
 
 
 def test_what_is_made_is_told_as_it_comes(tmp_path: Path, told: list[str]) -> None:

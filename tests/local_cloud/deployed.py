@@ -1,0 +1,336 @@
+"""A checkout of its own that scripts/deploy.sh puts into the cloud on this machine, and what became of it there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psutil
+from botocore.config import Config
+
+from jobs.local.supervisor import LocalServices, down, status
+
+CHECKOUT = Path(__file__).parents[2]
+REGION = "us-east-1"
+MOST_SECONDS = 600.0
+ENDED = ("SUCCESS", "FAILED", "CANCELLED")
+LOOK_SECONDS = 0.1
+CLOUD_KEY = {"CONFLUENT_CLOUD_API_KEY": "CLOUDKEY-OF-THE-USER", "CONFLUENT_CLOUD_API_SECRET": "cloud-secret-KBq7tT3zvW"}
+OF_THE_USER = {
+    "AWS_PROFILE": "of-the-user",
+    "AWS_ACCESS_KEY_ID": "AKIAOFTHEUSER",
+    "AWS_SECRET_ACCESS_KEY": "aws-secret-XgR2m9LwYd",
+}
+"""What a shell often holds: the cloud on this machine must neither use nor show it."""
+
+EVERY_SECONDS = "every: 2s"
+HOT = "stock_trades"
+COLD = "cold_trades"
+COLD_SPEC = f"topic: {COLD}\nkey: string\nvalue: avro\nwrite: append\n"
+COLD_SCHEDULE = f"  tables: {{{COLD}: rate(1 hour)}}\n"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command of deploy.sh came to, and all command lines that ran meanwhile."""
+
+    status: int
+    stdout: str
+    stderr: str
+    command_lines: frozenset[str]
+
+    @property
+    def said(self) -> str:
+        return f"{self.stdout}\n{self.stderr}"
+
+
+@dataclass
+class Running:
+    """deploy.sh at work, as the leader of a process group: what a terminal would interrupt."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+    errors: Path
+    command_lines: set[str] = field(default_factory=set)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Watch until something is so, or deploy.sh has ended. The test fails where neither comes."""
+        deadline = time.monotonic() + MOST_SECONDS
+        while not is_so() and self.process.poll() is None:
+            self.command_lines |= command_lines()
+            assert time.monotonic() < deadline, f"deploy.sh still runs: {self.errors.read_text()[-2000:]}"
+            time.sleep(LOOK_SECONDS)
+
+    def end(self) -> Ended:
+        self.until(lambda: False)
+        said = (self.output.read_text(), self.errors.read_text())
+        return Ended(self.process.wait(MOST_SECONDS), *said, frozenset(self.command_lines))
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Ctrl-Z, and `fg` afterwards."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
+
+@dataclass
+class Deployed:
+    """`folder` holds the checkout and what deploy.sh printed; `said` is all of the latter so far."""
+
+    folder: Path
+    running: list[Running] = field(default_factory=list)
+
+    @property
+    def checkout(self) -> Path:
+        return self.folder / "checkout"
+
+    @property
+    def environment(self) -> Path:
+        """What is made of the environment: synthesized stacks, states, the log of Terraform."""
+        return self.checkout / ".frazil" / "deploy" / "local"
+
+    @property
+    def double(self) -> Path:
+        return self.checkout / ".frazil" / "local" / "aws"
+
+    @property
+    def terraform_log(self) -> str:
+        log = self.environment / "terraform.log"
+        return log.read_text() if log.exists() else ""
+
+    def begin(self, verb: str, *options: str) -> Running:
+        """Start `scripts/deploy.sh VERB --profile=local`, with no terminal to ask anybody by."""
+        number = len(self.running)
+        output, errors = (self.folder / f"{number}-{verb}.{kind}" for kind in ("out", "err"))
+        with output.open("wb") as stdout, errors.open("wb") as stderr:
+            process = subprocess.Popen(
+                [self.checkout / "scripts" / "deploy.sh", verb, "--profile=local", *options],
+                env={**os.environ, **OF_THE_USER, **CLOUD_KEY, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"},
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        self.running.append(Running(process, output, errors))
+        return self.running[-1]
+
+    def deploy(self, verb: str, *options: str) -> Ended:
+        return self.begin(verb, *options).end()
+
+    def frazil(self, *arguments: str) -> str:
+        """What a command of the copy's `frazil` prints; it must succeed."""
+        ended = subprocess.run(
+            self.command(*arguments),
+            cwd=self.checkout,
+            env={**os.environ, **self.credentials()},
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def command(self, *arguments: str) -> list[str]:
+        return [str(self.checkout / ".venv/bin/python"), "-m", "jobs.cli.app", *arguments]
+
+    def on_the_tables(self, verb: str, *arguments: str) -> str:
+        return self.frazil(verb, *arguments, "--config", str(self.environment / "frazil.yaml"))
+
+    def credentials(self) -> dict[str, str]:
+        """As the summary of `create` tells the user to set them."""
+        nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
+        return {**nobody, "AWS_ENDPOINT_URL": self.services.aws_endpoint_url}
+
+    @property
+    def services(self) -> LocalServices:
+        told = status(self.checkout / ".frazil" / "local")
+        assert told.bootstrap_servers and told.schema_registry_url and told.aws_endpoint_url, "nothing was started"
+        return LocalServices(told.bootstrap_servers, told.schema_registry_url, told.aws_endpoint_url)
+
+    def services_that_run(self) -> list[str]:
+        return [each.name for each in status(self.checkout / ".frazil" / "local").services if each.running]
+
+    def client(self, service: str) -> Any:
+        config = Config(retries={"total_max_attempts": 2}, s3={"addressing_style": "path"})
+        session = boto3.Session("local", "local", region_name=REGION)
+        return session.client(service, endpoint_url=self.services.aws_endpoint_url, config=config)
+
+    @property
+    def application(self) -> str:
+        """The one on EMR Serverless."""
+        listed = self.client("emr-serverless").list_applications()["applications"]
+        (found,) = [each["id"] for each in listed if each["state"] != "TERMINATED"]
+        return str(found)
+
+    def active_runs(self) -> list[str]:
+        """Streaming job runs that have not ended."""
+        listed = self.client("emr-serverless").list_job_runs(applicationId=self.application)["jobRuns"]
+        return [each["id"] for each in listed if each["mode"] == "STREAMING" and each["state"] not in ENDED]
+
+    def run(self, job_run: str) -> dict[str, Any]:
+        asked = {"applicationId": self.application, "jobRunId": job_run}
+        found: dict[str, Any] = self.client("emr-serverless").get_job_run(**asked)["jobRun"]
+        return found
+
+    def until_ended(self, job_run: str) -> dict[str, Any]:
+        found: dict[str, Any] = eventually(
+            lambda: self.run(job_run), lambda run: run["state"] in ENDED, explain=self.last_words
+        )
+        return found
+
+    def archives_of(self, job_run: str) -> str:
+        """By the hashes of what they hold."""
+        parameters = str(self.run(job_run)["jobDriver"]["sparkSubmit"]["sparkSubmitParameters"])
+        return next(word for word in parameters.split() if word.startswith("spark.archives="))
+
+    def kill_attempt(self, job_run: str, attempt: int) -> None:
+        """All of an attempt's processes at once, as when its machine is lost."""
+        work = self.double / "job-runs" / self.application / job_run / str(attempt) / "work"
+        for group in eventually(lambda: _groups_in(work), bool, explain=self.last_words):
+            with suppress(ProcessLookupError):  # some end with another
+                os.killpg(group, signal.SIGKILL)
+
+    def schedules(self) -> set[str]:
+        return {schedule["Name"] for schedule in self.client("scheduler").list_schedules()["Schedules"]}
+
+    def last_words(self) -> str:
+        """The ends of the logs of job runs and of the double, for who reads why a test failed."""
+        logs = [*self.double.glob("job-runs/*/*/*/std???"), self.double / "aws.log"]
+        return "\n".join(f"--- {log}\n{log.read_text(errors='replace')[-2000:]}" for log in logs if log.exists())
+
+    @property
+    def said_by_all(self) -> str:
+        return "".join(each.errors.read_text() for each in self.running)
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Every call of AWS that was recorded."""
+        return [json.loads(line) for line in (self.double / "calls.jsonl").read_text(encoding="utf-8").splitlines()]
+
+    def fire(self, schedule: str) -> dict[str, Any]:
+        """What the target of a schedule answered, as if its time had come."""
+        path = f"_double/schedules/frazil-local-jobs/{schedule}/fire"
+        request = urllib.request.Request(f"{self.services.aws_endpoint_url}/{path}", method="POST")
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            told: dict[str, Any] = json.load(answer)
+            return told
+
+    def processes(self) -> list[psutil.Process]:
+        """All that run out of the copy, whoever started them."""
+        return [process for process in psutil.process_iter() if _belongs_to(process, str(self.checkout))]
+
+    def stop(self) -> None:
+        """Whatever happened before: nothing of it runs on."""
+        for each in self.running:
+            _kill_group(each.process)
+        down(self.checkout / ".frazil" / "local", wipe=True)
+        for process in self.processes():
+            process.kill()
+
+
+def copy_of_checkout(folder: Path) -> Deployed:
+    """What git would clone, as it is now, with what `make setup` made beside it and nothing else.
+
+    The job looks for records every two seconds rather than every minute, and there is a second table, which has job
+    runs of its own by a schedule. `make` does nothing: what it would install is there.
+    """
+    deployed = Deployed(folder)
+    for name in _files():
+        (deployed.checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(CHECKOUT / name, deployed.checkout / name)
+    (deployed.checkout / ".venv").symlink_to(sys.prefix)
+    _share(CHECKOUT / "native/target/install", deployed.checkout / "native/target/install")
+    for packed in (CHECKOUT / ".frazil/artefacts").glob("*/environment.tar.gz"):
+        _share(packed, deployed.checkout / ".frazil/artefacts" / packed.parent.name / packed.name)
+    _script(folder / "bin" / "make", "#!/bin/sh\n")
+    _hasten(deployed.checkout)
+    return deployed
+
+
+def command_lines() -> set[str]:
+    """Of every process on this machine, now."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.add(file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip())
+        except OSError:
+            continue
+    return found
+
+
+def eventually(look: Callable[[], Any], is_so: Callable[[Any], bool], *, explain: Callable[[], str]) -> Any:
+    """The first look that is so. The test fails with the last one, and with what `explain` says."""
+    deadline = time.monotonic() + 180
+    while not is_so(seen := look()):
+        assert time.monotonic() < deadline, f"still {seen!r}\n{explain()}"
+        time.sleep(0.5)
+    return seen
+
+
+def _files() -> list[str]:
+    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [name for name in names if name and (CHECKOUT / name).is_file()]
+
+
+def _share(original: Path, link: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if original.exists():
+        link.symlink_to(original)
+
+
+def _script(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def _hasten(checkout: Path) -> None:
+    spec = checkout / "tables" / "stock_trades.yaml"
+    assert "every: 60s" in spec.read_text()
+    spec.write_text(spec.read_text().replace("every: 60s", EVERY_SECONDS))
+    (checkout / "tables" / f"{COLD}.yaml").write_text(COLD_SPEC)
+    environment = checkout / "infra/environments/local.yaml"
+    assert "\njobs:\n" in environment.read_text()
+    environment.write_text(environment.read_text().replace("\njobs:\n", f"\njobs:\n{COLD_SCHEDULE}"))
+
+
+def _belongs_to(process: psutil.Process, checkout: str) -> bool:
+    try:
+        return process.cwd().startswith(checkout) or any(checkout in word for word in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+def _groups_in(work: Path) -> set[int]:
+    """Process groups that work in a folder, but for the leash that holds them (jobs/local/aws_double/leash.py)."""
+    return {
+        os.getpgid(process.pid)
+        for process in psutil.process_iter()
+        if _belongs_to(process, str(work)) and not any(word.endswith("leash.py") for word in process.cmdline())
+    }

@@ -1,0 +1,82 @@
+"""What the one deployment of test_deployed.py has gone through, and its tables as `frazil status` sees them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from deployed import CLOUD_KEY, REGION, Deployed, Ended, eventually
+from permission_proof import Account, Granted, Needed, granted_to, needed_by
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.adapters.kafka import KafkaTopics
+from jobs.model.spec import Settings
+from jobs.specs.select import select_tables
+from jobs.status import TableStatus, table_statuses
+
+ROLES = ("frazil-local-job", "frazil-local-streaming-job", "frazil-local-schedules")
+
+
+@dataclass
+class Life:
+    """What the deployment has gone through so far."""
+
+    deployed: Deployed
+    ends: list[Ended] = field(default_factory=list)
+    secrets: set[str] = field(default_factory=lambda: {CLOUD_KEY["CONFLUENT_CLOUD_API_SECRET"]})
+    granted: dict[str, list[Granted]] = field(default_factory=dict)
+    account: Account | None = None
+
+    def create(self, end: Callable[[], Ended] | None = None) -> Ended:
+        ended = end() if end else self.deployed.deploy("create")
+        self.ends.append(ended)
+        assert ended.status == 0, ended.said[-4000:]
+        self._remember()
+        return ended
+
+    def _remember(self) -> None:
+        """Each `create` on this machine makes new keys; roles are gone when their calls are judged."""
+        vault, iam = self.deployed.client("secretsmanager"), self.deployed.client("iam")
+        listed = {secret["Name"]: secret["ARN"] for secret in vault.list_secrets()["SecretList"]}
+        for name in listed:
+            values = json.loads(vault.get_secret_value(SecretId=name)["SecretString"])
+            self.secrets |= {value for key, value in values.items() if key.endswith("_secret")}
+        self.granted = {role: granted_to(iam, role) for role in ROLES}
+        key = self.deployed.client("kms").describe_key(KeyId="alias/frazil-local-lake")["KeyMetadata"]
+        self.account = Account(key["AWSAccountId"], REGION, key["Arn"], listed)
+
+    def needs(self, role: str) -> set[Needed]:
+        """What IAM would have asked for all that the role was recorded to call."""
+        assert self.account is not None, "nothing was created"
+        mine = [call for call in self.deployed.calls() if call["principal"].endswith(f":role/{role}")]
+        assert mine, f"{role} was never used"
+        return {need for call in mine for need in needed_by(call, self.account)}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables as `frazil status` sees them, without a process for each look."""
+
+    deployed: Deployed
+    settings: Settings
+
+    def status(self, table: str) -> TableStatus:
+        lake, topics = IcebergLake(self.settings.catalog), KafkaTopics(self.settings.kafka)
+        (found,) = table_statuses(lake, topics, select_tables(self.settings, [table]), now=datetime.now(UTC))
+        return found
+
+    def until(self, table: str, is_so: Callable[[TableStatus], bool]) -> TableStatus:
+        found: TableStatus = eventually(lambda: self.status(table), is_so, explain=self.deployed.last_words)
+        return found
+
+    def until_all_of_it(self, table: str, *, rows: int, dead_letters: int = 0) -> None:
+        self.until(table, lambda at: (at.lag, at.rows, at.counts.dead_letters) == (0, rows, dead_letters))
+
+
+def proven(deployed: Deployed, *tables: str) -> None:
+    """Nothing missing, nothing double, record by record."""
+    verified = json.loads(deployed.on_the_tables("verify", *tables, "--against-kafka", "--json"))
+    assert [each["clean"] for each in verified] == [True] * len(verified), verified
+    assert "kafka" in [check["name"] for each in verified for check in each["checks"]], verified

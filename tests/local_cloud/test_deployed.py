@@ -1,0 +1,323 @@
+"""The whole of it: scripts/deploy.sh puts a checkout into the cloud on this machine, and the job really runs there.
+
+One deployment for all tests, which come in the order of a life: made, used, hurt, upgraded, taken away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+
+import boto3
+import psutil
+import pytest
+from deployed import COLD, HOT, OF_THE_USER, REGION, Deployed, copy_of_checkout, eventually
+from life import ROLES, Life, Tables, proven
+from permission_proof import Granted, refused, unused
+from search import files_with, written_files
+from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
+
+from infra.deploy.inventory import Names, look
+from jobs.adapters.secrets import SecretsManager
+from jobs.local.produce import produce
+from jobs.specs.load import load_settings
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
+    pytest.mark.timeout(900),
+]
+KEEPS_STREAMING = "frazil-local-keep-streaming"
+NAMES = Names(
+    prefix="frazil-local",
+    bucket=f"frazil-local-123456789012-{REGION}",
+    database="",
+    secret_prefix="frazil/local/",
+    log_groups=("/frazil/local/", "/aws/lambda/frazil-local-"),
+)
+"""By which everything of the environment is found, whatever Terraform says."""
+
+KNOWN_DRIFTS: dict[str, str] = {}
+"""Resources that Terraform would change although nothing did, by address, and what the double lacks."""
+
+NEVER_SEEN = {
+    "logs:CreateLogGroup": "EMR Serverless wants it before it writes a run's logs; the double finds the group there",
+    "logs:DescribeLogGroups": "EMR Serverless looks for the group by listing; the double takes it by its name",
+    "logs:DescribeLogStreams": "EMR Serverless looks for the stream by listing; the double makes it",
+}
+"""Actions that a policy allows and no call here needs: AWS's documentation asks for them, and why."""
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
+    deployed = copy_of_checkout(tmp_path_factory.mktemp(f"deployed-{os.getpid()}", numbered=False))
+    try:
+        yield Life(deployed)
+    finally:
+        deployed.stop()
+
+
+@pytest.fixture(scope="module")
+def deployed(life: Life) -> Deployed:
+    return life.deployed
+
+
+@pytest.fixture(scope="module")
+def tables(deployed: Deployed) -> Iterator[Tables]:
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in deployed.credentials().items():
+            environment.setenv(name, value)
+        environment.delenv("AWS_PROFILE", raising=False)
+        yield Tables(deployed, load_settings(deployed.environment / "frazil.yaml", os.environ, SecretsManager()))
+
+
+def terraform_at_work(deployed: Deployed) -> list[psutil.Process]:
+    return [process for process in deployed.processes() if process.name() == "terraform"]
+
+
+# made
+
+
+def test_a_create_whose_terraform_dies_says_what_to_do(life: Life) -> None:
+    """Killed while it makes the second stack: as out of memory would."""
+    create = life.deployed.begin("create")
+    create.until(lambda: "  confluent: " in create.errors.read_text())
+
+    for process in terraform_at_work(life.deployed):
+        process.send_signal(signal.SIGKILL)
+
+    ended = create.end()
+    life.ends.append(ended)
+    assert ended.status == 1, ended.said
+    assert "TerraformError: terraform apply of the stack confluent stopped" in ended.stderr
+    assert "run the same command again: it goes on" in ended.stderr
+
+
+def test_a_create_that_is_interrupted_leaves_a_state_that_tells_the_truth(life: Life) -> None:
+    create = life.deployed.begin("create")
+    create.until(lambda: "  lake: " in create.errors.read_text())
+
+    create.interrupt()
+
+    ended = create.end()
+    life.ends.append(ended)
+    assert ended.status == 130, ended.said
+    assert "lake: interrupted" in ended.stderr
+    assert terraform_at_work(life.deployed) == []
+
+
+def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: Life) -> None:
+    create = life.deployed.begin("create")
+    create.until(lambda: "ok      Python" in create.errors.read_text())
+
+    second = life.deployed.deploy("create")
+
+    ended = life.create(create.end)
+    assert second.status == 1
+    assert f"Another run is at work on the environment local: process {create.process.pid}" in second.stderr
+    assert re.search(r"^The environment local is there: \d+ resources\.$", ended.stdout, re.MULTILINE)
+    assert "USD a month while nothing runs" in ended.stdout
+    assert "lake: aws_s3_bucket" in life.deployed.said_by_all
+    assert any(line.startswith("terraform apply") for line in ended.command_lines)
+    assert any("infra.deploy keys" in line for line in ended.command_lines)
+
+
+# used
+
+
+def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed, tables: Tables) -> None:
+    deployed.frazil("local", "produce", HOT, "--rows", "2000")
+
+    tables.until_all_of_it(HOT, rows=2000)
+
+    proven(deployed, HOT)
+    (status,) = json.loads(deployed.on_the_tables("status", HOT, "--json"))
+    assert (status["state"], status["rows"], status["lag"]) == ("caught up", 2000, 0)
+    assert "2000" in deployed.on_the_tables("query", f"SELECT count(*) FROM {HOT}")
+
+
+def test_a_table_with_a_schedule_is_written_by_a_batch_run_when_its_time_comes(
+    deployed: Deployed, tables: Tables
+) -> None:
+    produce(HOT, 300, services=deployed.services, topic=COLD)
+    (schedule,) = deployed.schedules() - {KEEPS_STREAMING}
+
+    run = deployed.until_ended(deployed.fire(schedule)["jobRunId"])
+
+    assert (run["state"], run["mode"]) == ("SUCCESS", "BATCH"), deployed.last_words()
+    assert run["jobDriver"]["sparkSubmit"]["entryPointArguments"][-3:] == ["materialize", "--once", COLD]
+    tables.until_all_of_it(COLD, rows=300)
+    proven(deployed, COLD)
+
+
+def test_bad_records_and_a_new_field_take_the_same_way_as_anywhere(deployed: Deployed, tables: Tables) -> None:
+    send_bad_records(deployed, 3)
+    send_with_a_new_field(deployed, 100)
+
+    tables.until_all_of_it(HOT, rows=2100, dead_letters=3)
+
+    proven(deployed, HOT)
+    assert "100" in deployed.on_the_tables("query", f"SELECT count(venue) FROM {HOT}")
+
+
+def test_the_doctor_finds_everything_permitted_from_inside_the_application(deployed: Deployed) -> None:
+    report = json.loads(deployed.on_the_tables("doctor", "--application", deployed.application, "--json"))
+
+    found = {f"{each['part']} {each['what']}": each["verdict"] for each in report["findings"]}
+    assert {what for what, verdict in found.items() if verdict == "failed"} == set(), report
+
+
+def test_a_create_with_nothing_changed_changes_nothing(life: Life) -> None:
+    before, said_before = life.deployed.active_runs(), len(life.deployed.terraform_log)
+
+    life.create()
+
+    said = life.deployed.terraform_log[said_before:]
+    applied = re.findall(r"^Apply complete! Resources: (.*)\.$", said, re.MULTILINE)
+    drifts = re.findall(r"^  # (\S+) (?:will|must) be ", said, re.MULTILINE)
+    assert sorted(set(drifts)) == sorted(KNOWN_DRIFTS), said
+    assert len(applied) == 6
+    assert set(applied) == {"0 added, 0 changed, 0 destroyed"}
+    assert life.deployed.active_runs() == before
+
+
+# hurt
+
+
+def test_a_killed_run_comes_back_by_its_retry_policy(deployed: Deployed, tables: Tables) -> None:
+    (run,) = deployed.active_runs()
+    rows = tables.status(HOT).rows or 0
+    produce(HOT, 500, services=deployed.services, seed=1)
+
+    deployed.kill_attempt(run, 1)
+
+    tables.until_all_of_it(HOT, rows=rows + 500, dead_letters=3)
+    now = deployed.run(run)
+    assert (now["state"], now["attempt"]) == ("RUNNING", 2)
+    proven(deployed, HOT)
+
+
+def test_a_run_that_was_given_up_comes_back_when_the_keeper_looks(deployed: Deployed, tables: Tables) -> None:
+    (run,) = deployed.active_runs()
+    for attempt in range(2, 6):
+        deployed.kill_attempt(run, attempt)
+    assert deployed.until_ended(run)["state"] == "FAILED"
+    assert deployed.active_runs() == []
+
+    deployed.fire(KEEPS_STREAMING)
+
+    (another,) = eventually(deployed.active_runs, bool, explain=deployed.last_words)
+    rows = tables.status(HOT).rows or 0
+    produce(HOT, 100, services=deployed.services, seed=2)
+    tables.until_all_of_it(HOT, rows=rows + 100, dead_letters=3)
+    assert another != run
+    proven(deployed, HOT)
+
+
+# upgraded
+
+
+def test_an_upgrade_while_records_come_in_loses_none_and_doubles_none(life: Life, tables: Tables) -> None:
+    deployed = life.deployed
+    (old,) = deployed.active_runs()
+    source = deployed.checkout / "jobs" / "job_run.py"
+    source.write_text(source.read_text() + "\n# the next release\n")
+
+    with produce_all_the_time(deployed):
+        life.create()
+
+    (new,) = deployed.active_runs()
+    assert new != old
+    assert deployed.run(old)["state"] == "CANCELLED"
+    assert deployed.archives_of(new) != deployed.archives_of(old)
+    tables.until(HOT, lambda at: at.lag == 0 and (at.rows or 0) > 2700)
+    proven(deployed, HOT)
+
+
+# looked at
+
+
+def test_no_secret_is_in_any_file_any_output_or_any_command_line(life: Life) -> None:
+    assert len(life.secrets) >= 3 * 8, "not every account had a key, or not each `create` a new one"
+    canaries = life.secrets | {OF_THE_USER["AWS_SECRET_ACCESS_KEY"]}
+
+    lines = {line for ended in life.ends for line in ended.command_lines}
+    files = written_files(life.deployed)
+
+    expected = {"jobs.tfstate", "cdk.tf.json", "terraform.log", "calls.jsonl", "stderr", "aws.log", "frazil.yaml"}
+    assert expected <= {file.name for file in files}
+    assert [line for line in lines if any(secret in line for secret in canaries)] == []
+    assert files_with(canaries, files) == []
+
+
+# taken away
+
+
+def test_a_delete_that_keeps_the_data_keeps_what_is_needed_to_read_it(life: Life, tables: Tables) -> None:
+    deployed = life.deployed
+    rows = tables.status(HOT).rows
+
+    ended = deployed.deploy("delete", "--yes", "--keep-data")
+
+    life.ends.append(ended)
+    assert ended.status == 0, ended.said
+    assert "left: 0" in ended.stderr
+    kept = set(re.findall(r"^  (.*?)  +\S+$", ended.stderr.partition("kept, as asked")[2], re.MULTILINE))
+    assert kept == {"Athena workgroup", "Glue database", "Glue table", "KMS key", "S3 bucket"}
+    assert deployed.services_that_run() == ["aws", "broker", "registry"]
+    assert tables.status(HOT).rows == rows
+
+
+def test_each_role_may_do_what_its_calls_need_and_no_more(life: Life) -> None:
+    """Recorded from the first `create` to the delete. Roles of readers and of Tableflow are taken by others alone."""
+    needs = {role: life.needs(role) for role in ROLES}
+
+    assert {role: refused(needs[role], life.granted[role]) for role in ROLES} == {role: set() for role in ROLES}
+    never_needed = {each for role in ROLES for each in unused(life.granted[role], needs[role])}
+    assert {each.action for each in never_needed} == set(NEVER_SEEN), sorted(map(str, never_needed))
+    assert {each.statement for each in never_needed} <= {"Logs", "AllLogGroups"}
+
+
+def test_the_proof_of_permissions_sees_what_lacks_and_what_is_too_much(life: Life) -> None:
+    role = "frazil-local-job"
+    granted, needs = life.granted[role], life.needs(role)
+    fewer = [each for each in granted if each.statement != "KeyUnderSecrets"]
+    elsewhere = Granted("Elsewhere", "s3:GetObject", "arn:aws:s3:::somebody-elses/*")
+
+    assert {need.action for need in refused(needs, fewer)} == {"kms:Decrypt"}
+    assert elsewhere in unused([*granted, elsewhere], needs)
+
+
+def test_tables_that_were_kept_stay_beside_those_of_the_next_cluster(life: Life) -> None:
+    deployed, glue = life.deployed, life.deployed.client("glue")
+    (kept,) = glue.get_databases()["DatabaseList"]
+
+    create = deployed.begin("create")
+    create.until(lambda: "lake: applied" in create.errors.read_text())
+    create.interrupt()
+    create.end()
+
+    names = [database["Name"] for database in glue.get_databases()["DatabaseList"]]
+    assert len(names) == 2
+    assert kept["Name"] in names
+    assert HOT in [table["Name"] for table in glue.get_tables(DatabaseName=kept["Name"])["TableList"]]
+
+
+def test_a_delete_leaves_nothing(life: Life) -> None:
+    deployed = life.deployed
+    deleting = deployed.begin("delete", "--yes")
+    deleting.until(lambda: "left: " in deleting.errors.read_text())
+    with deleting.stopped():
+        found = look(boto3.Session("local", "local", region_name=REGION), NAMES)
+
+    ended = deleting.end()
+
+    assert ended.status == 0, ended.said
+    assert "left: 0" in ended.stderr
+    assert {(thing.kind, thing.leaves_on is None) for thing in found} == {("KMS key", False)}
+    assert deployed.services_that_run() == []
+    assert deployed.processes() == []
+    assert not (deployed.checkout / ".frazil/local/aws").exists()
