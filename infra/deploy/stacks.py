@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infra.app import build
-from infra.artefacts.artefact import read_manifest
+from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys import tableflow_variables
 from infra.deploy.services import BROKER, REGISTRY
@@ -20,6 +20,9 @@ from infra.local.terraform_here import prepare
 from infra.settings import ConfluentKafka
 from jobs.model.errors import SettingError
 from jobs.model.spec import revealed
+
+NOTHING = Artefact("none", "0" * 64, 0)
+NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +124,12 @@ class Stacks:
 
 
 def synthesize(deployment: Deployment, tell: Tell) -> Stacks:
-    """Write all stacks anew. The one with the job only where its artefacts are packed: it names them by hash."""
+    """Write all stacks anew. The one with the job names its artefacts by hash, or by none where nothing is packed here.
+
+    That is enough to ask a stack or to take it away, from another machine than the one that applied it.
+    """
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
-    artefacts = read_manifest(deployment.manifest) if deployment.manifest.exists() else None
+    deployment.folder.mkdir(parents=True, exist_ok=True)
+    artefacts = read_manifest(deployment.manifest) if deployment.manifest.exists() else NONE_PACKED
     names = build(deployment.settings, deployment.synthesized, artefacts)
     return Stacks(deployment, tuple(names), tell)

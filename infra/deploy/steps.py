@@ -97,11 +97,19 @@ def topics(deployment: Deployment, _: Asked) -> None:
 
 
 def apply(deployment: Deployment, asked: Asked) -> None:
+    _refuse_unpacked(deployment, asked.stacks)
     _stacks(deployment).apply(asked.stacks)
 
 
 def plan(deployment: Deployment, asked: Asked) -> None:
+    _refuse_unpacked(deployment, asked.stacks)
     _stacks(deployment).plan(asked.stacks)
+
+
+def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
+    """Raises SettingError for a job without artefacts: it would be synthesized with none."""
+    if "jobs" in stacks:
+        read_manifest(deployment.manifest)
 
 
 def upload(deployment: Deployment, _: Asked) -> None:
