@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 from infra.deploy.deployment import Deployment
 
@@ -20,13 +21,23 @@ def write_what_frazil_needs(deployment: Deployment, config: str) -> None:
     """Every verb of `frazil` works on the environment after `source .frazil/deploy/<environment>/env`."""
     deployment.folder.mkdir(parents=True, exist_ok=True)
     deployment.config.write_text(config)
-    copied = deployment.folder / "tables"
-    shutil.rmtree(copied, ignore_errors=True)
-    shutil.copytree(deployment.tables, copied)
+    _replace_by_copy(deployment.folder / "tables", deployment.tables)
     deployment.env_file.write_text("".join(f"export {line}\n" for line in _variables(deployment)))
     services = deployment.folder / ".frazil"  # `frazil local` looks for the services beside its configuration
     if deployment.is_local and not services.exists():
         services.symlink_to(deployment.checkout / ".frazil", target_is_directory=True)
+
+
+def _replace_by_copy(folder: Path, original: Path) -> None:
+    """At one moment, for a `frazil` that reads it meanwhile."""
+    copied, last = folder.with_suffix(".new"), folder.with_suffix(".last")
+    for left in (copied, last):
+        shutil.rmtree(left, ignore_errors=True)
+    shutil.copytree(original, copied)
+    if folder.exists():
+        folder.rename(last)
+    copied.rename(folder)
+    shutil.rmtree(last, ignore_errors=True)
 
 
 def _variables(deployment: Deployment) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -153,13 +154,10 @@ class Deployed:
     def command(self, *arguments: str) -> list[str]:
         return [str(self.checkout / ".venv/bin/python"), "-m", "jobs.cli.app", *arguments]
 
-    def on_the_tables(self, verb: str, *arguments: str) -> str:
-        return self.frazil(verb, *arguments, "--config", str(self.environment / "frazil.yaml"))
-
     def credentials(self) -> dict[str, str]:
-        """As the summary of `create` tells the user to set them."""
-        nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
-        return {**nobody, "AWS_ENDPOINT_URL": self.services.aws_endpoint_url}
+        """The file for the shell that the summary of `create` names."""
+        written = (self.environment / "env").read_text()
+        return dict(re.findall(r"^export (\w+)='(.*)'$", written, re.MULTILINE))
 
     @property
     def services(self) -> LocalServices:
@@ -233,6 +231,13 @@ class Deployed:
         with urllib.request.urlopen(request, timeout=120) as answer:
             told: dict[str, Any] = json.load(answer)
             return told
+
+    def kill_terraform(self) -> int:
+        """As out of memory would; how many there were."""
+        found = [process for process in self.processes() if _name(process) == "terraform"]
+        for process in found:
+            process.send_signal(signal.SIGKILL)
+        return len(found)
 
     def processes(self) -> list[psutil.Process]:
         """All that run out of the copy, whoever started them."""
@@ -319,6 +324,13 @@ def _belongs_to(process: psutil.Process, checkout: str) -> bool:
         return process.cwd().startswith(checkout) or any(checkout in word for word in process.cmdline())
     except psutil.Error:
         return False
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.Error:
+        return ""
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -77,6 +77,6 @@ class Tables:
 
 def proven(deployed: Deployed, *tables: str) -> None:
     """Nothing missing, nothing double, record by record."""
-    verified = json.loads(deployed.on_the_tables("verify", *tables, "--against-kafka", "--json"))
+    verified = json.loads(deployed.frazil("verify", *tables, "--against-kafka", "--json"))
     assert [each["clean"] for each in verified] == [True] * len(verified), verified
     assert "kafka" in [check["name"] for each in verified for check in each["checks"]], verified

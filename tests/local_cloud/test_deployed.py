@@ -9,13 +9,12 @@ import json
 import os
 import re
 import shutil
-import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import boto3
-import psutil
 import pytest
-from deployed import COLD, HOT, OF_THE_USER, REGION, Deployed, copy_of_checkout, eventually
+from deployed import COLD, HOT, OF_THE_USER, REGION, Deployed, Running, copy_of_checkout, eventually
 from life import ROLES, Life, Tables, proven
 from permission_proof import Granted, refused, unused
 from search import files_with, written_files
@@ -74,8 +73,19 @@ def tables(deployed: Deployed) -> Iterator[Tables]:
         yield Tables(deployed, load_settings(deployed.environment / "frazil.yaml", os.environ, SecretsManager()))
 
 
-def terraform_at_work(deployed: Deployed) -> list[psutil.Process]:
-    return [process for process in deployed.processes() if process.name() == "terraform"]
+@dataclass(frozen=True)
+class Unchanged:
+    """A `create` with nothing changed, at work while tests use what is there."""
+
+    create: Running
+    runs_before: list[str]
+    log_before: int
+
+
+@pytest.fixture(scope="module")
+def unchanged(deployed: Deployed) -> Unchanged:
+    runs, log = deployed.active_runs(), len(deployed.terraform_log)
+    return Unchanged(deployed.begin("create"), runs, log)
 
 
 # made
@@ -86,8 +96,7 @@ def test_a_create_whose_terraform_dies_says_what_to_do(life: Life) -> None:
     create = life.deployed.begin("create")
     create.until(lambda: "  confluent: " in create.errors.read_text())
 
-    for process in terraform_at_work(life.deployed):
-        process.send_signal(signal.SIGKILL)
+    life.deployed.kill_terraform()
 
     ended = create.end()
     life.ends.append(ended)
@@ -106,7 +115,7 @@ def test_a_create_that_is_interrupted_leaves_a_state_that_tells_the_truth(life: 
     life.ends.append(ended)
     assert ended.status == 130, ended.said
     assert "lake: interrupted" in ended.stderr
-    assert terraform_at_work(life.deployed) == []
+    assert life.deployed.kill_terraform() == 0
 
 
 def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: Life) -> None:
@@ -134,11 +143,12 @@ def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed,
     tables.until_all_of_it(HOT, rows=2000)
 
     proven(deployed, HOT)
-    (status,) = json.loads(deployed.on_the_tables("status", HOT, "--json"))
+    (status,) = json.loads(deployed.frazil("status", HOT, "--json"))
     assert (status["state"], status["rows"], status["lag"]) == ("caught up", 2000, 0)
-    assert "2000" in deployed.on_the_tables("query", f"SELECT count(*) FROM {HOT}")
+    assert "2000" in deployed.frazil("query", f"SELECT count(*) FROM {HOT}")
 
 
+@pytest.mark.usefixtures("unchanged")
 def test_a_table_with_a_schedule_is_written_by_a_batch_run_when_its_time_comes(
     deployed: Deployed, tables: Tables
 ) -> None:
@@ -160,28 +170,14 @@ def test_bad_records_and_a_new_field_take_the_same_way_as_anywhere(deployed: Dep
     tables.until_all_of_it(HOT, rows=2100, dead_letters=3)
 
     proven(deployed, HOT)
-    assert "100" in deployed.on_the_tables("query", f"SELECT count(venue) FROM {HOT}")
+    assert "100" in deployed.frazil("query", f"SELECT count(venue) FROM {HOT}")
 
 
 def test_the_doctor_finds_everything_permitted_from_inside_the_application(deployed: Deployed) -> None:
-    report = json.loads(deployed.on_the_tables("doctor", "--application", deployed.application, "--json"))
+    report = json.loads(deployed.frazil("doctor", "--application", deployed.application, "--json"))
 
     found = {f"{each['part']} {each['what']}": each["verdict"] for each in report["findings"]}
     assert {what for what, verdict in found.items() if verdict == "failed"} == set(), report
-
-
-def test_a_create_with_nothing_changed_changes_nothing(life: Life) -> None:
-    before, said_before = life.deployed.active_runs(), len(life.deployed.terraform_log)
-
-    life.create()
-
-    said = life.deployed.terraform_log[said_before:]
-    applied = re.findall(r"^Apply complete! Resources: (.*)\.$", said, re.MULTILINE)
-    drifts = re.findall(r"^  # (\S+) (?:will|must) be ", said, re.MULTILINE)
-    assert sorted(set(drifts)) == sorted(KNOWN_DRIFTS), said
-    assert len(applied) == 6
-    assert set(applied) == {"0 added, 0 changed, 0 destroyed"}
-    assert life.deployed.active_runs() == before
 
 
 # hurt
@@ -198,6 +194,18 @@ def test_a_killed_run_comes_back_by_its_retry_policy(deployed: Deployed, tables:
     now = deployed.run(run)
     assert (now["state"], now["attempt"]) == ("RUNNING", 2)
     proven(deployed, HOT)
+
+
+def test_a_create_with_nothing_changed_changes_nothing(life: Life, unchanged: Unchanged) -> None:
+    life.create(unchanged.create.end)
+
+    said = life.deployed.terraform_log[unchanged.log_before :]
+    applied = re.findall(r"^Apply complete! Resources: (.*)\.$", said, re.MULTILINE)
+    drifts = re.findall(r"^  # (\S+) (?:will|must) be ", said, re.MULTILINE)
+    assert sorted(set(drifts)) == sorted(KNOWN_DRIFTS), said
+    assert len(applied) == 6
+    assert set(applied) == {"0 added, 0 changed, 0 destroyed"}
+    assert life.deployed.active_runs() == unchanged.runs_before
 
 
 def test_a_run_that_was_given_up_comes_back_when_the_keeper_looks(deployed: Deployed, tables: Tables) -> None:
