@@ -14,7 +14,7 @@ from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys import tableflow_variables
 from infra.deploy.services import BROKER, REGISTRY
-from infra.deploy.terraform import Tell, Terraform
+from infra.deploy.terraform import Tell, Terraform, TerraformError
 from infra.local.terraform_cli import stub_values
 from infra.local.terraform_here import prepare
 from infra.settings import ConfluentKafka
@@ -23,6 +23,8 @@ from jobs.model.spec import revealed
 
 NOTHING = Artefact("none", "0" * 64, 0)
 NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
+
+FUNCTION_IS_GONE = "ResourceNotFoundException: Function not found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,22 @@ class Stacks:
             terraform = self._ready(name)
             if terraform.resources():
                 self.tell(f"{name}: destroying")
-                terraform.destroy()
+                self._destroy(name)
             self.tell(f"{name}: gone")
+
+    def _destroy(self, name: str) -> None:
+        """A function that is gone cannot be asked to stop what it kept, and would stand in the way for ever.
+
+        The cloud on this machine forgets its functions with each restart.
+        """
+        try:
+            self._ready(name).destroy()
+        except TerraformError as stopped:
+            if FUNCTION_IS_GONE not in stopped.what:
+                raise
+            self.tell(f"{name}: its Lambda function is gone already, and is not asked")
+            self.forget(name, "aws_lambda_invocation")
+            self._ready(name).destroy()
 
     def forget(self, name: str, kind: str) -> None:
         """What a stack has made of one type stays in the account, and is nobody's any more."""

@@ -1,0 +1,49 @@
+"""What becomes of a stack, with a stand-in for Terraform that remembers what it was told to forget."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from infra.deploy.deployment import Deployment
+from infra.deploy.stacks import Stacks
+from infra.deploy.terraform import Terraform, TerraformError
+
+TERRAFORM = """#!/bin/sh
+echo "$*" >> calls
+case "$1 $2" in
+  "state list") printf 'aws_iam_role.job\\naws_lambda_invocation.kept\\n' ;;
+  "state rm") touch forgotten ;;
+  "destroy "*) [ -e forgotten ] || { echo "Error: invoking Lambda Function: $WHY"; exit 1; } ;;
+esac
+"""
+
+
+def stacks(folder: Path, told: list[str], why: str) -> Stacks:
+    script = folder / "bin" / "terraform"
+    script.parent.mkdir()
+    script.write_text(TERRAFORM)
+    script.chmod(0o755)
+    env = {"PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}", "WHY": why}
+    known = {"jobs": Terraform("jobs", folder, env, folder / "log", told.append)}
+    return Stacks(cast(Deployment, None), ("jobs",), told.append, known)
+
+
+def test_a_function_that_is_gone_does_not_keep_a_stack_from_going(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    stacks(tmp_path, told, "ResourceNotFoundException: Function not found: arn").destroy(["jobs"])
+
+    calls = [line.split(" -")[0] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert calls == ["state list", "destroy", "state list", "state rm aws_lambda_invocation.kept", "destroy"]
+    assert told[-1] == "jobs: gone"
+
+
+def test_a_function_that_refuses_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(TerraformError, match="still ending"):
+        stacks(tmp_path, [], "StillEndingError: job runs are still ending").destroy(["jobs"])
+
+    assert not (tmp_path / "forgotten").exists()
