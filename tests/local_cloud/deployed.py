@@ -28,6 +28,7 @@ REGION = "us-east-1"
 MOST_SECONDS = 600.0
 ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 LOOK_SECONDS = 0.1
+CLOSE_SECONDS = 0.02
 CLOUD_KEY = {"CONFLUENT_CLOUD_API_KEY": "CLOUDKEY-OF-THE-USER", "CONFLUENT_CLOUD_API_SECRET": "cloud-secret-KBq7tT3zvW"}
 OF_THE_USER = {
     "AWS_PROFILE": "of-the-user",
@@ -67,17 +68,33 @@ class Running:
     command_lines: set[str] = field(default_factory=set)
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Watch until something is so, or deploy.sh has ended. The test fails where neither comes."""
+        """Watch closely until something is so, or deploy.sh has ended. The test fails where neither comes."""
         deadline = time.monotonic() + MOST_SECONDS
         while not is_so() and self.process.poll() is None:
-            self.command_lines |= command_lines()
             assert time.monotonic() < deadline, f"deploy.sh still runs: {self.errors.read_text()[-2000:]}"
-            time.sleep(LOOK_SECONDS)
+            time.sleep(CLOSE_SECONDS)
 
     def end(self) -> Ended:
-        self.until(lambda: False)
+        """Wait for it, and note every command line meanwhile."""
+
+        def noted() -> bool:
+            self.command_lines |= command_lines()
+            time.sleep(LOOK_SECONDS)
+            return False
+
+        self.until(noted)
         said = (self.output.read_text(), self.errors.read_text())
         return Ended(self.process.wait(MOST_SECONDS), *said, frozenset(self.command_lines))
+
+    def kill_terraform(self) -> int:
+        """As out of memory would; how many there were."""
+        try:
+            found = [each for each in psutil.Process(self.process.pid).children(recursive=True) if _is_terraform(each)]
+        except psutil.NoSuchProcess:
+            return 0
+        for process in found:
+            process.kill()
+        return len(found)
 
     def interrupt(self) -> None:
         """Ctrl-C."""
@@ -232,13 +249,6 @@ class Deployed:
             told: dict[str, Any] = json.load(answer)
             return told
 
-    def kill_terraform(self) -> int:
-        """As out of memory would; how many there were."""
-        found = [process for process in self.processes() if _name(process) == "terraform"]
-        for process in found:
-            process.send_signal(signal.SIGKILL)
-        return len(found)
-
     def processes(self) -> list[psutil.Process]:
         """All that run out of the copy, whoever started them."""
         return [process for process in psutil.process_iter() if _belongs_to(process, str(self.checkout))]
@@ -326,11 +336,11 @@ def _belongs_to(process: psutil.Process, checkout: str) -> bool:
         return False
 
 
-def _name(process: psutil.Process) -> str:
+def _is_terraform(process: psutil.Process) -> bool:
     try:
-        return str(process.name())
+        return bool(process.name() == "terraform")
     except psutil.Error:
-        return ""
+        return False
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
