@@ -55,5 +55,5 @@ def _outcome(act: Callable[[], Answer]) -> Answer | FrazilError:
         return act()
     except FrazilError as problem:
         return problem
-    except Exception as problem:  # noqa: BLE001 - one check that breaks must not end the others
+    except BaseException as problem:  # noqa: BLE001 - a panic of a native library is no Exception, and must be told, too
         return DefectError(f"{type(problem).__name__}: {problem}", hint="report it, with this whole output")

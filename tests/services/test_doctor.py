@@ -74,6 +74,9 @@ def silent() -> Iterator[Silent]:
     server = Silent()
     yield server
     server.listening.close()
+    for late in (each for each in threading.enumerate() if each.name.startswith("doctor-")):
+        late.join(timeout=30)
+        assert not late.is_alive(), f"{late.name} would work on in the next test"
 
 
 @dataclass

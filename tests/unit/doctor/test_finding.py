@@ -10,6 +10,11 @@ from jobs.doctor.asking import Asking
 from jobs.doctor.finding import Finding, Report, report_in, without
 from jobs.model.errors import BrokerError
 
+
+class Panic(BaseException):
+    """As a native module's panic reaches Python (PyO3's PanicException): not an Exception."""
+
+
 WELL = Finding("broker", "metadata", "ok", "3 brokers")
 BAD = Finding("registry", "subject s", "failed", "one\ntwo", "do this")
 UNASKED = Finding("clock", "against AWS", "not asked", "nothing of AWS is used")
@@ -69,8 +74,12 @@ def test_what_a_check_raises_is_its_finding() -> None:
     def break_down() -> str:
         raise ZeroDivisionError("by zero")
 
+    def panic() -> str:
+        raise Panic("at lib.rs:7")
+
     assert Asking("broker").ask("a", refuse) == Finding("broker", "a", "failed", "it refuses", "ask again")
     assert Asking("broker").ask("b", break_down).found == "ZeroDivisionError: by zero"
+    assert Asking("broker").ask("c", panic).found == "Panic: at lib.rs:7"
 
 
 def test_a_finding_is_a_line_and_its_hint_another() -> None:
