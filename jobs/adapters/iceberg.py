@@ -34,6 +34,7 @@ from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.table.update.snapshot import ManageSnapshots, _FastAppendFiles
 from pyiceberg.typedef import EMPTY_DICT, Record
 
+from jobs.adapters.iceberg_nulls import keep_nulls
 from jobs.adapters.iceberg_types import from_schema, to_partition_spec, to_schema, to_type
 from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
 from jobs.model.columns import Column
@@ -52,6 +53,7 @@ class IcebergLake:
     """Tables of one catalog (`ports.Lake`)."""
 
     def __init__(self, settings: CatalogSettings) -> None:
+        keep_nulls()
         self._settings = settings
         self.storage: Mapping[str, SettingValue] = dict(settings.properties)
 

@@ -35,6 +35,7 @@ from jobs.verify.verification import Check, Finding, FindingKind, Verification
 from tests.fakes.in_process import InProcessRunner
 from tests.table.small_lake import altered, spec_of, without
 
+GIFT = {"type": "record", "name": "Gift", "fields": [{"name": "sku", "type": "string"}]}
 SCHEMA = {
     "type": "record",
     "name": "Order",
@@ -43,6 +44,7 @@ SCHEMA = {
         {"name": "price", "type": "double"},
         {"name": "items", "type": {"type": "array", "items": {"type": "map", "values": "string"}}},
         {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "gifts", "type": ["null", {"type": "array", "items": GIFT}], "default": None},
     ],
 }
 PARSED = fastavro.parse_schema(SCHEMA)
@@ -86,6 +88,7 @@ class Orders:
         body = io.BytesIO()
         price = float("nan") if number % 7 == 0 else -0.0 if number % 7 == 1 else number / 3
         order = {"number": number, "price": price, "items": [{"sku": "a"}, {"sku": str(number)}], "note": None}
+        order["gifts"] = [None, [], [{"sku": "g"}]][number % 3]
         fastavro.schemaless_writer(body, PARSED, order)
         return struct.pack(">bI", 0, self.schema_id) + body.getvalue()
 
