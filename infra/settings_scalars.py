@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 
 from infra.settings import Scheduled, Streamed
-from jobs.specs.scalars import parse_boolean, parse_duration, parse_whole
+from jobs.specs.scalars import parse_boolean, parse_duration, parse_snowflake_name, parse_whole
 from jobs.specs.shapes import Scalar, Unfit
 
 LOG_DAYS_OF_CLOUDWATCH = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922)
@@ -124,18 +124,17 @@ def parse_tag_value(text: str) -> str:
     return text
 
 
-def parse_snowflake_name(text: str) -> str:
-    """As Snowflake stores a name that is not quoted."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]{0,254}", text):
-        raise Unfit("use letters, digits, _ and $ only, a letter or _ first: Snowflake takes such a name unquoted")
-    return text.upper()
-
-
 def parse_seconds(text: str) -> int:
     seconds = parse_duration(text).total_seconds()
     if seconds != int(seconds):
         raise Unfit("write whole seconds: 60s")
     return int(seconds)
+
+
+def parse_loopback(text: str) -> str:
+    if not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", text):
+        raise Unfit("write http://127.0.0.1:PORT: nothing beyond this machine plays a service")
+    return text
 
 
 def parse_refresh(text: str) -> int:
@@ -154,6 +153,7 @@ EMAIL = Scalar("an e-mail address", parse_email)
 EXTERNAL_ID_TEXT = Scalar("an external id", parse_external_id)
 GIGABYTES = Scalar("whole gigabytes", parse_gigabytes)
 LOG_DAYS = Scalar("whole days", parse_log_days)
+LOOPBACK_URL = Scalar("an address of this machine", parse_loopback)
 PORT = Scalar("a port", parse_port, {"type": "integer", "minimum": 1, "maximum": 65535}, numeric=True)
 PRINCIPAL_ARN = Scalar("an ARN", parse_principal)
 READER_NAME = Scalar("a name", parse_reader)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -26,6 +26,22 @@ class Secret:
 
     def reveal(self) -> str:
         return self._value
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredSecret:
+    """A secret that is looked up each time it is used: not everybody who has the settings may read it."""
+
+    _look_up: Callable[[], Secret] = field(compare=False)
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+    def read(self) -> Secret:
+        """Raises SettingError where there is no such secret, ServiceError where it may not be read."""
+        return self._look_up()
 
 
 SettingValue = str | Secret
@@ -53,6 +69,31 @@ class CatalogSettings:
 class RegistrySettings:
     url: str
     properties: Mapping[str, SettingValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SnowflakeUser:
+    """A user that logs in by a key pair; the private key is PKCS#8 in PEM."""
+
+    user: str
+    private_key: DeferredSecret
+
+
+@dataclass(frozen=True, slots=True)
+class SnowflakeSettings:
+    """The account that reads the tables, with names as it stores them.
+
+    `loader` tells it of new Delta logs, `reader` sees how fresh it is; either may be absent. `url` is where it answers
+    if that does not follow from the account.
+    """
+
+    account: str
+    database: str
+    schema: str
+    warehouse: str | None = None
+    loader: SnowflakeUser | None = None
+    reader: SnowflakeUser | None = None
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +226,4 @@ class Settings:
     catalog: CatalogSettings
     database: str
     tables: tuple[TableSpec, ...]
+    snowflake: SnowflakeSettings | None = None

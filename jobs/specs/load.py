@@ -15,6 +15,7 @@ from jobs.specs.keys import Key, NoSecrets, Section, Values, default_of
 from jobs.specs.placeholders import SecretSource, Sources
 from jobs.specs.problems import Place, Problem, Problems
 from jobs.specs.shapes import At, Rejected
+from jobs.specs.snowflake_keys import snowflake_of, snowflake_problems
 from jobs.specs.table_keys import TABLE, TABLE_SECTION, TOPIC, TOPICS
 from jobs.specs.table_spec import ReadSpec, spec_of, spec_problems
 
@@ -56,6 +57,7 @@ class _Loading:
         specs = self.specs(folder, place, database, "" if catalog is None else catalog.type)
         self.problems.raise_if_any()
         assert values is not None and catalog is not None, "a missing value is a problem"  # noqa: S101
+        snowflake = values.get(settings_keys.SNOWFLAKE_KEY)
         return Settings(
             source_file=str(path),
             kafka=kafka_of(values[settings_keys.KAFKA_KEY]),
@@ -63,6 +65,7 @@ class _Loading:
             catalog=catalog,
             database=values[settings_keys.DATABASE],
             tables=specs,
+            snowflake=None if snowflake is None else snowflake_of(snowflake),
         )
 
     def _open(self, path: Path) -> tuple[Node, At]:
@@ -89,9 +92,11 @@ class _Loading:
     def _catalog(self, values: Values | None, at: At) -> CatalogSettings | None:
         if values is None:
             return None
-        catalog = values[settings_keys.CATALOG_KEY]
+        catalog, snowflake = values[settings_keys.CATALOG_KEY], values.get(settings_keys.SNOWFLAKE_KEY)
         kafka, registry = values[settings_keys.KAFKA_KEY], values[settings_keys.REGISTRY_KEY]
         for problem in cluster_problems(kafka, registry, catalog):
+            self.problems.add(problem)
+        for problem in () if snowflake is None else snowflake_problems(snowflake):
             self.problems.add(problem)
         return catalog_of(catalog, at.folder)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+KINDS = ("env", "secret")
 
 
 class SecretSource(Protocol):
@@ -63,11 +64,8 @@ class Sources:
         return Expanded(PLACEHOLDER.sub(fill, text), text, secret)
 
     def _fill(self, inner: str, *, closed: bool) -> tuple[str, bool]:
-        kind, colon, name = inner.partition(":")
+        kind, name = _placeholder(inner, closed=closed)
         fillers: dict[str, Callable[[str], str]] = {"env": self._variable, "secret": self._secret}
-        if not closed or not colon or not name or kind not in fillers:
-            hint = "write ${env:NAME}, ${secret:NAME} or ${secret:NAME#json-key}; $${ stands for ${ itself"
-            raise UnfilledError("what starts with ${ here is not a placeholder", hint=hint)
         return fillers[kind](name), kind == "secret"
 
     def _variable(self, name: str) -> str:
@@ -84,6 +82,21 @@ class Sources:
             hint = f"run `aws secretsmanager describe-secret --secret-id {name}` with the same profile and region"
             raise UnfilledError(f"there is no secret {name}", hint=hint)
         return _member(text, name, key) if key else text
+
+
+def check_placeholders(text: str) -> None:
+    """Raises UnfilledError for what could never be filled in; nothing is looked up."""
+    for match in PLACEHOLDER.finditer(text):
+        if match.group(0) != "$${":
+            _placeholder(match.group(1), closed=bool(match.group(2)))
+
+
+def _placeholder(inner: str, *, closed: bool) -> tuple[str, str]:
+    kind, colon, name = inner.partition(":")
+    if not closed or not colon or not name or kind not in KINDS:
+        hint = "write ${env:NAME}, ${secret:NAME} or ${secret:NAME#json-key}; $${ stands for ${ itself"
+        raise UnfilledError("what starts with ${ here is not a placeholder", hint=hint)
+    return kind, name
 
 
 def _member(text: str, name: str, key: str) -> str:

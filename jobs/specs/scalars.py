@@ -96,6 +96,13 @@ def parse_name(text: str) -> str:
     return text
 
 
+def parse_snowflake_name(text: str) -> str:
+    """As Snowflake stores a name that is not quoted."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]{0,254}", text):
+        raise Unfit("use letters, digits, _ and $ only, a letter or _ first: Snowflake takes such a name unquoted")
+    return text.upper()
+
+
 def parse_prefix(text: str) -> str:
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,49}", text):
         raise Unfit("use 1 to 50 lower-case letters, digits and _, a letter or _ first: kafka_")

@@ -6,6 +6,7 @@ from jobs.specs.kafka_keys import KAFKA
 from jobs.specs.keys import Derived, Key, Refused, Required, Section
 from jobs.specs.scalars import TABLE_NAME, TEXT, URL
 from jobs.specs.shapes import Choice, FilePath, NotYet, SecretText
+from jobs.specs.snowflake_keys import SNOWFLAKE
 
 NONE = Derived("none")
 
@@ -48,8 +49,10 @@ CATALOG_KEY = Key("catalog", CATALOG, "The Iceberg catalog.", "{}")
 DATABASE = Key("database", TABLE_NAME, "Where tables go unless they say otherwise.", "lake")
 TABLES = Key("tables", TEXT, "The folder with one YAML file per table, from the folder of frazil.yaml.", "tables/")
 
+SNOWFLAKE_KEY = Key("snowflake", SNOWFLAKE, "An account of Snowflake that reads the tables.", Derived("there is none"))
+
 SETTINGS = Section(
-    (KAFKA_KEY, REGISTRY_KEY, CATALOG_KEY, DATABASE, TABLES),
+    (KAFKA_KEY, REGISTRY_KEY, CATALOG_KEY, DATABASE, TABLES, SNOWFLAKE_KEY),
     refused=(
         Refused("topics", "topics are not listed here", "write one file per table in the folder that `tables:` names"),
         Refused("aws_msk_iam", "this belongs to the brokers", "move the key under `kafka:`"),

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from jobs.model.errors import Misuse, SettingError
-from jobs.model.spec import Secret, SettingValue
+from jobs.model.spec import DeferredSecret, Secret, SettingValue
 from jobs.specs.document import ListNode, MapNode, Mark, Node, ScalarNode, duplicates
-from jobs.specs.placeholders import Expanded, Sources, UnfilledError
+from jobs.specs.placeholders import Expanded, Sources, UnfilledError, check_placeholders
 from jobs.specs.problems import Place, Problem, Problems, did_you_mean, suggest
 
 T = TypeVar("T")
@@ -187,6 +187,33 @@ class SecretText:
 
     def json_schema(self) -> JsonSchema:
         return {"type": ["string", "number"]}
+
+
+@dataclass(frozen=True, slots=True)
+class LaterSecret:
+    """A text that is never shown, and whose placeholders are filled in when it is used."""
+
+    label: str = "secret text"
+
+    def read(self, node: Node, at: At) -> DeferredSecret:
+        if not isinstance(node, ScalarNode) or node.is_null():
+            raise at.reject(node.mark, f"expected text, found {describe(node)}", hint=_empty_hint(node))
+        text, place = node.text, at.place(node.mark)
+        try:
+            check_placeholders(text)
+        except UnfilledError as error:
+            raise at.reject(node.mark, error.what, hint=error.hint) from error
+
+        def look_up() -> Secret:
+            try:
+                return Secret(at.sources.expand(text).text)
+            except UnfilledError as error:
+                raise SettingError(f"{place}: {error.what}", hint=error.hint) from error
+
+        return DeferredSecret(look_up)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True)
