@@ -219,6 +219,7 @@ class Snowflake:
 
     `user` and `role` are those that Terraform acts as. `database` None: a name that follows from the environment.
     `reader_roles`: who may read besides our own users; `allowed_cidrs`: from where these may log in, anywhere if empty.
+    `stand_in`: where the login of a cloud on this machine answers; None is Snowflake itself.
     """
 
     organization: str
@@ -231,6 +232,12 @@ class Snowflake:
     refresh_seconds: int
     reader_roles: tuple[str, ...]
     allowed_cidrs: tuple[str, ...]
+    stand_in: str | None = None
+
+    @property
+    def identifier(self) -> str:
+        """As people and connectors name an account."""
+        return f"{self.organization}-{self.account}"
 
 
 @dataclass(frozen=True, slots=True)

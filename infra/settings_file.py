@@ -339,4 +339,5 @@ def _snowflake(values: Values) -> Snowflake:
         refresh_seconds=values[keys.REFRESH_EVERY],
         reader_roles=values[keys.READER_ROLES],
         allowed_cidrs=values[keys.ALLOWED_CIDRS],
+        stand_in=values.get(keys.SNOWFLAKE_STAND_IN),
     )

@@ -15,6 +15,7 @@ from infra.settings_scalars import (
     EXTERNAL_ID_TEXT,
     GIGABYTES,
     LOG_DAYS,
+    LOOPBACK_URL,
     PORT,
     PRINCIPAL_ARN,
     READER_NAME,
@@ -299,12 +300,16 @@ READER_ROLES = Key("reader_roles", ListOf(SNOWFLAKE_NAME), "Roles of the account
 ALLOWED_CIDRS = Key(
     "allowed_cidrs", ListOf(CIDR), "From where our own users may log in; anywhere, where none is named.", "[]"
 )
+SNOWFLAKE_STAND_IN = Key(
+    "stand_in", LOOPBACK_URL, "Of the cloud on this machine: where the double of Snowflake's login answers.", NONE
+)
 SNOWFLAKE = Key(
     "snowflake",
     Section(
         (
             *(SNOWFLAKE_ORGANIZATION, SNOWFLAKE_ACCOUNT, SNOWFLAKE_USER, SNOWFLAKE_ROLE, WAREHOUSE),
             *(SNOWFLAKE_DATABASE, SNOWFLAKE_SCHEMA, REFRESH_EVERY, READER_ROLES, ALLOWED_CIDRS),
+            SNOWFLAKE_STAND_IN,
         )
     ),
     "An account of Snowflake that reads the tables.",

@@ -51,7 +51,7 @@ def enter(given: argparse.Namespace) -> Deployment:
     """Open the deployment, and give this process and its children the credentials of its account: the edge."""
     os.environ.pop("FRAZIL_CONFIG", None)  # of whichever environment the shell asked about last
     here = services.services_here() if given.profile == LOCAL else None
-    os.environ.update({} if here is None else services.addresses(here))
+    os.environ.update({} if here is None else services.addresses(here, given.environment))
     deployment = open_deployment(
         given.environment,
         given.profile,

@@ -50,7 +50,7 @@ class Deployment:
     @property
     def folder(self) -> Path:
         """Everything that belongs to this environment and is made, never written by hand."""
-        return self.checkout / ".frazil" / "deploy" / self.environment
+        return folder_of(self.environment, self.checkout)
 
     @property
     def synthesized(self) -> Path:
@@ -99,6 +99,11 @@ class Deployment:
         return Target(python, self.settings.jobs.architecture)
 
 
+def folder_of(environment: str, checkout: Path = CHECKOUT) -> Path:
+    """Where everything lies that is made of an environment."""
+    return checkout / ".frazil" / "deploy" / environment
+
+
 def open_deployment(
     environment: str, profile: str, *, asks: bool, days: int | None = None, keys_to_retain: int | None = None
 ) -> Deployment:
@@ -107,14 +112,21 @@ def open_deployment(
     Raises SettingError for settings that cannot be used, or that belong to another kind of account.
     """
     settings = load_environment(environment, os.environ)
-    if isinstance(settings.kafka, ConfluentKafka) and settings.kafka.stand_in and profile != LOCAL:
+    if profile != LOCAL and (plays := _played_here(settings)):
         raise SettingError(
-            f"the environment {environment} has its cluster on this machine, found the profile {profile}",
+            f"the environment {environment} has {plays} on this machine, found the profile {profile}",
             hint="add --environment=dev, or a file of your own in infra/environments/, or use --profile=local",
         )
     told = settings.rotation
     rotation = Rotation(days or told.days, keys_to_retain or told.keys_to_retain)
     return Deployment(replace(settings, rotation=rotation), profile, CHECKOUT, asks)
+
+
+def _played_here(settings: EnvironmentSettings) -> str | None:
+    """What a stand-in of the cloud on this machine takes the place of."""
+    if isinstance(settings.kafka, ConfluentKafka) and settings.kafka.stand_in:
+        return "its cluster"
+    return "its Snowflake" if settings.snowflake is not None and settings.snowflake.stand_in else None
 
 
 def credentials(deployment: Deployment, aws_endpoint_url: str | None) -> Mapping[str, str | None]:

@@ -1,16 +1,22 @@
-"""The cloud on this machine: broker, registry and the double of AWS, started if they do not run yet."""
+"""The cloud on this machine: broker, registry and the double of AWS, started if they do not run yet.
+
+Besides, for one environment alone, what plays the services that AWS is not: `DOUBLES`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from infra.deploy.deployment import CHECKOUT, Deployment
+from infra.deploy.deployment import CHECKOUT, Deployment, folder_of
 from infra.deploy.frazil_command import Frazil
+from infra.local.kept_double import KeptDouble
 
 STARTED_HERE = "services-started-here"
 BROKER = "FRAZIL_LOCAL_BROKER"
 REGISTRY = "FRAZIL_LOCAL_REGISTRY"
+SNOWFLAKE = "FRAZIL_LOCAL_SNOWFLAKE"
 
 PREFERRED = ("127.0.0.1:9092", "http://127.0.0.1:8081/apis/ccompat/v7", "http://127.0.0.1:4566")
 """Where they will answer unless a port is taken."""
@@ -36,27 +42,48 @@ def services_here() -> Services:
 
 def up(deployment: Deployment) -> None:
     """Start what does not run. Who started it is remembered: `delete` leaves alone what was there before `create`."""
-    if not deployment.is_local or services_here().are_up:
+    if not deployment.is_local:
         return
-    deployment.folder.mkdir(parents=True, exist_ok=True)
-    (deployment.folder / STARTED_HERE).touch()
-    Frazil(deployment.checkout).must("local", "up")
+    if not services_here().are_up:
+        deployment.folder.mkdir(parents=True, exist_ok=True)
+        (deployment.folder / STARTED_HERE).touch()
+        Frazil(deployment.checkout).must("local", "up")
+    for double in _doubles(deployment):
+        double.up()
 
 
 def down(deployment: Deployment) -> bool:
     """Stop what `up` started, and remove its data; whether there was something to stop."""
+    stopped = [double.down() for double in _doubles(deployment)]
     mark = deployment.folder / STARTED_HERE
     if not mark.exists():
-        return False
+        return any(stopped)
     Frazil(deployment.checkout).must("local", "down", "--wipe")
     mark.unlink()
     return True
 
 
-def addresses(services: Services) -> Mapping[str, str]:
+def addresses(services: Services, environment: str) -> Mapping[str, str]:
     """For an environment's file, which names them as `${env:…}`: a port may have been taken."""
     return {
         BROKER: services.bootstrap_servers,
         REGISTRY: services.schema_registry_url,
         "FRAZIL_LOCAL_AWS": services.aws_endpoint_url,
+        SNOWFLAKE: snowflake_login(folder_of(environment)).address,
     }
+
+
+def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
+    """Of an environment's folder. It outlives restarts of the other services, and so do its users."""
+    return KeptDouble(
+        module="infra.local.snowflake_double",
+        folder=folder / "doubles" / "snowflake",
+        preferred_port=4570,
+        arguments=(account, "users.json"),
+    )
+
+
+def _doubles(deployment: Deployment) -> Iterator[KeptDouble]:
+    account = deployment.settings.snowflake
+    if account is not None and account.stand_in is not None:
+        yield snowflake_login(deployment.folder, account.identifier)

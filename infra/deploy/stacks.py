@@ -15,6 +15,7 @@ from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys import tableflow_variables
 from infra.deploy.services import BROKER, REGISTRY
 from infra.deploy.terraform import Tell, Terraform, TerraformError
+from infra.local.stub_behind import SNOWFLAKE
 from infra.local.terraform_cli import stub_values
 from infra.local.terraform_here import prepare
 from infra.settings import ConfluentKafka
@@ -109,11 +110,13 @@ class Stacks:
         return Terraform(name, directory, env, self.deployment.folder / "terraform.log", self.tell)
 
     def _stand_ins(self) -> dict[str, str]:
-        """Where the stand-in of Confluent's provider says that cluster and registry are."""
+        """Where the stand-in of Confluent's provider says that cluster and registry are; what is behind Snowflake's."""
         if not self.deployment.is_local:
             return {}
         broker = f"SASL_SSL://{os.environ[BROKER]}"
+        account = self.deployment.settings.snowflake
         return {
+            **({SNOWFLAKE: account.stand_in} if account is not None and account.stand_in else {}),
             **stub_values("confluent_kafka_cluster", bootstrap_endpoint=broker),
             **stub_values("confluent_schema_registry_cluster", rest_endpoint=os.environ[REGISTRY]),
         }

@@ -1,9 +1,10 @@
-"""A double of Snowflake's login on loopback, in memory: key pairs, the statements that rotate them, and privileges.
+"""A double of Snowflake's login on loopback: key pairs, the statements that rotate them, and privileges.
 
-`python -m infra.local.snowflake_double PORT ACCOUNT` serves it until it is terminated, and prints what
-FRAZIL_SNOWFLAKE_URL is to be. The connector for Python is the real one. Users come by a call of `add_user`. From
-another process they come by `PUT /_double/users/NAME` with `{"rsa_public_key": …, "may": {"OTHER": ["MONITOR", …]}}`
-and go by `DELETE`.
+`python -m infra.local.snowflake_double PORT ACCOUNT [FILE]` serves it until it is terminated, and prints what
+FRAZIL_SNOWFLAKE_URL is to be; in the file its users outlive it. The connector for Python is the real one. Users come by
+a call of `add_user`. From another process (stub_behind.py) they are made, looked at and dropped by `PUT`, `GET` and
+`DELETE` of `/_double/users/NAME`, with what Terraform knows of a service user; `PUT` and `DELETE` of
+`/_double/grants/ROLE/NAME` say what a role may do to one: `{"privileges": ["MONITOR", …]}`.
 
 A token is judged as Snowflake documents it, and refused as 390144 whatever the reason; the reason, with its own code,
 is for administrators: `SYSTEM$GET_LOGIN_FAILURE_DETAILS`, and here `failures`.
@@ -11,18 +12,18 @@ is for administrators: `SYSTEM$GET_LOGIN_FAILURE_DETAILS`, and here `failures`.
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import re
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from infra.local.http_double import Answer, Asked, Server
 from infra.local.snowflake_tokens import (
@@ -32,15 +33,14 @@ from infra.local.snowflake_tokens import (
     LoginRefused,
     Reason,
     claims_of,
-    fingerprint,
     public_key,
 )
+from infra.local.snowflake_users import SLOTS, Slot, User, Users
 
-Slot = Literal["RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"]
-SLOTS: tuple[Slot, ...] = ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")
 FEWEST_BITS = 2048
 MODIFY, MONITOR, OWNERSHIP = "MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR", "OWNERSHIP"
-USERS = "/_double/users/"
+_USER = re.compile(r"/_double/users/(?P<name>[^/]+)")
+_GRANT = re.compile(r"/_double/grants/(?P<role>[^/]+)/(?P<name>[^/]+)")
 
 _NAME = r'(?P<name>"[^"]+"|[A-Za-z_][\w$]*)'
 _SET = re.compile(rf"ALTER\s+USER\s+(IF\s+EXISTS\s+)?{_NAME}\s+SET\s+(?P<what>.+)", re.IGNORECASE | re.DOTALL)
@@ -56,22 +56,6 @@ class SqlError(Exception):
     def __init__(self, code: str, state: str, message: str) -> None:
         super().__init__(message)
         self.code, self.state = code, state
-
-
-@dataclass(slots=True)
-class User:
-    """`keys`: base64 of the public keys by their slot. `may`: privileges of its default role on other users."""
-
-    name: str
-    keys: dict[Slot, str] = field(default_factory=dict)
-    may: dict[str, set[str]] = field(default_factory=dict)
-
-    def fingerprint(self, slot: Slot) -> str | None:
-        key = self.keys.get(slot)
-        return None if key is None else fingerprint(base64.b64decode(key))
-
-    def has_one_of(self, privileges: Iterable[str], other: User) -> bool:
-        return not self.may.get(other.name, set()).isdisjoint(privileges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +75,9 @@ class SnowflakeDouble:
     `next_answers` are given instead of what would be, first come first served: an outage.
     """
 
-    def __init__(self, account: str, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, account: str, *, now: Callable[[], float] = time.time, file: Path | None = None) -> None:
         self.account = account.upper()
-        self.users: dict[str, User] = {}
+        self.users = Users(file)
         self.statements: list[str] = []
         self.logins: list[tuple[str, Slot]] = []
         self.failures: dict[str, Reason] = {}
@@ -102,16 +86,16 @@ class SnowflakeDouble:
         self._sessions: dict[str, str] = {}
         self._lock = Lock()
 
-    def add_user(self, name: str, public_key: str | None = None) -> User:
+    def add_user(self, name: str, public_key: str | None = None, *, role: str | None = None) -> User:
         """A service user, as Terraform makes it; one that is there keeps the key of its first slot."""
-        user = self.users.setdefault(name.upper(), User(name.upper()))
+        user = self.users.make(name, role)
         if public_key is not None:
             user.keys.setdefault("RSA_PUBLIC_KEY", _checked(public_key))
         return user
 
     def grant(self, *privileges: str, on: str, to: str) -> None:
         """To the default role of a user."""
-        self.users[to.upper()].may.setdefault(on.upper(), set()).update(privileges)
+        self.users.grant(privileges, on=on, to_role=self.users[to.upper()].role)
 
     def answer(self, asked: Asked) -> Answer:
         with self._lock:
@@ -138,9 +122,9 @@ class SnowflakeDouble:
         self.statements.append(statement)
         who, text = self.users[user], statement.strip().rstrip(";").rstrip()
         if found := _SET.fullmatch(text):
-            return self._set(self._modified(who, found), found["what"])
+            return self._changed(_set, self._modified(who, found), found["what"])
         if found := _UNSET.fullmatch(text):
-            return _unset(self._modified(who, found), found["what"])
+            return self._changed(_unset, self._modified(who, found), found["what"])
         if found := _DESCRIBE.fullmatch(text):
             return self._described(who, found)
         if found := _REASON.fullmatch(text):
@@ -150,12 +134,10 @@ class SnowflakeDouble:
         raise SqlError("001003", "42000", f"SQL compilation error:\nthe double does not know: {text[:60]}")
 
     def _routed(self, asked: Asked) -> Answer:
-        match asked.method, asked.path.startswith(USERS):
-            case "PUT", True:
-                return self._add(asked)
-            case "DELETE", True:
-                self.users.pop(asked.path.removeprefix(USERS).upper(), None)
-                return Answer(HTTPStatus.NO_CONTENT)
+        if found := _USER.fullmatch(asked.path):
+            return self._of_user(asked, found["name"])
+        if found := _GRANT.fullmatch(asked.path):
+            return self._of_grant(asked, found["role"], found["name"])
         content = _content(asked)
         match asked.path:
             case "/session/v1/login-request":
@@ -166,15 +148,30 @@ class SnowflakeDouble:
                 return _succeeded(None)
         return Answer(HTTPStatus.NOT_FOUND)
 
-    def _add(self, asked: Asked) -> Answer:
-        given = _content(asked)
+    def _of_user(self, asked: Asked, name: str) -> Answer:
+        if asked.method == "PUT":
+            return self._put_user(name, _content(asked))
+        user = self.users.get(name.upper())
+        if asked.method == "DELETE":
+            self.users.drop(name)
+            self.users.keep()
+        return Answer(HTTPStatus.NOT_FOUND) if user is None else Answer(HTTPStatus.OK, user.told())
+
+    def _put_user(self, name: str, given: Mapping[str, Any]) -> Answer:
         try:
-            user = self.add_user(asked.path.removeprefix(USERS), given.get("rsa_public_key"))
+            user = self.add_user(name, given.get("rsa_public_key"), role=given.get("default_role"))
         except SqlError as refused:
             return Answer(HTTPStatus.BAD_REQUEST, {"message": str(refused)})
-        for other, privileges in given.get("may", {}).items():
-            user.may.setdefault(other.upper(), set()).update(privileges)
-        return Answer(HTTPStatus.OK, {"name": user.name})
+        self.users.keep()
+        return Answer(HTTPStatus.OK, user.told())
+
+    def _of_grant(self, asked: Asked, role: str, name: str) -> Answer:
+        if asked.method == "DELETE":
+            self.users.revoke(on=name, from_role=role)
+        else:
+            self.users.grant(_content(asked)["privileges"], on=name, to_role=role)
+        self.users.keep()
+        return Answer(HTTPStatus.NO_CONTENT)
 
     def _login(self, given: Mapping[str, Any]) -> Answer:
         try:
@@ -224,12 +221,18 @@ class SnowflakeDouble:
             raise SqlError("003001", "42501", words)
         return user
 
-    def _set(self, user: User, what: str) -> Table:
-        given = {cast("Slot", found["slot"].upper()): found["key"] for found in _KEY.finditer(what)}
-        if not given or _KEY.sub("", what).strip():
-            raise SqlError("001003", "42000", "SQL compilation error:\nthe double sets public keys only")
-        user.keys |= {slot: _checked(key) for slot, key in given.items()}
-        return DONE
+    def _changed(self, change: Callable[[User, str], Table], user: User, what: str) -> Table:
+        answer = change(user, what)
+        self.users.keep()
+        return answer
+
+
+def _set(user: User, what: str) -> Table:
+    given = {cast("Slot", found["slot"].upper()): found["key"] for found in _KEY.finditer(what)}
+    if not given or _KEY.sub("", what).strip():
+        raise SqlError("001003", "42000", "SQL compilation error:\nthe double sets public keys only")
+    user.keys |= {slot: _checked(key) for slot, key in given.items()}
+    return DONE
 
 
 def _unset(user: User, what: str) -> Table:
@@ -314,7 +317,9 @@ def _result(table: Table) -> Mapping[str, Any]:
 
 
 def main(arguments: list[str]) -> None:
-    with Server(SnowflakeDouble(arguments[1]), int(arguments[0])) as server:
+    port, account, *file = arguments
+    double = SnowflakeDouble(account, file=Path(file[0]) if file else None)
+    with Server(double, int(port)) as server:
         print(server.address, flush=True)
         server.serve_forever()
 

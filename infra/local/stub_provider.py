@@ -5,7 +5,8 @@ required arguments, blocks and references by the schema; `infra/schemas/*.rules.
 the service, refuses beyond that, and what it decides. An environment variable such as
 FRAZIL_STUB_CONFLUENT_KAFKA_CLUSTER__BOOTSTRAP_ENDPOINT decides one attribute of a type instead.
 
-Objects exist in Terraform's state only: a refresh finds what was made, every change is in place, nothing is imported.
+Objects exist in Terraform's state only, but for what a double has to know (`stub_behind.py`): a refresh finds what was
+made, every change is in place, nothing is imported.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import tf.runner  # type: ignore[import-untyped]
 from tf.gen import tfplugin_pb2 as pb  # type: ignore[import-untyped]
 from tf.gen import tfplugin_pb2_grpc as rpc
 
+from infra.local.stub_behind import Behind, Nothing, behind
 from infra.local.stub_values import Block, Rules, Value, applied, planned, refused
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
@@ -39,8 +41,9 @@ SEED_LENGTH = 6
 class StubProvider(rpc.ProviderServicer):  # type: ignore[misc]
     """The methods have the protocol's names."""
 
-    def __init__(self, schema: Mapping[str, Any], rules: Rules) -> None:
+    def __init__(self, schema: Mapping[str, Any], rules: Rules, lies_behind: Behind | None = None) -> None:
         self._schema, self._rules = schema, rules
+        self._behind = lies_behind or Nothing()
 
     def _resource(self, kind: str) -> Block:
         block: Block = self._schema["resource_schemas"][kind]["block"]
@@ -78,7 +81,12 @@ class StubProvider(rpc.ProviderServicer):  # type: ignore[misc]
         return pb.UpgradeResourceState.Response(upgraded_state=pb.DynamicValue(json=request.raw_state.json))
 
     def ReadResource(self, request: Any, context: Any) -> Any:  # noqa: N802
-        return pb.ReadResource.Response(new_state=request.current_state)
+        current = _read(request.current_state)
+        try:
+            found = None if current is None else self._behind.found(request.type_name, current)
+        except OSError as error:
+            return pb.ReadResource.Response(diagnostics=[_error(str(error))])
+        return pb.ReadResource.Response(new_state=_written(found))
 
     def PlanResourceChange(self, request: Any, context: Any) -> Any:  # noqa: N802
         proposed = _read(request.proposed_new_state)
@@ -86,8 +94,10 @@ class StubProvider(rpc.ProviderServicer):  # type: ignore[misc]
         return pb.PlanResourceChange.Response(planned_state=_written(new))
 
     def ApplyResourceChange(self, request: Any, context: Any) -> Any:  # noqa: N802
-        wanted, block = _read(request.planned_state), self._resource(request.type_name)
-        new = None if wanted is None else self._made(request.type_name, block, wanted, _new_seed())
+        try:
+            new = self._changed(request.type_name, _read(request.prior_state) or {}, _read(request.planned_state))
+        except OSError as error:
+            return pb.ApplyResourceChange.Response(new_state=request.prior_state, diagnostics=[_error(str(error))])
         return pb.ApplyResourceChange.Response(new_state=_written(new))
 
     def ReadDataSource(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -104,10 +114,22 @@ class StubProvider(rpc.ProviderServicer):  # type: ignore[misc]
 
     def _refused(self, request: Any, block: Block) -> list[Any]:
         reasons = refused(request.type_name, block, _read(request.config) or {}, self._rules)
-        return [pb.Diagnostic(severity=pb.Diagnostic.ERROR, summary=reason) for reason in reasons]
+        return [_error(reason) for reason in reasons]
+
+    def _changed(self, kind: str, prior: Value, wanted: Value | None) -> Value | None:
+        if wanted is None:
+            self._behind.drop(kind, prior)
+            return None
+        new = self._made(kind, self._resource(kind), wanted, _new_seed())
+        self._behind.make(kind, new)
+        return new
 
     def _made(self, kind: str, block: Block, wanted: Value, seed: str) -> Value:
         return applied(kind, block, wanted, rules=self._rules, seed=seed)
+
+
+def _error(reason: str) -> Any:
+    return pb.Diagnostic(severity=pb.Diagnostic.ERROR, summary=reason)
 
 
 def _new_seed() -> str:
@@ -178,7 +200,10 @@ def _decided_by(environment: Mapping[str, str], kind: str) -> dict[str, str]:
 
 def main(provider: str) -> None:
     schema, rules = load(provider, os.environ)
-    tf.provider.ProviderServicer = lambda _: StubProvider(schema, rules)  # run_provider() takes no servicer of ours
+    lies_behind = behind(provider, os.environ)
+    tf.provider.ProviderServicer = lambda _: StubProvider(
+        schema, rules, lies_behind
+    )  # run_provider() takes no servicer of ours
     tf.runner.run_provider(None)
 
 

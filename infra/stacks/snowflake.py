@@ -201,7 +201,7 @@ class SnowflakeStack(Stack):
     def _outputs(self) -> None:
         """What people log in with, and what asks Snowflake how far it is."""
         for name, value in {
-            "account_name": f"{self._account.organization}-{self._account.account}",
+            "account_name": self._account.identifier,
             "warehouse_name": self.warehouse_name,
             "database_name": self.database_name,
             "schema_name": self.schema_name,

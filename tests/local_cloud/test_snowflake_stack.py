@@ -1,4 +1,7 @@
-"""The stack of Snowflake by the real Terraform: AWS is the double, Snowflake a provider with the schema of the real."""
+"""The stack of Snowflake by the real Terraform: AWS is the double, Snowflake a provider with the schema of the real.
+
+Its users are behind it, in the double of Snowflake's login.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,9 @@ from cloud import REGION, Cloud
 from infra.cdk import App
 from infra.deploy.terraform import Terraform
 from infra.guards import synthesize
+from infra.local.http_double import Server
+from infra.local.snowflake_double import SnowflakeDouble
+from infra.local.stub_behind import SNOWFLAKE as LOGIN
 from infra.local.terraform_here import prepare
 from infra.settings import EnvironmentSettings, ExternalKafka, MadeWarehouse, Snowflake
 from infra.settings_file import load_environment
@@ -24,6 +31,7 @@ from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
 from jobs.specs.load import load_tables
+from lambdas.rotate_keys.rsa_key import RsaKey
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
@@ -49,6 +57,9 @@ SNOWFLAKE = Snowflake(
 )
 SNOWFLAKES_USER = "arn:aws:iam::111122223333:user/abcd0000-s"
 """Whom the stub of the provider names."""
+FIRST, SECOND, THIRD = (RsaKey.new(2048).body for _ in range(3))
+FROM_A_FILE = '${file("../../../reader.pub")}'
+"""As the answer of the function that makes first keys: known to Terraform only."""
 DESTROYED = re.compile(r"^(\w+)\.(\S+): Destroying\.\.\.", re.MULTILINE)
 
 
@@ -79,7 +90,7 @@ def synthesized(folder: Path, settings: EnvironmentSettings, tables: Sequence[st
     assert isinstance(settings.kafka, ExternalKafka)
     app = App(outdir=str(folder / "cdktf.out"))
     lake = LakeStack(app, settings, kafka=external(settings.kafka))
-    SnowflakeStack(app, settings, account=SNOWFLAKE, lake=lake, tables=read)
+    SnowflakeStack(app, settings, account=SNOWFLAKE, lake=lake, tables=read, first_keys={"reader": FROM_A_FILE})
     synthesize(app, production=False)
 
 
@@ -99,11 +110,35 @@ def told(output: str) -> str:
     return "arn:aws:s3:::lake" if output.endswith("arn") else "lake"
 
 
-def terraform(cloud: Cloud, folder: Path) -> Terraform:
+@dataclass(frozen=True)
+class Login:
+    """Snowflake's, and where it answers."""
+
+    double: SnowflakeDouble
+    address: str
+
+    def rotate(self, *, first: str, second: str) -> None:
+        """As the rotator would, twice."""
+        for slot, key in (("RSA_PUBLIC_KEY_2", second), ("RSA_PUBLIC_KEY", first)):
+            self.double.execute("FRAZIL_SMALL_ROTATOR", f"ALTER USER FRAZIL_SMALL_READER SET {slot} = '{key}'")
+
+
+@pytest.fixture
+def login() -> Iterator[Login]:
+    double = SnowflakeDouble("ACME-LAKE")
+    with Server(double, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield Login(double, server.address)
+        server.shutdown()
+        thread.join(10)
+
+
+def terraform(cloud: Cloud, folder: Path, login: Login) -> Terraform:
     directory = folder / "cdktf.out" / "stacks" / "snowflake"
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
     at_once = {"FRAZIL_IAM_SECONDS": "0"}
-    env = {**os.environ, **nobody, **at_once, **prepare(Local(folder, folder), directory)}
+    env = {**os.environ, **nobody, **at_once, LOGIN: login.address, **prepare(Local(folder, folder), directory)}
     ready = Terraform("snowflake", directory, env, folder / "log", lambda _: None)
     ready.init()
     return ready
@@ -117,11 +152,12 @@ def trusted(cloud: Cloud, word: str) -> tuple[Any, Any]:
 
 
 def test_the_stack_is_applied_in_one_pass_planned_empty_gets_a_table_more_and_is_destroyed_in_order(
-    cloud: Cloud, tmp_path: Path
+    cloud: Cloud, tmp_path: Path, login: Login
 ) -> None:
     synthesized(tmp_path, settings(tmp_path), ["orders"])
     lake_is_there(tmp_path)
-    stack = terraform(cloud, tmp_path)
+    (tmp_path / "reader.pub").write_text(FIRST)
+    stack = terraform(cloud, tmp_path, login)
 
     stack.apply()
 
@@ -130,10 +166,13 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_gets_a_table_more_and_is
     assert trusted(cloud, "stages") == (SNOWFLAKES_USER, "frazil-small-snowflake-stages")
     user, external_id = trusted(cloud, "catalog")
     assert (user, external_id.startswith("ACME_SFCRole=")) == (SNOWFLAKES_USER, True)
+    assert set(login.double.users) == {"FRAZIL_SMALL_LOADER", "FRAZIL_SMALL_READER", "FRAZIL_SMALL_ROTATOR"}
+    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST}
+    login.rotate(second=SECOND, first=THIRD)
     assert stack.plan() is False, (tmp_path / "log").read_text()
 
     synthesized(tmp_path, settings(tmp_path), ["orders", "clicks"])
-    stack = terraform(cloud, tmp_path)
+    stack = terraform(cloud, tmp_path, login)
     stack.apply()
 
     assert stack.outputs()["iceberg_tables"] == {"orders": "ORDERS", "clicks": "CLICKS"}
@@ -142,6 +181,7 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_gets_a_table_more_and_is
     stack.destroy()
 
     assert stack.resources() == []
+    assert login.double.users == {}
     gone = [kind for kind, _ in DESTROYED.findall((tmp_path / "log").read_text())]
     assert gone.count("snowflake_iceberg_table_from_aws_glue") == 2
     assert_before(gone, "snowflake_iceberg_table_from_aws_glue", "snowflake_external_volume")

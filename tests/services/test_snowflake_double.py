@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -20,7 +17,9 @@ from snowflake.connector import connect
 from snowflake.connector.errors import DatabaseError, ProgrammingError
 
 from infra.local.http_double import Server
+from infra.local.kept_double import KeptDouble
 from infra.local.snowflake_double import MODIFY, MONITOR, LoginRefused, SnowflakeDouble
+from infra.local.stub_behind import GRANT, USER, SnowflakeLogin
 from lambdas.rotate_keys.rsa_key import RsaKey
 
 ACCOUNT = "FRAZIL-LOCAL"
@@ -44,32 +43,33 @@ def double() -> SnowflakeDouble:
 
 
 @pytest.fixture
-def server(double: SnowflakeDouble) -> Iterator[Server]:
+def server(double: SnowflakeDouble) -> Iterator[int]:
+    """Its port."""
     with Server(double, 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield server
+            yield server.server_address[1]
         finally:
             server.shutdown()
             thread.join(10)
 
 
-def logged_in(server: Server, user: str, key: RsaKey) -> Any:
+def logged_in(server: int, user: str, key: RsaKey) -> Any:
     return connect(
         account=ACCOUNT,
         user=user,
         private_key=key.der(),
         authenticator="SNOWFLAKE_JWT",
         host="127.0.0.1",
-        port=server.server_address[1],
+        port=server,
         protocol="http",
         login_timeout=10,
         platform_detection_timeout_seconds=0,
     )
 
 
-def asked(server: Server, user: str, key: RsaKey, statement: str) -> list[Any]:
+def asked(server: int, user: str, key: RsaKey, statement: str) -> list[Any]:
     with logged_in(server, user, key) as connection, connection.cursor() as cursor:
         return list(cursor.execute(statement).fetchall())
 
@@ -82,12 +82,12 @@ def token(key: RsaKey = KEY, *, algorithm: str = "RS256", **claims: Any) -> str:
     return jwt.encode(left, load_der_private_key(key.der(), None), algorithm=algorithm)  # type: ignore[arg-type]
 
 
-def test_a_registered_key_logs_in(server: Server, double: SnowflakeDouble) -> None:
+def test_a_registered_key_logs_in(server: int, double: SnowflakeDouble) -> None:
     assert asked(server, "loader", KEY, "SELECT CURRENT_USER()") == [("LOADER",)]
     assert double.logins == [("LOADER", "RSA_PUBLIC_KEY")]
 
 
-def test_a_key_of_nobody_is_refused_with_snowflakes_code(server: Server, double: SnowflakeDouble) -> None:
+def test_a_key_of_nobody_is_refused_with_snowflakes_code(server: int, double: SnowflakeDouble) -> None:
     with pytest.raises(DatabaseError, match=r"JWT token is invalid. \[") as refused:
         logged_in(server, "LOADER", OTHER)
 
@@ -97,7 +97,7 @@ def test_a_key_of_nobody_is_refused_with_snowflakes_code(server: Server, double:
 
 @pytest.mark.parametrize("ahead", [90, -90])
 def test_a_clock_that_is_off_is_refused_with_the_same_code(
-    server: Server, double: SnowflakeDouble, monkeypatch: pytest.MonkeyPatch, ahead: float
+    server: int, double: SnowflakeDouble, monkeypatch: pytest.MonkeyPatch, ahead: float
 ) -> None:
     monkeypatch.setattr(Clock, "ahead", ahead)
 
@@ -136,7 +136,7 @@ def test_a_token_is_judged_as_documented(double: SnowflakeDouble, made: Callable
     assert refused.value.reason.code == code
 
 
-def test_a_second_key_is_set_described_used_and_unset(server: Server, double: SnowflakeDouble) -> None:
+def test_a_second_key_is_set_described_used_and_unset(server: int, double: SnowflakeDouble) -> None:
     double.grant(MODIFY, MONITOR, on="LOADER", to="LOADER")
 
     asked(server, "LOADER", KEY, f"ALTER USER LOADER SET RSA_PUBLIC_KEY_2 = '{OTHER.body}'")
@@ -161,7 +161,7 @@ def test_a_second_key_is_set_described_used_and_unset(server: Server, double: Sn
     ],
 )
 def test_who_may_not_is_refused_with_snowflakes_codes(
-    server: Server, double: SnowflakeDouble, privileges: tuple[str, ...], statement: str, errno: int, words: str
+    server: int, double: SnowflakeDouble, privileges: tuple[str, ...], statement: str, errno: int, words: str
 ) -> None:
     double.add_user("OTHER")
     if privileges:
@@ -180,7 +180,7 @@ def test_a_short_key_is_refused(double: SnowflakeDouble) -> None:
         double.execute("LOADER", f"ALTER USER LOADER SET RSA_PUBLIC_KEY_2 = '{RsaKey.new(1024).body}'")
 
 
-def test_the_reason_of_a_refusal_is_told_by_its_id(server: Server, double: SnowflakeDouble) -> None:
+def test_the_reason_of_a_refusal_is_told_by_its_id(server: int, double: SnowflakeDouble) -> None:
     with pytest.raises(DatabaseError):
         logged_in(server, "LOADER", OTHER)
     failure = next(iter(double.failures))
@@ -190,18 +190,51 @@ def test_the_reason_of_a_refusal_is_told_by_its_id(server: Server, double: Snowf
     assert json.loads(told[0][0])["errorCode"] == "JWT_TOKEN_INVALID_PUBLIC_KEY_FINGERPRINT_MISMATCH"
 
 
-def test_it_runs_as_a_process_of_its_own_and_takes_users() -> None:
-    command = [sys.executable, "-m", "infra.local.snowflake_double", "0", ACCOUNT]
-    with subprocess.Popen(command, env=dict(os.environ), stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            address = process.stdout.readline().strip()
-            content = json.dumps({"rsa_public_key": KEY.body, "may": {"READER": [MODIFY]}}).encode()
-            made = urllib.request.Request(f"{address}/_double/users/rotator", content, method="PUT")
-            with urllib.request.urlopen(made, timeout=10) as answer:
-                assert json.load(answer) == {"name": "ROTATOR"}
-        finally:
-            process.terminate()
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[KeptDouble]:
+    """As the cloud on this machine keeps it."""
+    module, arguments = "infra.local.snowflake_double", (ACCOUNT, "users.json")
+    kept = KeptDouble(module=module, folder=tmp_path / "snowflake", preferred_port=0, arguments=arguments)
+    kept.up()
+    yield kept
+    kept.down()
+
+
+def test_users_that_terraform_made_outlive_the_process_with_their_keys_and_grants(kept: KeptDouble) -> None:
+    told = {"name": "LOADER", "default_role": "ROLE", "rsa_public_key": KEY.body, "rsa_public_key_2": None}
+    grant = {"account_role_name": "ROLE", "privileges": [MODIFY, MONITOR]}
+    on_user = {"on_account_object": [{"object_type": "USER", "object_name": "LOADER"}]}
+    login = SnowflakeLogin(kept.address)
+    login.make(USER, told)
+    login.make(GRANT, {**grant, **on_user})
+    port = int(kept.address.rpartition(":")[2])
+    asked(port, "LOADER", KEY, f"ALTER USER LOADER SET RSA_PUBLIC_KEY_2 = '{OTHER.body}'")
+
+    before, was = kept.address, kept.process
+    assert was is not None
+    was.kill()
+    was.wait(10)
+    kept.up()
+
+    assert kept.address == before
+    assert login.found(USER, told) == {**told, "rsa_public_key_2": OTHER.body}
+    assert asked(port, "LOADER", OTHER, "SELECT CURRENT_USER()") == [("LOADER",)]
+    login.drop(USER, told)
+    assert login.found(USER, told) is None
+    with pytest.raises(OSError, match="refused PUT users/LOADER"):
+        login.make(USER, {**told, "rsa_public_key": "no key"})
+
+
+def test_a_kept_double_is_started_once_and_leaves_nothing(kept: KeptDouble) -> None:
+    first = kept.process
+    kept.up()
+
+    assert first is not None
+    assert kept.process == first
+    assert kept.down()
+    assert not first.is_running()
+    assert not kept.folder.exists()
+    assert not kept.down()
 
 
 def test_the_fingerprint_is_of_the_der_of_the_public_key() -> None:

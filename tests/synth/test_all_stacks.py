@@ -21,7 +21,7 @@ from jobs.model.errors import SettingError
 
 ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
-HERE = {"FRAZIL_LOCAL_AWS": "http://127.0.0.1:5000"}
+HERE = {"FRAZIL_LOCAL_AWS": "http://127.0.0.1:5000", "FRAZIL_LOCAL_SNOWFLAKE": "http://127.0.0.1:5001"}
 """What the files of environments take from the process's."""
 LISTED = rules.ALLOWED_WILDCARDS
 FILES = ("environment.tar.gz", "frazil.zip", "start.py", "tables.zip")

@@ -9,6 +9,7 @@ from jobs.model.errors import SettingError
 @pytest.fixture(autouse=True)
 def services_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAZIL_LOCAL_AWS", "http://127.0.0.1:4566")
+    monkeypatch.setenv("FRAZIL_LOCAL_SNOWFLAKE", "http://127.0.0.1:4570")
 
 
 def test_the_cluster_on_this_machine_is_not_deployed_to_an_account() -> None:

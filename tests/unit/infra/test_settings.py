@@ -222,6 +222,10 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
         (f"{BASE}snowflake: {{organization: acme, account: acme-lake}}", "snowflake.account: expected a name in Snow"),
         (f"{BASE}snowflake: {{organization: a, account: b, refresh_every: 5s}}", "snowflake.refresh_every: expected a"),
         (
+            f"{BASE}snowflake: {{organization: a, account: b, stand_in: 'https://example.com'}}",
+            "snowflake.stand_in: expected an address of this machine",
+        ),
+        (
             f"{BASE}snowflake: {{organization: a, account: b, warehouse: {{existing: WH, made: {{}}}}}}",
             "snowflake.warehouse: exactly one of existing or made must be given, found 2",
         ),
@@ -270,7 +274,9 @@ def test_an_environment_that_is_not_there_is_named_with_those_that_are(tmp_path:
 
 @pytest.mark.parametrize("name", environments())
 def test_the_environments_that_are_here_are_sound(name: str) -> None:
-    assert load_environment(name, {"FRAZIL_LOCAL_AWS": "http://127.0.0.1:5000"}).environment == name
+    here = {"FRAZIL_LOCAL_AWS": "http://127.0.0.1:5000", "FRAZIL_LOCAL_SNOWFLAKE": "http://127.0.0.1:5001"}
+
+    assert load_environment(name, here).environment == name
 
 
 @pytest.mark.parametrize("name", sorted(pages()))

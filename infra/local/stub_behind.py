@@ -1,0 +1,99 @@
+"""What lies behind a stand-in of a provider: nothing, or a double that has to know what Terraform makes.
+
+Of Snowflake it is the login: service users with their public keys, and what roles may do to users.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from infra.local.stub_values import Value
+
+SNOWFLAKE = "FRAZIL_SNOWFLAKE_URL"
+"""Where the double of its login answers."""
+USER, GRANT = "snowflake_service_user", "snowflake_grant_privileges_to_account_role"
+KEYS = ("rsa_public_key", "rsa_public_key_2")
+SECONDS = 30
+
+
+class Behind(Protocol):
+    """All raise OSError where it does not answer, or refuses."""
+
+    def found(self, kind: str, value: Value) -> Value | None:
+        """As it is there now; None where it is gone."""
+
+    def make(self, kind: str, value: Value) -> None: ...
+
+    def drop(self, kind: str, value: Value) -> None: ...
+
+
+class Nothing:
+    """Objects exist in Terraform's state only, and are what was made."""
+
+    def found(self, kind: str, value: Value) -> Value | None:
+        del kind
+        return value
+
+    def make(self, kind: str, value: Value) -> None: ...
+
+    def drop(self, kind: str, value: Value) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SnowflakeLogin:
+    """The double of infra/local/snowflake_double.py, at its address. As with the real provider, a look finds keys."""
+
+    address: str
+
+    def found(self, kind: str, value: Value) -> Value | None:
+        if kind != USER:
+            return value
+        told = self._ask("GET", f"users/{value['name']}")
+        return None if told is None else value | {key: told[key] for key in KEYS}
+
+    def make(self, kind: str, value: Value) -> None:
+        if kind == USER:
+            wanted = {name: value.get(name) for name in ("default_role", *KEYS)}
+            self._ask("PUT", f"users/{value['name']}", wanted)
+        for role, user in _grant_on_user(kind, value):
+            self._ask("PUT", f"grants/{role}/{user}", {"privileges": value["privileges"]})
+
+    def drop(self, kind: str, value: Value) -> None:
+        if kind == USER:
+            self._ask("DELETE", f"users/{value['name']}")
+        for role, user in _grant_on_user(kind, value):
+            self._ask("DELETE", f"grants/{role}/{user}")
+
+    def _ask(self, method: str, path: str, content: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
+        """None for what is not there."""
+        connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=SECONDS)
+        try:
+            connection.request(method, f"/_double/{path}", json.dumps(content))
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return None
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise OSError(f"{self.address} refused {method} {path}: {body.decode()}")
+        told: Mapping[str, Any] = json.loads(body or b"{}")
+        return told
+
+
+def behind(provider: str, environment: Mapping[str, str]) -> Behind:
+    """What the environment says is behind a provider."""
+    address = environment.get(SNOWFLAKE) if provider == "snowflake" else None
+    return SnowflakeLogin(address) if address else Nothing()
+
+
+def _grant_on_user(kind: str, value: Value) -> list[tuple[str, str]]:
+    """The role and the user, if that is what the grant is about."""
+    on = (value.get("on_account_object") or []) if kind == GRANT else []
+    return [(value["account_role_name"], one["object_name"]) for one in on if one["object_type"] == "USER"]
