@@ -78,6 +78,11 @@ class ConfluentApiKey:
     def holds_key(self, value: Secret) -> bool:
         return set(self._pairs(value)) >= set(self.parts)
 
+    def is_known(self, value: Secret) -> bool:
+        """Keys are deleted with their cluster, and by hand; the next cluster takes others."""
+        found = {part: self.cloud.find_key(pair.key) for part, pair in self._pairs(value).items()}
+        return all(key is not None and self._is_of_here(part, key) for part, key in found.items())
+
     def make(self, *, version: str, current: Secret | None) -> Secret:
         """What else is in the secret stays in it."""
         fields = {} if current is None else dict(_fields(current))
@@ -116,6 +121,12 @@ class ConfluentApiKey:
         keys = self.cloud.keys_of(self.owner)
         surplus = [key for part in self.parts for key in self._surplus(part, keys, protected)]
         return {**self.public(versions.new), **self._delete([key.id for key in surplus])}
+
+    def revoke(self, versions: Versions) -> Facts:
+        kept = {pair.key for pair in self._pairs(versions.new).values()}
+        keys = self.cloud.keys_of(self.owner)
+        others = [key.id for part in self.parts for key in self._ours(part, keys) if key.id not in kept]
+        return {**self.public(versions.new), **self._delete(others)}
 
     def public(self, value: Secret) -> Facts:
         return {key_field(part): pair.key for part, pair in self._pairs(value).items()}
@@ -165,14 +176,18 @@ class ConfluentApiKey:
         return NotProvenError(f"The new API keys of {self.account} do not work yet: {told}", hint=hint)
 
     def _surplus(self, part: Part, keys: list[ApiKey], protected: Set[str]) -> list[ApiKey]:
-        name, resource = self._name(part), self.cluster.resource(part).lower()
-        ours = [
-            key
-            for key in keys
-            if key.resource.lower() == resource and (key.name == name or key.name.startswith(f"{name}-"))
-        ]
+        ours = self._ours(part, keys)
         spare = sorted((key for key in ours if key.id not in protected), key=lambda key: (key.made_at, key.id))
         return spare[: max(0, len(ours) - self.retained)]
+
+    def _ours(self, part: Part, keys: list[ApiKey]) -> list[ApiKey]:
+        """What was made by hand has another name."""
+        name = self._name(part)
+        named = [key for key in keys if key.name == name or key.name.startswith(f"{name}-")]
+        return [key for key in named if self._is_of_here(part, key)]
+
+    def _is_of_here(self, part: Part, key: ApiKey) -> bool:
+        return key.owner == self.owner and key.resource.lower() == self.cluster.resource(part).lower()
 
     def _delete(self, keys: list[str]) -> Facts:
         for key in keys:

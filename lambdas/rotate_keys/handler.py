@@ -1,17 +1,20 @@
-"""Lambda's entry point: one step of a rotation, or the first key of a secret.
+"""Lambda's entry point: one step of a rotation, or what else there is to do with keys.
 
 Secrets Manager sends `Step`, `SecretId` and `ClientRequestToken`. Whoever sets up an environment sends `SecretId` and
 
-    {"Step": "firstKey"}     makes the key of an empty secret; a secret that has one keeps it
-    {"Step": "proveKey"}     uses the current key, and waits for one of Confluent Cloud to work
+    {"Step": "firstKey"}        makes the key of an empty secret; a secret that has one which can work keeps it
+    {"Step": "proveKey"}        uses the current key, and waits for one of Confluent Cloud to work, `AtMostSeconds` long
+    {"Step": "revokeOthers"}    proves the current key, and takes every other one out of use: one of them has leaked
 
-Both answer with what everybody may know of the key: for Snowflake `public_key`, the half that Terraform gives to the
-user that it makes. It travels as the answer of an invocation (`aws_lambda_invocation`), rather than as a tag or a
-parameter: a tag takes 256 letters, of which a key has 392, and is Terraform's own, so that every rotation would be a
+and a schedule sends `{"Step": "tellAges", "Secrets": ["name", …]}`, for a metric of how old keys are.
+
+The first two answer with what everybody may know of the key: for Snowflake `public_key`, the half that Terraform gives
+to the user that it makes. It travels as the answer of an invocation (`aws_lambda_invocation`), rather than as a tag or
+a parameter: a tag takes 256 letters, of which a key has 392, and is Terraform's own, so that every rotation would be a
 difference; and nobody has to be allowed to read the secret for it. The answer stays the same until a rotation, and the
 user's keys are ignored as changes after that.
 
-What is printed is a line of JSON a step: ids and fingerprints, from a list of known fields.
+What is printed is a line of JSON a step, ids and fingerprints from a list of known fields; or why it failed.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+from lambdas.rotate_keys.ages import ages
 from lambdas.rotate_keys.confluent_api_key import Waiting
 from lambdas.rotate_keys.rotation import Facts, Rotation, step_of
 from lambdas.rotate_keys.surroundings import KIND_TAG, Surroundings
@@ -42,22 +47,43 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, str]:
     if not os.access(os.environ.get("HOME", ""), os.W_OK):
         os.environ["HOME"] = tempfile.gettempdir()  # all that Lambda lets write to, for the connector's caches
     deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS
+    deadline = min(deadline, time.monotonic() + float(event.get("AtMostSeconds", "inf")))
     waiting = Waiting(lambda: deadline - time.monotonic())
-    facts = answer(event, client=boto3.client("secretsmanager"), settings=os.environ, waiting=waiting)
-    return dict(facts)
+    client = boto3.client("secretsmanager")
+    return dict(answer(event, client=client, settings=os.environ, waiting=waiting, now=datetime.now(UTC)))
 
 
-def answer(event: Mapping[str, Any], *, client: Any, settings: Mapping[str, str], waiting: Waiting) -> Facts:
+def answer(
+    event: Mapping[str, Any], *, client: Any, settings: Mapping[str, str], waiting: Waiting, now: datetime
+) -> Facts:
     """All of it but where it runs. `client` is boto3's of Secrets Manager."""
     if event.get("tf", {}).get("action") == "delete":
         return {}
+    if event["Step"] == "tellAges":
+        return _tell_ages([Vault(client, name) for name in event["Secrets"]], settings, now)
+    try:
+        return _take(event, client, settings, waiting)
+    except Exception as failed:
+        _say(event, {"event": "step_failed", "error": type(failed).__name__, "why": str(failed)})
+        raise
+
+
+def _take(event: Mapping[str, Any], client: Any, settings: Mapping[str, str], waiting: Waiting) -> Facts:
     vault = Vault(client, event["SecretId"])
     described = vault.describe()
     surroundings = Surroundings(settings, lambda name: Vault(client, name).current(), waiting)
     rotation = Rotation(vault, surroundings.kind_of(described.tags))
     facts = _done(rotation, event)
-    _tell(event, described.name, described.tags[KIND_TAG], facts)
+    known = {name: facts[name] for name in TOLD if name in facts}
+    _say(event, {"event": "step_done", "secret": described.name, "kind": described.tags[KIND_TAG], **known})
     return facts
+
+
+def _tell_ages(vaults: list[Vault], settings: Mapping[str, str], now: datetime) -> Facts:
+    found = ages(vaults, now)
+    for age in found:
+        print(age.line(settings["FRAZIL_ENVIRONMENT"], now))
+    return {age.secret: f"{age.days:.1f}" for age in found}
 
 
 def _done(rotation: Rotation, event: Mapping[str, Any]) -> Facts:
@@ -66,11 +92,12 @@ def _done(rotation: Rotation, event: Mapping[str, Any]) -> Facts:
             return rotation.first_key()
         case "proveKey":
             return rotation.prove_current()
+        case "revokeOthers":
+            return rotation.revoke_others()
         case step:
             return rotation.take(step_of(step), event["ClientRequestToken"])
 
 
-def _tell(event: Mapping[str, Any], secret: str, kind: str, facts: Facts) -> None:
-    said = {"event": "step_done", "step": event["Step"], "secret": secret, "kind": kind}
+def _say(event: Mapping[str, Any], said: Mapping[str, str]) -> None:
     version = {"version": event["ClientRequestToken"]} if "ClientRequestToken" in event else {}
-    print(json.dumps({**said, **version, **{name: facts[name] for name in TOLD if name in facts}}))
+    print(json.dumps({**said, "step": event["Step"], "secret_id": event["SecretId"], **version}))

@@ -48,6 +48,9 @@ class Kind(Protocol):
     def holds_key(self, value: Secret) -> bool:
         """Whether a value is one of ours, rather than what somebody put there to begin with."""
 
+    def is_known(self, value: Secret) -> bool:
+        """Whether a key of ours can still be the right one: some are deleted with what they opened."""
+
     def make(self, *, version: str, current: Secret | None) -> Secret:
         """A new value. What a call before made for the same version, and nobody kept, is removed."""
 
@@ -62,6 +65,9 @@ class Kind(Protocol):
 
     def retire(self, versions: Versions) -> Facts:
         """Take away what is too old, after the promotion: `new` and `current` are the same by now."""
+
+    def revoke(self, versions: Versions) -> Facts:
+        """Take away all but the new key, however young the others are: one of them is in wrong hands."""
 
     def public(self, value: Secret) -> Facts:
         """What everybody may know of a key: its public half, its id."""
@@ -84,19 +90,20 @@ class Rotation:
             case "setSecret":
                 return self.kind.install(self._versions(described, version))
             case "testSecret":
-                return self.kind.prove(self._kept(version))
+                return self._test(described, version)
             case "finishSecret":
                 return self._finish(described, version)
 
     def first_key(self) -> Facts:
-        """The public half of the current key, which is made where there is none yet.
+        """The public half of the current key, which is made where there is none yet, or none that can still work.
 
         Two calls at once make one key: both store it as the same version, and the first to come stays.
         """
-        current = self.vault.current()
-        if current is not None and self.kind.holds_key(current):
+        described, current = self.vault.describe(), self.vault.current()
+        if current is not None and self.kind.holds_key(current) and self.kind.is_known(current):
             return {"made": "no", **self.kind.public(current)}
-        version = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.vault.describe().arn}#first-key"))
+        instead_of = described.version_with(CURRENT) or ""
+        version = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{described.arn}#first-key#{instead_of}"))
         made = self.kind.make(version=version, current=current)
         kept = self.vault.keep(version, made, stage=CURRENT)
         if not kept:
@@ -109,6 +116,18 @@ class Rotation:
         if current is None or not self.kind.holds_key(current):
             raise NotProvenError(f"The secret {self.vault.secret} holds no key", hint=FIRST_KEY_HINT)
         return self.kind.prove(current)
+
+    def revoke_others(self) -> Facts:
+        """From here on the current key alone works. Raises NotProvenError where that one does not."""
+        self.prove_current()
+        described = self.vault.describe()
+        return self.kind.revoke(self._versions(described, described.version_with(CURRENT) or ""))
+
+    def _test(self, described: Description, version: str) -> Facts:
+        """Secrets Manager tests when a rotation is switched on, too: then there may be no key to test yet."""
+        if self.vault.value(version) is None and described.version_with(CURRENT) is None:
+            return {"made": "not yet"}
+        return self.kind.prove(self._kept(version))
 
     def _create(self, version: str) -> Facts:
         if self.vault.value(version) is not None:

@@ -85,6 +85,9 @@ class SnowflakeSession:
             raise ValueError("a public key is base64")
         self._ask(f"ALTER USER {_quoted(user)} SET {slot} = '{body}'", f"set {slot} of {user}")
 
+    def unset_key(self, user: str, slot: Slot) -> None:
+        self._ask(f"ALTER USER {_quoted(user)} UNSET {slot}", f"unset {slot} of {user}")
+
     def _ask(self, statement: str, what: str) -> list[Any]:
         from snowflake.connector.errors import Error  # noqa: PLC0415
 

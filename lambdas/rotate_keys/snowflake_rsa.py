@@ -51,6 +51,8 @@ class Session(Protocol):
 
     def set_key(self, user: str, slot: Slot, body: str) -> None: ...
 
+    def unset_key(self, user: str, slot: Slot) -> None: ...
+
 
 class Door(Protocol):
     """Snowflake. Raises LoginRefusedError for a key that does not open, RefusedError for all else."""
@@ -106,6 +108,11 @@ class SnowflakeRsa:
         except ValueError:
             return False
 
+    def is_known(self, value: Secret) -> bool:
+        """Always: the first key is there before its user, which Terraform makes with it."""
+        del value
+        return True
+
     def make(self, *, version: str, current: Secret | None) -> Secret:
         del version, current
         return Login(self.account, self.user, RsaKey.new(self.bits)).value()
@@ -144,6 +151,21 @@ class SnowflakeRsa:
         """Nothing: the key before is valid until the next rotation takes its place."""
         return {"fingerprint": Login.of(versions.new).key.fingerprint}
 
+    def revoke(self, versions: Versions) -> Facts:
+        """The other place is emptied; whoever logs in with what was there is out."""
+        new = Login.of(versions.new).key.fingerprint
+        who = self._who_installs(versions)
+        with self.door.session(who.user, who.key) as session:
+            slots = session.slots_of(self.user)
+            held = {slot: key for slot in SLOTS if (key := slots.of(slot)) not in (None, new)}
+            if not set(held.values()) <= set(self._fingerprints(versions)):
+                raise self._occupied(slots, new)
+            versions.confirm()
+            for slot in held:
+                session.unset_key(self.user, slot)
+                self._look_again(session, slot, None)
+        return {"user": self.user, "fingerprint": new, "deleted": " ".join(map(str, held.values()))}
+
     def public(self, value: Secret) -> Facts:
         login = Login.of(value)
         return {"user": login.user, "public_key": login.key.body, "fingerprint": login.key.fingerprint}
@@ -175,7 +197,7 @@ class SnowflakeRsa:
             if self.holds_key(value):
                 yield Login.of(value).key.fingerprint
 
-    def _look_again(self, session: Session, slot: Slot, fingerprint: str) -> None:
+    def _look_again(self, session: Session, slot: Slot, fingerprint: str | None) -> None:
         found = session.slots_of(self.user).of(slot)
         if found != fingerprint:
             raise RefusedError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from jobs.model.spec import Secret
@@ -51,13 +52,17 @@ class Vault:
 
     def older(self) -> Iterator[Secret]:
         """Values without a label that are still there, the newest first."""
-        told = self.client.list_secret_version_ids(SecretId=self.secret, IncludeDeprecated=True, MaxResults=100)
-        unlabelled = [each for each in told["Versions"] if not each.get("VersionStages")]
+        unlabelled = [each for each in self._versions(IncludeDeprecated=True) if not each.get("VersionStages")]
         newest = sorted(unlabelled, key=lambda each: each["CreatedDate"], reverse=True)
         for each in newest[:MOST_OLDER]:
             value = self.value(each["VersionId"])
             if value is not None:
                 yield value
+
+    def made_at(self) -> datetime | None:
+        """Since when the current value is there; None where there is none."""
+        current = [each for each in self._versions() if CURRENT in each.get("VersionStages", ())]
+        return current[0]["CreatedDate"] if current else None
 
     def keep(self, version: str, value: Secret, *, stage: str) -> bool:
         """Whether it was kept: a version that holds another value already keeps that."""
@@ -73,6 +78,12 @@ class Vault:
         """The one moment: readers get the new key from here on. Refused where another version is current by now."""
         moved = {"MoveToVersionId": version} | ({"RemoveFromVersionId": instead_of} if instead_of else {})
         self.client.update_secret_version_stage(SecretId=self.secret, VersionStage=CURRENT, **moved)
+
+    def _versions(self, **options: bool) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.client.list_secret_version_ids(
+            SecretId=self.secret, MaxResults=100, **options
+        )["Versions"]
+        return found
 
     def _read(self, **which: str) -> Secret | None:
         try:

@@ -53,6 +53,9 @@ class SessionInMemory:
     def set_key(self, user: str, slot: Slot, body: str) -> None:
         self._ask(f"ALTER USER \"{user}\" SET {slot} = '{body}'")
 
+    def unset_key(self, user: str, slot: Slot) -> None:
+        self._ask(f'ALTER USER "{user}" UNSET {slot}')
+
     def _ask(self, statement: str) -> list[list[str | None]]:
         try:
             answered = self.door.double.execute(self.user, statement).rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from io import BytesIO
 from itertools import count
@@ -294,3 +295,65 @@ def test_an_account_without_a_key_of_its_own_part_is_no_key_holder() -> None:
     assert not world.kind.holds_key(Secret("not json"))
     assert not world.kind.holds_key(Secret("[]"))
     assert not world.kind.holds_key(Secret(json.dumps({"kafka_api_key": "k", "kafka_api_secret": "s"})))
+
+
+def test_a_leaked_key_is_deleted_at_once_and_so_is_every_other_but_the_current_one() -> None:
+    world = new_world(retained=3)
+    by_hand = world.cloud.make_key(NewKey("made by hand", "", OWNER, "lkc-1"))
+    for token in ("a", "b", "c"):
+        world.rotate(token)
+
+    world.rotation.revoke_others()
+    world.rotation.revoke_others()
+
+    assert set(world.keys) == world.keys_of(CURRENT) | {by_hand.key}
+    assert world.works()
+
+
+def test_nothing_is_deleted_while_the_current_key_does_not_work() -> None:
+    world = new_world()
+    world.rotate("a")
+    world.rotate("b")
+    world.cloud.delete_key(world.secret.fields()["kafka_api_key"])
+    before = world.keys
+
+    with pytest.raises(NotProvenError, match="kafka: it was deleted"):
+        world.rotation.revoke_others()
+
+    assert world.keys == before
+
+
+@pytest.mark.parametrize("part", ["kafka", "registry"])
+def test_a_first_key_is_made_again_where_the_one_in_the_secret_was_deleted(part: str) -> None:
+    world = new_world()
+    world.rotation.first_key()
+    before = world.secret.fields()
+    world.cloud.delete_key(before[f"{part}_api_key"])
+
+    made, again = world.rotation.first_key(), world.rotation.first_key()
+
+    assert (made["made"], again["made"]) == ("yes", "no")
+    assert world.works()
+    assert world.secret.fields(PREVIOUS) == before
+
+
+def test_a_first_key_is_made_again_for_another_cluster() -> None:
+    world = new_world()
+    world.rotation.first_key()
+    moved = replace(world.kind, cluster=replace(CLUSTER, cluster_id="lkc-9"))
+
+    assert Rotation(Vault(world.vault, world.secret.arn), moved).first_key()["made"] == "yes"
+
+
+def test_a_first_key_that_dies_anywhere_leaves_no_orphan_behind_the_next() -> None:
+    for calls in count():
+        world = new_world()
+        dying = DyingAt(calls)
+        world.on_call(dying)
+        with suppress(CrashError):
+            world.rotation.first_key()
+        world.on_call(lambda _: None)
+        world.rotation.first_key()
+        assert set(world.keys) == world.keys_of(CURRENT), f"died at call {calls}"
+        if not dying.happened:
+            return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ SNOWFLAKE = {"frazil-rotates": "snowflake_rsa", "frazil-user": "loader", "frazil
 CONFLUENT = {"frazil-rotates": "confluent_api_key", "frazil-account": "producer", "frazil-owner": "sa-1"}
 CLOUD_KEY = '{"cloud_api_key": "K", "cloud_api_secret": "S"}'
 WAITING = Waiting(lambda: 60.0, lambda _: None)
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def kind_of(tags: dict[str, str], settings: dict[str, str] = SETTINGS, cloud: str | None = CLOUD_KEY) -> Kind:
@@ -84,7 +86,7 @@ def test_what_is_missing_or_wrong_is_said(
 
 
 def invoked(client: VaultInMemory, **event: Any) -> dict[str, str]:
-    return dict(answer({"SecretId": "s", **event}, client=client, settings=SETTINGS, waiting=WAITING))
+    return dict(answer({"SecretId": "s", **event}, client=client, settings=SETTINGS, waiting=WAITING, now=NOW))
 
 
 def test_the_first_key_is_answered_and_logged_without_the_private_half(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,6 +99,7 @@ def test_the_first_key_is_answered_and_logged_without_the_private_half(capsys: p
     assert logged == {
         "event": "step_done",
         "step": "firstKey",
+        "secret_id": "s",
         "secret": "s",
         "kind": "snowflake_rsa",
         "made": "yes",
@@ -116,6 +119,48 @@ def test_what_is_no_step_is_refused() -> None:
 
     with pytest.raises(DescriptionError, match="explode is no step: expected one of createSecret"):
         invoked(VaultInMemory(secret), Step="explode", ClientRequestToken="t")
+
+
+def test_a_step_that_fails_says_why_before_it_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DescriptionError):
+        invoked(VaultInMemory(SecretInMemory("s", {})), Step="createSecret", ClientRequestToken="t")
+
+    logged = json.loads(capsys.readouterr().out)
+    assert logged.pop("why").startswith("The secret has no tag frazil-rotates")
+    assert logged == {
+        "event": "step_failed",
+        "step": "createSecret",
+        "secret_id": "s",
+        "version": "t",
+        "error": "DescriptionError",
+    }
+
+
+def test_ages_are_told_as_metrics_by_secret_and_for_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    young, old, empty = (SecretInMemory(name, {}) for name in ("young", "old", "empty"))
+    young.put("one", "a key", [CURRENT])
+    old.put("one", "a key", [CURRENT])
+    vault = VaultInMemory(young, old, empty)
+    vault.made = {"young": NOW - timedelta(hours=6), "old": NOW - timedelta(days=33)}
+
+    told = invoked(vault, Step="tellAges", Secrets=["young", "old", "empty"])
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert told == {"young": "0.2", "old": "33.0"}
+    assert [(line["Environment"], line["Secret"], line["KeyAgeDays"]) for line in lines] == [
+        ("dev", "young", 0.25),
+        ("dev", "old", 33.0),
+    ]
+    assert lines[0]["_aws"] == {
+        "Timestamp": int(NOW.timestamp() * 1000),
+        "CloudWatchMetrics": [
+            {
+                "Namespace": "Frazil",
+                "Dimensions": [["Environment"], ["Environment", "Secret"]],
+                "Metrics": [{"Name": "KeyAgeDays"}],
+            }
+        ],
+    }
 
 
 def test_only_known_fields_are_logged() -> None:

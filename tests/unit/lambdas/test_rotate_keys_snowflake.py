@@ -78,9 +78,12 @@ class World:
             return False
 
     def slot_of(self, stage: str) -> Slot | None:
-        key = RsaKey.of_pem(Secret(self.secret.fields(stage)["private_key"]))
         user = self.double.users["LOADER"]
-        return Slots(user.fingerprint("RSA_PUBLIC_KEY"), user.fingerprint("RSA_PUBLIC_KEY_2")).with_key(key.fingerprint)
+        held = Slots(user.fingerprint("RSA_PUBLIC_KEY"), user.fingerprint("RSA_PUBLIC_KEY_2"))
+        return held.with_key(self.fingerprint(stage))
+
+    def fingerprint(self, stage: str) -> str:
+        return RsaKey.of_pem(Secret(self.secret.fields(stage)["private_key"])).fingerprint
 
 
 def new_world() -> World:
@@ -396,3 +399,45 @@ def test_no_key_is_in_the_text_of_a_value_or_of_an_error(world: World) -> None:
     login = Login.of(Secret(json.dumps(world.secret.fields())))
     assert "PRIVATE" not in f"{refused.value!r} {refused.value.__cause__!r} {login!r} {login.key!r} {login.value()!r}"
     assert PENDING not in world.secret.versions
+
+
+def test_a_leaked_key_is_out_at_once_and_the_new_one_works(world: World) -> None:
+    world.rotate("one")
+
+    first, again = world.rotation.revoke_others(), world.rotation.revoke_others()
+
+    assert world.logs_in(CURRENT)
+    assert not world.logs_in(PREVIOUS)
+    assert (first["deleted"], again["deleted"]) == (world.fingerprint(PREVIOUS), "")
+    world.rotate("two")
+    assert world.logs_in(CURRENT)
+
+
+def test_the_key_of_somebody_else_is_not_taken_away_as_if_it_were_leaked(world: World) -> None:
+    world.double.users["LOADER"].keys["RSA_PUBLIC_KEY_2"] = FOREIGN.body
+
+    with pytest.raises(SlotOccupiedError, match="has a key that never was in its secret"):
+        world.rotation.revoke_others()
+
+    assert world.double.users["LOADER"].keys["RSA_PUBLIC_KEY_2"] == FOREIGN.body
+
+
+def test_nothing_is_taken_away_while_the_current_key_does_not_work(world: World) -> None:
+    world.rotate("one")
+    held = world.double.users["LOADER"].keys
+    held["RSA_PUBLIC_KEY_2"] = FOREIGN.body
+
+    with pytest.raises(NotProvenError):
+        world.rotation.revoke_others()
+
+    assert world.logs_in(PREVIOUS)
+
+
+def test_the_test_of_a_rotation_that_is_switched_on_before_there_is_a_key_passes() -> None:
+    secret = SecretInMemory("s", {})
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    secret.begin("try-out")
+
+    told = Rotation(Vault(VaultInMemory(secret), "s"), kind).take("testSecret", "try-out")
+
+    assert told == {"made": "not yet"}

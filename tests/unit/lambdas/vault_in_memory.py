@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,6 +95,8 @@ class VaultInMemory:
     """boto3's client. `on_call` is told of every call before and after it was carried out, and may raise."""
 
     exceptions = Exceptions
+    made: Mapping[str, Any] = {}
+    """When the versions of a secret were made, where not just their order matters."""
 
     def __init__(self, *secrets: SecretInMemory) -> None:
         self.secrets = {key: secret for secret in secrets for key in (secret.name, secret.arn)}
@@ -146,7 +148,11 @@ class VaultInMemory:
         secret = self._of(SecretId)
         self.on_call("list_secret_version_ids")
         versions = [
-            {"VersionId": name, "VersionStages": sorted(each.stages), "CreatedDate": each.made}
+            {
+                "VersionId": name,
+                "VersionStages": sorted(each.stages),
+                "CreatedDate": self.made.get(secret.name, each.made),
+            }
             for name, each in secret.versions.items()
             if each.stages or options.get("IncludeDeprecated")
         ]
