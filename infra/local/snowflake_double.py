@@ -1,10 +1,12 @@
-"""A double of Snowflake's login on loopback: key pairs, the statements that rotate them, and privileges.
+"""A double of Snowflake's login on loopback: key pairs, statements that rotate them, and what asks of tables.
 
 `python -m infra.local.snowflake_double PORT ACCOUNT [FILE]` serves it until it is terminated, and prints what
 FRAZIL_SNOWFLAKE_URL is to be; in the file its users outlive it. The connector for Python is the real one. Users come by
 a call of `add_user`. From another process (stub_behind.py) they are made, looked at and dropped by `PUT`, `GET` and
 `DELETE` of `/_double/users/NAME`, with what Terraform knows of a service user; `PUT` and `DELETE` of
-`/_double/grants/ROLE/NAME` say what a role may do to one: `{"privileges": ["MONITOR", …]}`.
+`/_double/grants/ROLE/NAME` say what a role may do to one: `{"privileges": ["MONITOR", …]}`. `PUT` and `DELETE` of
+`/_double/external/NAME` make and drop an external table, `PUT` of `/_double/owners/SCHEMA` says who owns those of a
+schema: `{"role": …}`.
 
 A token is judged as Snowflake documents it, and refused as 390144 whatever the reason; the reason, with its own code,
 is for administrators: `SYSTEM$GET_LOGIN_FAILURE_DETAILS`, and here `failures`.
@@ -19,13 +21,15 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
+from urllib.parse import unquote
 
 from infra.local.http_double import Answer, Asked, Server
+from infra.local.snowflake_sql import DONE, SqlError, Table
+from infra.local.snowflake_tables import Tables
 from infra.local.snowflake_tokens import (
     INVALID,
     OTHER_KEY,
@@ -40,6 +44,7 @@ from infra.local.snowflake_users import SLOTS, Slot, User, Users
 FEWEST_BITS = 2048
 MODIFY, MONITOR, OWNERSHIP = "MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR", "OWNERSHIP"
 _USER = re.compile(r"/_double/users/(?P<name>[^/]+)")
+_TABLE = re.compile(r"/_double/(?P<what>external|owners)/(?P<name>[^/]+)")
 _GRANT = re.compile(r"/_double/grants/(?P<role>[^/]+)/(?P<name>[^/]+)")
 
 _NAME = r'(?P<name>"[^"]+"|[A-Za-z_][\w$]*)'
@@ -48,25 +53,6 @@ _UNSET = re.compile(rf"ALTER\s+USER\s+(IF\s+EXISTS\s+)?{_NAME}\s+UNSET\s+(?P<wha
 _DESCRIBE = re.compile(rf"DESC(RIBE)?\s+USER\s+{_NAME}", re.IGNORECASE)
 _REASON = re.compile(r"SELECT\s+SYSTEM\$GET_LOGIN_FAILURE_DETAILS\('(?P<id>[^']*)'\)", re.IGNORECASE)
 _KEY = re.compile(r"(?P<slot>RSA_PUBLIC_KEY(_2)?)\s*=\s*'(?P<key>[^']*)'[\s,]*", re.IGNORECASE)
-
-
-class SqlError(Exception):
-    """A statement that is refused: Snowflake's number, its SQL state and its words."""
-
-    def __init__(self, code: str, state: str, message: str) -> None:
-        super().__init__(message)
-        self.code, self.state = code, state
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """What a statement answers."""
-
-    columns: tuple[str, ...]
-    rows: list[list[str | None]]
-
-
-DONE = Table(("status",), [["Statement executed successfully."]])
 
 
 class SnowflakeDouble:
@@ -78,6 +64,7 @@ class SnowflakeDouble:
     def __init__(self, account: str, *, now: Callable[[], float] = time.time, file: Path | None = None) -> None:
         self.account = account.upper()
         self.users = Users(file)
+        self.tables = Tables(None if file is None else file.with_name("tables.json"))
         self.statements: list[str] = []
         self.logins: list[tuple[str, Slot]] = []
         self.failures: dict[str, Reason] = {}
@@ -129,15 +116,15 @@ class SnowflakeDouble:
             return self._described(who, found)
         if found := _REASON.fullmatch(text):
             return Table(("DETAILS",), [[str(self.failures.get(found["id"], ""))]])
+        if (told := self.tables.execute(who.role, text)) is not None:
+            return told
         if re.fullmatch(r"SELECT\s+CURRENT_USER\(\)", text, re.IGNORECASE):
             return Table(("CURRENT_USER()",), [[who.name]])
         raise SqlError("001003", "42000", f"SQL compilation error:\nthe double does not know: {text[:60]}")
 
     def _routed(self, asked: Asked) -> Answer:
-        if found := _USER.fullmatch(asked.path):
-            return self._of_user(asked, found["name"])
-        if found := _GRANT.fullmatch(asked.path):
-            return self._of_grant(asked, found["role"], found["name"])
+        if asked.path.startswith("/_double/"):
+            return self._told(asked)
         content = _content(asked)
         match asked.path:
             case "/session/v1/login-request":
@@ -146,6 +133,16 @@ class SnowflakeDouble:
                 return self._query(asked, content)
             case "/session" | "/telemetry/send" | "/session/heartbeat":
                 return _succeeded(None)
+        return Answer(HTTPStatus.NOT_FOUND)
+
+    def _told(self, asked: Asked) -> Answer:
+        """What is made behind Snowflake's back."""
+        if found := _USER.fullmatch(asked.path):
+            return self._of_user(asked, found["name"])
+        if found := _GRANT.fullmatch(asked.path):
+            return self._of_grant(asked, found["role"], found["name"])
+        if found := _TABLE.fullmatch(asked.path):
+            return self._of_table(asked, found["what"], found["name"])
         return Answer(HTTPStatus.NOT_FOUND)
 
     def _of_user(self, asked: Asked, name: str) -> Answer:
@@ -171,6 +168,16 @@ class SnowflakeDouble:
         else:
             self.users.grant(_content(asked)["privileges"], on=name, to_role=role)
         self.users.keep()
+        return Answer(HTTPStatus.NO_CONTENT)
+
+    def _of_table(self, asked: Asked, what: str, name: str) -> Answer:
+        match what, asked.method:
+            case "owners", _:
+                self.tables.own(unquote(name), _content(asked)["role"])
+            case _, "DELETE":
+                self.tables.drop(unquote(name))
+            case _:
+                self.tables.add_external(unquote(name))
         return Answer(HTTPStatus.NO_CONTENT)
 
     def _login(self, given: Mapping[str, Any]) -> Answer:

@@ -1,6 +1,7 @@
 """What lies behind a stand-in of a provider: nothing, or a double that has to know what Terraform makes.
 
-Of Snowflake it is the login: service users with their public keys, and what roles may do to users.
+Of Snowflake it is the login: service users with their public keys, what roles may do to users, and external tables
+with who owns them, since their owner refreshes them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from infra.local.stub_values import Value
 
 SNOWFLAKE = "FRAZIL_SNOWFLAKE_URL"
 """Where the double of its login answers."""
 USER, GRANT = "snowflake_service_user", "snowflake_grant_privileges_to_account_role"
+EXTERNAL, OWNERSHIP = "snowflake_external_table", "snowflake_grant_ownership"
 KEYS = ("rsa_public_key", "rsa_public_key_2")
 SECONDS = 30
 
@@ -63,12 +65,18 @@ class SnowflakeLogin:
             self._ask("PUT", f"users/{value['name']}", wanted)
         for role, user in _grant_on_user(kind, value):
             self._ask("PUT", f"grants/{role}/{user}", {"privileges": value["privileges"]})
+        if kind == EXTERNAL:
+            self._ask("PUT", f"external/{_full_name(value)}", {})
+        for schema in _schemas_with_owned_tables(kind, value):
+            self._ask("PUT", f"owners/{quote(schema)}", {"role": value["account_role_name"]})
 
     def drop(self, kind: str, value: Value) -> None:
         if kind == USER:
             self._ask("DELETE", f"users/{value['name']}")
         for role, user in _grant_on_user(kind, value):
             self._ask("DELETE", f"grants/{role}/{user}")
+        if kind == EXTERNAL:
+            self._ask("DELETE", f"external/{_full_name(value)}")
 
     def _ask(self, method: str, path: str, content: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
         """None for what is not there."""
@@ -97,3 +105,13 @@ def _grant_on_user(kind: str, value: Value) -> list[tuple[str, str]]:
     """The role and the user, if that is what the grant is about."""
     on = (value.get("on_account_object") or []) if kind == GRANT else []
     return [(value["account_role_name"], one["object_name"]) for one in on if one["object_type"] == "USER"]
+
+
+def _full_name(value: Value) -> str:
+    return quote(".".join(f'"{value[part]}"' for part in ("database", "schema", "name")))
+
+
+def _schemas_with_owned_tables(kind: str, value: Value) -> list[str]:
+    """Whose external tables to come the role gets."""
+    future = [each for on in value.get("on") or [] for each in on.get("future") or []] if kind == OWNERSHIP else []
+    return [each["in_schema"] for each in future if each["object_type_plural"] == "EXTERNAL TABLES"]

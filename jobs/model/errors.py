@@ -24,6 +24,7 @@ FrazilError
     ├── RegistryError
     │   └── SubjectMissingError
     ├── CatalogError
+    ├── SnowflakeError
     └── MissingToolError       Java, a jar or a compiler is not on this machine
 
 Two questions are answered by type: whose fault it is (the branch) and whether trying again at once, unchanged, can
@@ -153,6 +154,10 @@ class SubjectMissingError(RegistryError):
 
 class CatalogError(ServiceError):
     """The Iceberg catalog or the storage under it does not answer, or refuses."""
+
+
+class SnowflakeError(ServiceError):
+    """Snowflake does not answer, does not let a user in, or refuses what the user asks."""
 
 
 class MissingToolError(ServiceError):
