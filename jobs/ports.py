@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from jobs.model.changes import Change
 from jobs.model.columns import Column
+from jobs.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFiles
 from jobs.model.ingested import IngestTask, TaskResult, WrittenFile
 from jobs.model.plan import OffsetRange, TopicFacts
 from jobs.model.records import Records, Wanted
 from jobs.model.schemas import RegisteredSchema
 from jobs.model.snapshot import TableView
+from jobs.model.snowflake import Served
 from jobs.model.spec import SettingValue, Start
 
 
@@ -115,10 +117,49 @@ class Lake(Protocol):
 
     def drop_branches(self, view: TableView, branches: Sequence[str]) -> None: ...
 
+    def move_tags(self, view: TableView, *, put: Mapping[str, int], drop: Sequence[str] = ()) -> None:
+        """Point tags to snapshots and drop others, if all of them are still where the view shows them."""
+        ...
+
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None: ...
 
     def change_schema(self, view: TableView, changes: Sequence[Change], properties: Mapping[str, str]) -> TableView:
         """Apply changes to the schema that the view shows; refused where it has changed meanwhile."""
+        ...
+
+
+class DeltaLogs(Protocol):
+    """Delta logs beside Iceberg tables, by the tables' locations. A write is a single attempt, on a version not there.
+
+    Raises CatalogError where the storage does not answer.
+    """
+
+    def files(self, view: TableView) -> TableFiles:
+        """What the view's head consists of."""
+        ...
+
+    def shapes(self, view: TableView, files: Sequence[TableFile]) -> Iterable[FileShape]:
+        """What columns each of the files has."""
+        ...
+
+    def read(self, location: str) -> DeltaLog | None:
+        """The newest version, or None where there is no log yet."""
+        ...
+
+    def write(self, location: str, write: LogWrite) -> None:
+        """Raises CommitRejectedError where somebody else has put a version meanwhile."""
+        ...
+
+
+class Snowflake(Protocol):
+    """An account that reads the tables, as one of its users. Raises SnowflakeError where it does not do as asked."""
+
+    def refresh(self, table: str) -> None:
+        """Have an external table see what lies in its folder now. Any number of times does no harm."""
+        ...
+
+    def served(self, table: str) -> Served:
+        """What queries of an Iceberg table see."""
         ...
 
 

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import pyarrow_to_schema
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
 from jobs.adapters.iceberg_scan import FOOTERS_AT_ONCE, reading
 from jobs.model.delta import FileShape, TableFile, TableFiles
 from jobs.model.snapshot import TableView
 
+MANIFESTS_AT_ONCE = 16
+"""A manifest on S3 costs a request, and every batch leaves one."""
+
+
+class SnapshotFiles:
+    """What snapshots consist of. Manifests never change: of each table, those of its last head are remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, TableFiles]] = {}
+
+    def of_head(self, view: TableView) -> TableFiles:
+        """Everything that the view's head consists of."""
+        table: Table = view.current
+        snapshot = None if view.head is None else table.snapshot_by_id(view.head)
+        known = self._known.get(view.location, {})
+        with reading(view.identifier), ThreadPoolExecutor(MANIFESTS_AT_ONCE) as pool:
+            manifests = [] if snapshot is None else snapshot.manifests(table.io)
+            new = [manifest for manifest in manifests if manifest.manifest_path not in known]
+            read = pool.map(lambda manifest: _of_manifest(view, manifest), new)
+            known = known | dict(zip((manifest.manifest_path for manifest in new), read, strict=True))
+        here = {manifest.manifest_path: known[manifest.manifest_path] for manifest in manifests}
+        self._known[view.location] = here
+        return _together(here.values())
+
 
 def head_files(view: TableView) -> TableFiles:
-    """Everything that the view's head consists of."""
-    table: Table = view.current
-    snapshot = None if view.head is None else table.snapshot_by_id(view.head)
-    entries: dict[DataFileContent, list[ManifestEntry]] = {content: [] for content in DataFileContent}
-    with reading(view.identifier):
-        for manifest in [] if snapshot is None else snapshot.manifests(table.io):
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                entries[entry.data_file.content].append(entry)
-    return TableFiles(
-        data=tuple(_file(view, entry) for entry in entries[DataFileContent.DATA]),
-        position_deletes=len(entries[DataFileContent.POSITION_DELETES]),
-        equality_deletes=len(entries[DataFileContent.EQUALITY_DELETES]),
-    )
+    """Everything that the view's head consists of, read anew."""
+    return SnapshotFiles().of_head(view)
 
 
 def shapes(view: TableView, files: Sequence[TableFile]) -> Iterator[FileShape]:
@@ -37,6 +50,26 @@ def shapes(view: TableView, files: Sequence[TableFile]) -> Iterator[FileShape]:
     table: Table = view.current
     with reading(view.identifier), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         yield from pool.map(lambda file: _shape(table.io, file), files)
+
+
+def _of_manifest(view: TableView, manifest: ManifestFile) -> TableFiles:
+    table: Table = view.current
+    entries: dict[DataFileContent, list[ManifestEntry]] = {content: [] for content in DataFileContent}
+    for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+        entries[entry.data_file.content].append(entry)
+    return TableFiles(
+        data=tuple(_file(view, entry) for entry in entries[DataFileContent.DATA]),
+        position_deletes=len(entries[DataFileContent.POSITION_DELETES]),
+        equality_deletes=len(entries[DataFileContent.EQUALITY_DELETES]),
+    )
+
+
+def _together(parts: Collection[TableFiles]) -> TableFiles:
+    return TableFiles(
+        data=tuple(file for part in parts for file in part.data),
+        position_deletes=sum(part.position_deletes for part in parts),
+        equality_deletes=sum(part.equality_deletes for part in parts),
+    )
 
 
 def _file(view: TableView, entry: ManifestEntry) -> TableFile:

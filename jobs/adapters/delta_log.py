@@ -6,7 +6,7 @@ that it stands for as an application transaction, and is one attempt. delta-rs w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, assert_never
 
@@ -21,18 +21,23 @@ from deltalake.transaction import (
     create_table_with_add_actions,
 )
 
+from jobs.adapters.delta_files import SnapshotFiles, shapes
 from jobs.model.delta import (
     AddFile,
     BeginLog,
     DeltaLog,
     DeltaMetadata,
     ExtendLog,
+    FileShape,
     LoggedFile,
     LogWrite,
     RemoveFile,
     ReplaceLog,
+    TableFile,
+    TableFiles,
 )
-from jobs.model.errors import CatalogError
+from jobs.model.errors import CatalogError, DefectError
+from jobs.model.snapshot import TableView
 from jobs.model.spec import SettingValue, revealed
 from jobs.ports import CommitRejectedError
 
@@ -49,10 +54,17 @@ _S3_OPTIONS = {
 
 
 class DeltaLogs:
-    """The logs of tables by their Iceberg location. `storage` are PyIceberg's properties for the same storage."""
+    """The logs of tables (`ports.DeltaLogs`). `storage` are PyIceberg's properties for the same storage."""
 
     def __init__(self, storage: Mapping[str, SettingValue]) -> None:
         self._storage = storage
+        self._files = SnapshotFiles()
+
+    def files(self, view: TableView) -> TableFiles:
+        return self._files.of_head(view)
+
+    def shapes(self, view: TableView, files: Sequence[TableFile]) -> Iterable[FileShape]:
+        return shapes(view, files)
 
     def read(self, location: str) -> DeltaLog | None:
         """The newest version, or None where there is no log yet."""
@@ -165,3 +177,9 @@ def _as_errors(location: str) -> Iterator[None]:
             f"the Delta log of {location} cannot be read or written: {type(problem).__name__}: {problem}",
             hint="check the credentials and the network; the next run writes what is missing",
         ) from problem
+    except BaseException as panic:
+        if type(panic).__name__ != "PanicException":  # of native code: it is no Exception, and has no other name
+            raise
+        raise DefectError(
+            f"the Delta log of {location} cannot be read or written: {panic}", hint="report it, with the whole log"
+        ) from panic

@@ -174,6 +174,13 @@ class IcebergLake:
         )
         self._commit(table, requirements, tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in known))
 
+    def move_tags(self, view: TableView, *, put: Mapping[str, int], drop: Sequence[str] = ()) -> None:
+        table = _table(view)
+        as_seen = (AssertRefSnapshotId(ref=name, snapshot_id=view.tags.get(name)) for name in (*put, *drop))
+        moved = (_point(name, SnapshotRefType.TAG, snapshot_id) for name, snapshot_id in put.items())
+        dropped = (RemoveSnapshotRefUpdate(ref_name=name) for name in drop)
+        self._commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), *as_seen), (*moved, *dropped))
+
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
         try:
             with self.catalog.load_table(identifier).transaction() as transaction:

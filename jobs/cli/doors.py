@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
@@ -12,7 +13,7 @@ from jobs.adapters.registry import ConfluentRegistry
 from jobs.materialize.run import Doors, Observer, Step, TableRun
 from jobs.model.receipt import Receipt
 from jobs.model.spec import Settings, TableSpec
-from jobs.ports import TaskRunner
+from jobs.ports import DeltaLogs, Lake, TaskRunner
 
 
 def new_id() -> str:
@@ -22,8 +23,9 @@ def new_id() -> str:
 def open_doors(
     settings: Settings, runner: TaskRunner, *, announce: Callable[[Receipt], None], observe: Observer | None = None
 ) -> Doors:
+    lake = IcebergLake(settings.catalog)
     return Doors(
-        lake=IcebergLake(settings.catalog),
+        lake=lake,
         topics=KafkaTopics(settings.kafka),
         registry=ConfluentRegistry(settings.registry),
         runner=runner,
@@ -33,7 +35,15 @@ def open_doors(
         new_id=new_id,
         announce=announce,
         observe=observe or _nobody,
+        delta_logs=cache(lambda: open_delta_logs(lake)),
     )
+
+
+def open_delta_logs(lake: Lake) -> DeltaLogs:
+    """Beside the tables of the lake. Called where a table has a log, since the library takes a moment to load."""
+    from jobs.adapters.delta_log import DeltaLogs as Opened  # noqa: PLC0415
+
+    return Opened(lake.storage)
 
 
 def table_runs(doors: Doors, specs: tuple[TableSpec, ...], *, adopt: bool = False) -> list[TableRun]:

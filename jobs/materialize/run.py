@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from jobs.materialize.account import Ingested, gather
+from jobs.materialize.announce_delta import announce_delta
 from jobs.materialize.branches import STAGE_PREFIX, branch_names
 from jobs.materialize.create import describe_topics, ensure_table
 from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, reveal
@@ -23,13 +24,14 @@ from jobs.materialize.publish import publish
 from jobs.materialize.stage import ReadBatch
 from jobs.materialize.state import Standing, standing
 from jobs.materialize.verdicts import OvertakenError
+from jobs.model.delta import Announced, LogFailed, LogWritten, Withheld
 from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from jobs.model.progress import TableState
 from jobs.model.receipt import Receipt
 from jobs.model.snapshot import TableView
 from jobs.model.spec import RegistrySettings, SettingValue, TableSpec
-from jobs.ports import Lake, SchemaRegistry, TaskRunner, Topics
+from jobs.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
 
 LOG = logging.getLogger(__name__)
 
@@ -41,7 +43,10 @@ Observer = Callable[[Literal["before", "after"], Step], None]
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """The outside world, as the steps use it. `observe` is told before and after every step."""
+    """The outside world, as the steps use it. `observe` is told before and after every step.
+
+    `delta_logs` opens its door when the first table needs it, which costs an import.
+    """
 
     lake: Lake
     topics: Topics
@@ -53,14 +58,16 @@ class Doors:
     new_id: Callable[[], str]
     announce: Callable[[Receipt], None]
     observe: Observer
+    delta_logs: Callable[[], DeltaLogs]
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A batch became visible."""
+    """A batch became visible; `delta` is what its readers of Delta were told, where the spec has any."""
 
     receipt: Receipt
     standing: Standing
+    delta: Announced | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,10 @@ Outcome = Published | Again | NothingToDo
 
 @dataclass(slots=True)
 class TableRun:
-    """What one process knows of one table. `writer` is its id, new in every process; `state` the last one seen."""
+    """What one process knows of one table. `writer` is its id, new in every process; `state` the last one seen.
+
+    `in_delta` is the head about which nothing is left to say in the Delta log.
+    """
 
     spec: TableSpec
     doors: Doors
@@ -82,8 +92,9 @@ class TableRun:
     absorbed: Absorbed = field(default_factory=lambda: Absorbed({}, {}))
     met: WriterSchemas = field(default_factory=lambda: WriterSchemas({}, {}))
     seconds: dict[str, float] = field(default_factory=dict)
-    said: set[str] = field(default_factory=set)
+    said: set[tuple[str, str]] = field(default_factory=set)
     state: TableState | None = None
+    in_delta: int | None = None
     stage_names: Iterator[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,11 +111,8 @@ class TableRun:
         planned_at = self.doors.now()
         with self._step("plan"):
             plan = self._plan(here)
-        if isinstance(plan, Halt):
-            raise plan.error
-        if isinstance(plan, NothingToDo):
-            self.state = plan.state
-            return plan
+        if not isinstance(plan, BatchPlan):
+            return self._without_a_batch(plan, here)
         with self._step("ingest"):
             got = self._ingest(plan, here.view, dead_letters)
         if not got.advanced:
@@ -112,7 +120,12 @@ class TableRun:
         return self._make_visible(plan, here, got, planned_at)
 
     def create(self) -> TableView:
-        """Only make the tables, empty, where they are missing."""
+        """Only make the tables, empty, where they are missing, and the log beside them where one is asked for."""
+        view = self._created()
+        self._announce_delta(view)
+        return view
+
+    def _created(self) -> TableView:
         doors = self.doors
         view = ensure_table(
             doors.lake, doors.topics, doors.registry, self.spec, new_writer=self.writer, adopt=self.adopt
@@ -123,7 +136,7 @@ class TableRun:
     def _evolved(self) -> tuple[Standing, TableView]:
         """The tables, there and with columns for all that known writers write; what a dead run left is finished."""
         doors = self.doors
-        view = self.create()
+        view = self._created()
         here = standing(view, pipeline=self.spec.pipeline)
         if here.state.batch_id:
             reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state)
@@ -152,15 +165,27 @@ class TableRun:
         schemas = self.absorbed.as_writer_schemas()
         return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.doors.new_id())
 
+    def _without_a_batch(self, plan: Halt | NothingToDo, here: Standing) -> NothingToDo:
+        """A Delta log that is behind is brought up to date all the same."""
+        self._announce_delta(here.view)
+        if isinstance(plan, Halt):
+            raise plan.error
+        self.state = plan.state
+        return plan
+
     def _say_once(self, here: Standing, topics: Sequence[TopicFacts]) -> None:
         """What is no failure, but the operator should know."""
         notes = {f"no_topic_id {facts.topic}" for facts in topics if facts.topic_id is None}
         notes |= {f"rolled_back_to_epoch {here.state.epoch}"} if here.rolled_back else set()
         notes |= {f"changed_by_others {snapshot.name}" for snapshot in here.foreign}
-        for note in sorted(notes - self.said):
+        for note in sorted(notes):
             event, _, about = note.partition(" ")
+            self._warn_once(event, about)
+
+    def _warn_once(self, event: str, about: str) -> None:
+        if (event, about) not in self.said:
             LOG.warning(event, extra={"table": self.spec.identifier, "about": about})
-        self.said |= notes
+        self.said.add((event, about))
 
     def _ingest(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested:
         doors = self.doors
@@ -217,7 +242,25 @@ class TableRun:
         receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
         with self._step("announce"):
             self.doors.announce(receipt)
-        return Published(receipt, now)
+            delta = self._announce_delta(now.view)
+        return Published(receipt, now, delta)
+
+    def _announce_delta(self, view: TableView) -> Announced | None:
+        """None where the table has no readers of Delta, or they have been told of this head before."""
+        if "delta" not in self.spec.formats or view.head == self.in_delta:
+            return None
+        announced = announce_delta(self.doors.lake, self.doors.delta_logs, view)
+        table = self.spec.identifier
+        match announced:
+            case LogFailed(problem, hint):
+                LOG.warning("delta_log_failed", extra={"table": table, "problem": problem, "hint": hint})
+                return announced
+            case LogWritten(version, snapshot_id):
+                LOG.info("delta_log_written", extra={"table": table, "version": version, "snapshot": snapshot_id})
+            case Withheld(_, reason):
+                self._warn_once("delta_log_withheld", reason)
+        self.in_delta = None if announced is None else announced.snapshot_id
+        return announced
 
     def _pause(self, error: FrazilError, got: Ingested | None = None) -> None:
         accept = None if got is None else through(got.ranges)

@@ -99,6 +99,10 @@ class BeginLog:
     metadata: DeltaMetadata
     add: tuple[AddFile, ...]
 
+    @property
+    def version(self) -> int:
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class ExtendLog:
@@ -115,6 +119,10 @@ class ExtendLog:
     remove: tuple[RemoveFile, ...]
     new_columns: tuple[str, ...] = ()
 
+    @property
+    def version(self) -> int:
+        return self.base + (2 if self.new_columns else 1)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplaceLog:
@@ -124,6 +132,10 @@ class ReplaceLog:
     base: int
     metadata: DeltaMetadata
     add: tuple[AddFile, ...]
+
+    @property
+    def version(self) -> int:
+        return self.base + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +155,23 @@ class Withheld:
 
 LogWrite = BeginLog | ExtendLog | ReplaceLog
 LogPlan = LogWrite | LogIsCurrent | Withheld
+
+
+@dataclass(frozen=True, slots=True)
+class LogWritten:
+    """A version that stands for the snapshot was put a moment ago: readers that do not look by themselves must."""
+
+    version: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogFailed:
+    """The log could not be brought up to date. The rows are published all the same; the next run tries again."""
+
+    problem: str
+    hint: str
+
+
+Announced = LogWritten | LogIsCurrent | Withheld | LogFailed
+"""What came of announcing a table's head to readers of Delta."""

@@ -22,6 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
+from jobs.adapters.delta_log import DeltaLogs as OpenedLogs
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.kafka_reader import KafkaReader
@@ -42,7 +43,7 @@ from jobs.model.spec import (
     TableSpec,
     Trigger,
 )
-from jobs.ports import Lake, SchemaRegistry, TaskRunner, Topics
+from jobs.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
 from jobs.verify.against_kafka import KafkaSide
 from jobs.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
@@ -82,6 +83,7 @@ class Setting:
         registry: SchemaRegistry | None = None,
         runner: TaskRunner | None = None,
         observe: Observer | None = None,
+        delta_logs: DeltaLogs | None = None,
     ) -> Doors:
         return Doors(
             lake=lake or IcebergLake(self.catalog),
@@ -94,6 +96,7 @@ class Setting:
             new_id=_new_id,
             announce=_nobody,
             observe=observe or _nobody,
+            delta_logs=lambda: delta_logs or OpenedLogs(self.catalog.properties),
         )
 
     def run(self, doors: Doors | None = None) -> TableRun:

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
+from jobs.adapters.delta_log import DeltaLogs
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.registry import ConfluentRegistry
@@ -145,6 +146,7 @@ class Place:
             new_id=lambda: uuid.uuid4().hex[:12],
             announce=receipts.append,
             observe=lambda *_: None,
+            delta_logs=lambda: DeltaLogs(settings.catalog.properties),
         )
         return [TableRun(s, replace(known, **doors), uuid.uuid4().hex[:12], adopt=adopt) for s in settings.tables]
 

@@ -21,6 +21,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
+from jobs.adapters.delta_log import DeltaLogs
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.kafka_reader import KafkaReader
@@ -105,6 +106,7 @@ class Orders:
             lambda: uuid.uuid4().hex[:12],
             lambda receipt: None,
             lambda when, step: None,
+            lambda: DeltaLogs(self.lake.storage),
         )
         run = TableRun(self.spec, doors, uuid.uuid4().hex[:8])
         while not isinstance(run.batch(), NothingToDo):

@@ -1,0 +1,60 @@
+"""Delta logs as lists of versions (`ports.DeltaLogs`); the files of snapshots are what a test says they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jobs.model.delta import (
+    BeginLog,
+    DeltaLog,
+    ExtendLog,
+    FileShape,
+    LoggedFile,
+    LogWrite,
+    ReplaceLog,
+    TableFile,
+    TableFiles,
+)
+from jobs.model.snapshot import TableView
+from jobs.ports import CommitRejectedError
+
+
+def _nothing() -> None:
+    return
+
+
+@dataclass(slots=True)
+class DeltaLogsInMemory:
+    """`before_write` is called before a version is put: another process, or a fault."""
+
+    of_snapshots: Mapping[int, TableFiles] = field(default_factory=dict)
+    versions: dict[str, list[DeltaLog]] = field(default_factory=dict)
+    before_write: Callable[[], None] = _nothing
+
+    def files(self, view: TableView) -> TableFiles:
+        return self.of_snapshots.get(view.head or 0, TableFiles(()))
+
+    def shapes(self, view: TableView, files: Sequence[TableFile]) -> Iterable[FileShape]:
+        return [FileShape(file.location, view.schema_json) for file in files]
+
+    def read(self, location: str) -> DeltaLog | None:
+        versions = self.versions.get(location)
+        return versions[-1] if versions else None
+
+    def write(self, location: str, write: LogWrite) -> None:
+        self.before_write()
+        there = self.versions.setdefault(location, [])
+        if len(there) != (0 if isinstance(write, BeginLog) else write.base + 1):
+            raise CommitRejectedError(f"{location} has {len(there)} versions")
+        there += [self._next(there, write)] * (write.version + 1 - len(there))
+
+    def _next(self, there: Sequence[DeltaLog], write: LogWrite) -> DeltaLog:
+        match write:
+            case ExtendLog():
+                gone = {file.path for file in write.remove}
+                kept = tuple(file for file in there[-1].files if file.path not in gone)
+            case BeginLog() | ReplaceLog():
+                kept = ()
+        added = tuple(LoggedFile(file.path, file.size) for file in write.add)
+        return DeltaLog(write.version, write.metadata, write.snapshot_id, kept + added)

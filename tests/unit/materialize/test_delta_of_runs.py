@@ -1,0 +1,150 @@
+"""When a run looks at the Delta log of its table, and what becomes of the batch when that goes wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from values_of_tables import NOW, spec, topic
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.materialize.announce_delta import DELTA_TAG
+from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
+from jobs.materialize.run import Doors, TableRun
+from jobs.model.delta import DeltaLog
+from jobs.model.errors import CatalogError, PausedError
+from jobs.model.plan import NothingToDo
+from jobs.model.snapshot import TableView
+from jobs.model.spec import CatalogSettings, RegistrySettings
+from jobs.ports import DeltaLogs
+from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
+
+BOTH = spec(formats=("iceberg", "delta"))
+
+
+@dataclass
+class World:
+    """A table whose topic holds nothing new, and the log beside it. `opened` counts who asked for the log's door."""
+
+    lake: IcebergLake
+    doors: Doors
+    logs: DeltaLogsInMemory
+    opened: list[str] = field(default_factory=list)
+
+    def run(self, wanted: Any = BOTH) -> TableRun:
+        return TableRun(wanted, self.doors, writer="w")
+
+    @property
+    def view(self) -> TableView:
+        view = self.lake.load(BOTH.identifier)
+        assert view is not None
+        return view
+
+    @property
+    def log(self) -> DeltaLog | None:
+        return self.logs.read(self.view.location)
+
+    def insert(self) -> None:
+        """A user's INSERT: the head moves on."""
+        self.lake.catalog.load_table(BOTH.identifier).append(pa.table({"n": [1]}, schema=pa.schema([("n", "int64")])))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    registry = RegistryInMemory()
+    registry.register("orders-value", record(a_field("n")))
+    lake, logs = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))), DeltaLogsInMemory()
+
+    def opened() -> DeltaLogs:
+        made.opened.append("delta")
+        return logs
+
+    doors = Doors(
+        lake=lake,
+        topics=TopicsInMemory({"orders": topic({0: (9, 9)})}),
+        registry=registry,
+        runner=cast(Any, None),
+        kafka={},
+        registry_settings=RegistrySettings("http://127.0.0.1:1"),
+        now=lambda: NOW,
+        new_id=lambda: "id",
+        announce=lambda receipt: None,
+        observe=lambda when, step: None,
+        delta_logs=opened,
+    )
+    made = World(lake, doors, logs)
+    yield made
+
+
+def test_a_new_table_has_its_log_from_the_start(world: World) -> None:
+    world.run().create()
+
+    assert world.log is not None
+    assert (world.log.version, world.log.snapshot_id) == (0, world.view.head)
+    assert world.view.tags[DELTA_TAG] == world.view.head
+
+
+def test_a_run_with_nothing_to_read_brings_the_log_to_the_head(world: World) -> None:
+    world.run().create()
+    world.insert()
+
+    outcome = world.run().batch()
+
+    assert isinstance(outcome, NothingToDo)
+    assert world.log is not None
+    assert (world.log.version, world.log.snapshot_id) == (1, world.view.head)
+
+
+def test_a_paused_table_is_brought_to_its_head_as_well(world: World) -> None:
+    world.run().create()
+    world.insert()
+    said = pause_property(by="ann", why="mending", at=NOW)
+    world.lake.set_properties(BOTH.identifier, put={PAUSED_PROPERTY: said})
+
+    with pytest.raises(PausedError):
+        world.run().batch()
+
+    assert world.log is not None
+    assert world.log.snapshot_id == world.view.head
+
+
+def test_one_process_looks_once_at_a_head(world: World) -> None:
+    run = world.run()
+
+    for _ in range(3):
+        run.batch()
+    world.insert()
+    run.batch()
+
+    assert world.opened == ["delta"] * 2
+
+
+def test_a_failure_is_told_and_mended_by_the_next_batch(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    def down() -> None:
+        raise CatalogError("the storage is down", hint="wait for it")
+
+    world.logs.before_write = down
+    run = world.run()
+    with caplog.at_level(logging.WARNING):
+        assert isinstance(run.batch(), NothingToDo)
+    world.logs.before_write = lambda: None
+    run.batch()
+
+    (told,) = [each for each in caplog.records if each.message == "delta_log_failed"]
+    assert (told.__dict__["problem"], told.__dict__["hint"]) == ("the storage is down", "wait for it")
+    assert world.log is not None
+
+
+def test_a_table_without_delta_never_opens_the_door(world: World) -> None:
+    run = world.run(spec())
+    run.create()
+    run.batch()
+
+    assert world.opened == []
+    assert world.logs.versions == {}
