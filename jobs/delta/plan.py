@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
+from jobs.delta.expressible import inexpressible
 from jobs.delta.schema import LoggedColumn, NoPlaceInDeltaError, columns_of, fields_with, metadata_of
 from jobs.delta.statistics import statistics_of
 from jobs.model.delta import (
@@ -44,9 +45,13 @@ def plan_log(view: TableView, files: TableFiles, log: DeltaLog | None, *, shapes
         metadata = metadata_of(view.schema_json)
     except NoPlaceInDeltaError as none:
         return Withheld(view.head, f"the column {none}")
-    reason = _without_words(files) or _foreign(log) or _old_names(files, log, metadata)
+    reason = _no_place(view) or _without_words(files) or _foreign(log) or _old_names(files, log, metadata)
     reason = reason or _misfit(shapes(_added(files, log)), metadata)
     return Withheld(view.head, reason) if reason else _write(view, files, log, metadata)
+
+
+def _no_place(view: TableView) -> str | None:
+    return next((f"the column {each.path} {each.problem}" for each in inexpressible(view.columns)), None)
 
 
 def _without_words(files: TableFiles) -> str | None:

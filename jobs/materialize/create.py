@@ -11,7 +11,14 @@ from jobs.formats.avro.types import Record
 from jobs.materialize.compare import aliases_of, applied, compare, refusal
 from jobs.materialize.dead_letters import check_owner
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
-from jobs.materialize.layout import metadata_columns, name_clashes, partition_problems, reads_avro_keys, unreadable
+from jobs.materialize.layout import (
+    delta_problems,
+    metadata_columns,
+    name_clashes,
+    partition_problems,
+    reads_avro_keys,
+    unreadable,
+)
 from jobs.materialize.state import CHECKPOINT_TAG, standing
 from jobs.model.columns import Column, ColumnType, Struct
 from jobs.model.errors import ForeignTableError, SpecError, StateLostError, SubjectMissingError, TopicMissingError
@@ -114,7 +121,7 @@ def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableS
     """Decide what to make. Raises the first problem that there is: nothing is made where anything is wrong."""
     columns, former_names = initial_columns(spec, latest_schemas(registry, spec))
     facts = describe_topics(topics, spec)
-    for problem in (*partition_problems(spec, columns), *start_problems(spec, facts)):
+    for problem in (*partition_problems(spec, columns), *delta_problems(spec, columns), *start_problems(spec, facts)):
         raise problem
     _check_dead_letters(lake, spec)
     return NewTable(columns, former_names, initial_state(topics, spec, writer=writer))
@@ -159,6 +166,8 @@ def _adopt(
     findings = adoption_findings(spec, view, latest)
     if findings:
         raise refusal(spec.identifier, latest.values[0].id if latest.values else None, findings)
+    for problem in delta_problems(spec, view.columns):
+        raise problem
     _check_dead_letters(lake, spec)
     state = initial_state(topics, spec, writer=writer)
     head = view.head_snapshot()

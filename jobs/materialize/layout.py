@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jobs.delta.expressible import inexpressible
 from jobs.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct, walk
 from jobs.model.errors import SpecError
 from jobs.model.schemas import Finding
@@ -76,6 +77,16 @@ def unreadable(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ..
         return ()
     problem = "is a time, which Spark cannot read: write a timestamp, or take spark out of `readers`"
     return tuple(Finding(path, problem) for path, column in walk(record) if _innermost(column.type) == Scalar("time"))
+
+
+def delta_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """Columns, at any depth, that a Delta log beside the table cannot name or type."""
+    found = inexpressible(columns) if "delta" in spec.formats else ()
+    hint = f"mend the field in the topic's schema, or take delta out of `formats` in {spec.source_file}"
+    return tuple(
+        SpecError(f"{spec.identifier}: formats: delta: the column {each.path} {each.problem}", hint=hint)
+        for each in found
+    )
 
 
 def _innermost(column_type: ColumnType) -> ColumnType:

@@ -1,6 +1,7 @@
 """What stands against materializing, asked before anything is written: every problem of every table at once.
 
-`materialize` refuses for the same reasons, since both ask the functions that decide what a table needs.
+`materialize` refuses for the same reasons, since both ask the functions that decide what a table needs; one that is
+there goes on where only its Delta log cannot follow.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from jobs.materialize.compare import refusal
+from jobs.materialize.compare import applied, refusal
 from jobs.materialize.create import (
     LatestSchemas,
     describe_topics,
@@ -19,7 +20,7 @@ from jobs.materialize.create import (
 )
 from jobs.materialize.dead_letters import check_owner
 from jobs.materialize.evolve import foreseen
-from jobs.materialize.layout import partition_problems
+from jobs.materialize.layout import delta_problems, partition_problems
 from jobs.materialize.state import standing
 from jobs.model.errors import FrazilError, ServiceError
 from jobs.model.plan import TopicFacts
@@ -106,7 +107,9 @@ def _problems_of_new_table(
 ) -> list[FrazilError]:
     found: list[FrazilError] = [*start_problems(spec, facts)]
     columns = None if latest is None else _note(found, lambda: initial_columns(spec, latest))
-    return found if columns is None else [*found, *partition_problems(spec, columns[0])]
+    if columns is None:
+        return found
+    return [*found, *partition_problems(spec, columns[0]), *delta_problems(spec, columns[0])]
 
 
 def _problems_of_table(spec: TableSpec, view: TableView, latest: LatestSchemas | None) -> list[FrazilError]:
@@ -117,6 +120,8 @@ def _problems_of_table(spec: TableSpec, view: TableView, latest: LatestSchemas |
     evolution = _note(found, lambda: foreseen(spec, view, latest))
     if evolution is not None and evolution.findings:
         found.append(refusal(spec.identifier, latest.values[0].id if latest.values else None, evolution.findings))
+    if evolution is not None:
+        found += delta_problems(spec, applied(view.columns, evolution.changes))
     return found
 
 

@@ -122,8 +122,9 @@ MAINTAIN = Key(
     "How the table's files are kept.",
     "{target_file: 512MB}",
 )
-FORMATS = Key("formats", ListOf(Choice(("iceberg",), planned("there is iceberg", "delta")), at_least_one=True),
-              "The table formats that the files are offered in.", "[iceberg]")  # fmt: skip
+FORMATS = Key("formats", ListOf(Choice(("iceberg", "delta")), at_least_one=True),
+              "The table formats that the files are offered in: always iceberg, and beside it a Delta log.",
+              "[iceberg]")  # fmt: skip
 TIMESTAMP = Key("timestamp", TIME, "The first record whose timestamp is not before this one.",
                 Derived("none"), "ISO 8601 with a time zone")  # fmt: skip
 OFFSETS_KEY = Key("offsets", OFFSETS, "The first offset by partition; a partition not named starts at its earliest.",

@@ -79,6 +79,9 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     yield from _name_problems(values, catalog_type)
     yield from _partition_problems(values, metadata_of(values))
     yield from _key_problems(values)
+    if "iceberg" not in values[keys.FORMATS]:
+        what = "delta stands beside iceberg, never instead of it: the table is the checkpoint"
+        yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg, delta]")
 
 
 def _topic_problems(values: Values) -> Iterator[Problem]:

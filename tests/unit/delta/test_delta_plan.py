@@ -10,6 +10,7 @@ from delta_tables import NOON_MS, ONE, Footers, field, file, log, schema, view
 
 from jobs.delta.plan import plan_log
 from jobs.delta.schema import metadata_of
+from jobs.model.columns import Column, Scalar
 from jobs.model.delta import (
     AddFile,
     BeginLog,
@@ -174,6 +175,22 @@ def test_a_type_without_a_place_withholds_with_its_path() -> None:
     plan = plan_log(view("append", schema_json=schema((1, "at", inside))), TableFiles(()), None, shapes=Footers())
 
     assert plan == Withheld(1, "the column at[] is a time, for which Delta's reader version 1 has no type")
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (Column("id", Scalar("uuid")), "the column id is a uuid, for which Delta has no type: write it as a string"),
+        (Column("a b", Scalar("int")), "the column a b holds a character that no name in Delta may have"),
+    ],
+)
+def test_a_column_that_the_table_grew_and_delta_has_no_place_for_withholds(column: Column, said: str) -> None:
+    grown = replace(view("append"), columns=(Column("n", Scalar("long")), column))
+
+    withheld = plan_log(grown, TableFiles(()), None, shapes=Footers())
+
+    assert isinstance(withheld, Withheld)
+    assert withheld.reason.startswith(said)
 
 
 def test_statistics_are_those_that_mean_the_same_in_both() -> None:

@@ -33,6 +33,7 @@ from jobs.model.plan import TopicFacts, WriterSchemas
 from jobs.model.snapshot import TableView
 from jobs.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
 
+DATE = {"type": "int", "logicalType": "date"}
 NO_SCHEMAS = WriterSchemas({}, {})
 
 
@@ -71,7 +72,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     registry = RegistryInMemory()
-    registry.register("orders-value", record(a_field("n"), a_field("at", {"type": "int", "logicalType": "date"})))
+    registry.register("orders-value", record(a_field("n"), a_field("at", DATE)))
     lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))
     return World(lake, TopicsInMemory({"orders": topic({0: (2, 9)})}), registry)
 
@@ -268,6 +269,38 @@ def test_a_partition_field_may_not_take_the_name_of_a_column(world: World) -> No
 
     assert "day(kafka_timestamp) needs the name kafka_timestamp_day, which a column has" in said.what
     assert only(world.check(wanted)).what == said.what
+
+
+AT = {"type": "int", "logicalType": "time-millis"}
+LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
+HASH = {"type": "fixed", "name": "Hash", "size": 8}
+PARTY = {"type": "record", "name": "Party", "fields": [a_field("since", LOCAL), a_field("hash", HASH)]}
+IN_BOTH = spec(formats=("iceberg", "delta"))
+
+
+def test_what_delta_has_no_place_for_is_refused_by_column_before_anything_is_made(world: World) -> None:
+    world.registry.register("orders-value", record(a_field("n"), a_field("at", AT), a_field("party", PARTY)))
+
+    found, said = world.check(IN_BOTH), refused(world, IN_BOTH)
+
+    assert [(type(each), each.what.partition(", ")[0]) for each in found] == [
+        (SpecError, "lake.orders: formats: delta: the column at is a time of day"),
+        (SpecError, "lake.orders: formats: delta: the column party.since is a local timestamp"),
+        (SpecError, "lake.orders: formats: delta: the column party.hash is a fixed(8)"),
+    ]
+    assert said.what == found[0].what
+    assert "take delta out of `formats` in tables/orders.yaml" in said.hint
+    assert world.check(SPEC) == []
+
+
+def test_a_column_that_delta_has_no_place_for_is_found_by_check_and_holds_up_no_table(world: World) -> None:
+    world.make(IN_BOTH)
+    world.registry.register("orders-value", record(a_field("n"), a_field("at", DATE), a_field("t", ["null", AT])))
+
+    found, view = only(world.check(IN_BOTH)), world.absorb(IN_BOTH)
+
+    assert "formats: delta: the column t is a time of day" in found.what
+    assert "t" in names(view.columns)
 
 
 def test_a_table_that_frazil_did_not_make_is_refused(world: World) -> None:

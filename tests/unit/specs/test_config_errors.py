@@ -212,6 +212,11 @@ CONTRADICTIONS = {
         "tables/a.yaml:2:14: key_subject: without effect, because key is string",
         "set key: avro, or remove key_subject",
     ),
+    "delta alone": (
+        "topic: a\nformats: [delta]",
+        "tables/a.yaml:2:10: formats: delta stands beside iceberg, never instead of it: the table is the checkpoint",
+        "write [iceberg, delta]",
+    ),
 }
 
 CLASHES = {
