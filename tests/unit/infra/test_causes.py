@@ -1,0 +1,92 @@
+"""What AWS's library raises under a step becomes a sentence with what to do, at the one edge of all steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import boto3
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ProfileNotFound,
+    SSOTokenLoadError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
+
+from infra.deploy.__main__ import run
+from infra.deploy.causes import of_aws
+
+SSO = """
+[profile me]
+sso_session = mine
+sso_account_id = 123456789012
+sso_role_name = admin
+[sso-session mine]
+sso_region = us-east-1
+sso_start_url = https://example.awsapps.com/start
+"""
+DENIED = ClientError(
+    {"Error": {"Code": "AccessDeniedException", "Message": "User me is not authorized to perform: x:Y"}}, "ListSecrets"
+)
+
+
+@pytest.fixture
+def own_environment(tmp_path: Path) -> Iterator[None]:
+    """A step gives its process the account's credentials."""
+    (tmp_path / "config").write_text(SSO)
+    files = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
+    with patch.dict(os.environ, {**files, "HOME": str(tmp_path)}):
+        yield
+
+
+@pytest.mark.usefixtures("own_environment")
+@pytest.mark.parametrize(
+    ("profile", "name", "hint"),
+    [("nobdy", "ProfileNotFound", "aws configure sso"), ("me", "SSOTokenLoadError", "aws sso login")],
+)
+def test_a_step_says_what_is_wrong_with_the_profile(
+    profile: str, name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = run(["free-names", f"--profile={profile}", "--environment=dev"])
+
+    told = capsys.readouterr().err
+    assert status == 1
+    assert told.startswith(f"AwsError: the step free-names stopped: {name}: ")
+    assert hint in told.split("hint: ")[1]
+
+
+@pytest.mark.usefixtures("own_environment")
+def test_what_is_not_of_aws_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(boto3, "Session", defect)
+
+    with pytest.raises(ZeroDivisionError):
+        run(["free-names", "--profile=me", "--environment=dev"])
+
+
+@pytest.mark.parametrize(
+    ("problem", "hint"),
+    [
+        (ProfileNotFound(profile="nobdy"), "correct --profile"),
+        (SSOTokenLoadError(error_msg="Token for mine does not exist"), "aws sso login"),
+        (TokenRetrievalError(provider="sso", error_msg="Token has expired and refresh failed"), "aws sso login"),
+        (UnauthorizedSSOTokenError(), "aws sso login"),
+        (NoCredentialsError(), "aws sso login"),
+        (DENIED, "may not do that"),
+        (EndpointConnectionError(endpoint_url="https://s3.example.com/"), "the network was lost"),
+        (ClientError({"Error": {"Code": "Odd", "Message": "new"}}, "ListSecrets"), "deploy.sh check"),
+    ],
+)
+def test_each_kind_of_trouble_has_its_hint(problem: Exception, hint: str) -> None:
+    told = of_aws(problem, "inventory")
+
+    assert told is not None
+    assert hint in told.hint
