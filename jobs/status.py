@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from jobs.delta.standing import LogStanding, log_standing
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import ServiceError, TableError
 from jobs.model.plan import TopicFacts
 from jobs.model.progress import Counts, ForeignChanges
+from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.model.summary import receipt_from_summary
 from jobs.pause import Pause, pause_of
-from jobs.ports import Lake, Topics
+from jobs.ports import DeltaLogs, Lake, Topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One table. `problem` says what is wrong with it, `kafka_problem` why no lag is known."""
+    """One table. `problem` says what is wrong with it, `kafka_problem` why no lag is known; `delta` is of those that
+    are offered as Delta.
+    """
 
     table: str
     problem: str | None = None
@@ -60,6 +64,7 @@ class TableStatus:
     last_batch: LastBatch | None = None
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
     rolled_back: bool = False
+    delta: LogStanding | None = None
 
     @property
     def lag(self) -> int | None:
@@ -88,14 +93,25 @@ def _text(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()
 
 
-def table_statuses(lake: Lake, topics: Topics, specs: Sequence[TableSpec], *, now: datetime) -> Iterator[TableStatus]:
+def table_statuses(
+    lake: Lake,
+    topics: Topics,
+    specs: Sequence[TableSpec],
+    *,
+    delta_logs: Callable[[], DeltaLogs],
+    now: datetime,
+) -> Iterator[TableStatus]:
     """Each table's status. A table in trouble, or Kafka being down, is told and keeps nothing else from being told.
 
     Raises CatalogError where the catalog does not answer.
     """
     ends = _Ends(topics)
     for spec in specs:
-        yield _status(lake, ends, spec, now)
+        view = lake.load(spec.identifier)
+        status = _status(view, ends, spec, now)
+        if view is not None and "delta" in spec.formats:
+            status = replace(status, delta=log_standing(view, delta_logs()))
+        yield status
 
 
 @dataclass(slots=True)
@@ -115,8 +131,7 @@ class _Ends:
         return self.known.get(topic)
 
 
-def _status(lake: Lake, ends: _Ends, spec: TableSpec, now: datetime) -> TableStatus:
-    view = lake.load(spec.identifier)
+def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime) -> TableStatus:
     if view is None:
         return TableStatus(spec.identifier, problem="not made yet: run `frazil materialize`")
     try:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
 import typer
@@ -29,13 +30,15 @@ def status(tables: Tables = None, as_json: Json = False, config: Config = DEFAUL
     """
     from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from jobs.adapters.kafka import KafkaTopics  # noqa: PLC0415
+    from jobs.cli.doors import open_delta_logs  # noqa: PLC0415
     from jobs.specs.select import select_tables  # noqa: PLC0415
     from jobs.status import table_statuses  # noqa: PLC0415
 
     settings = settings_from(config)
     specs = select_tables(settings, tables or ())
     now = datetime.now(UTC)
-    found = list(table_statuses(IcebergLake(settings.catalog), KafkaTopics(settings.kafka), specs, now=now))
+    lake, topics = IcebergLake(settings.catalog), KafkaTopics(settings.kafka)
+    found = list(table_statuses(lake, topics, specs, delta_logs=cache(lambda: open_delta_logs(lake)), now=now))
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
         return
@@ -100,8 +103,10 @@ def _partitions(each: TableStatus) -> Table:
 
 
 def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
-    """Whatever is not as usual, a line each."""
+    """Whatever is not as usual, a line each, and where Delta logs stand."""
     for each in found:
+        if each.delta is not None:
+            yield f"{each.table}: {each.delta}"
         if each.problem is not None:
             yield f"{each.table}: {each.problem}"
         if each.pause is not None:

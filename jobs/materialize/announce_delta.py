@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from jobs.delta.plan import plan_log
+from jobs.delta.standing import next_version
 from jobs.materialize.branches import ATTEMPTS
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.delta import Announced, LogFailed, LogIsCurrent, LogWritten, Withheld
@@ -58,7 +58,7 @@ def _brought_to_head(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced 
     """
     log = logs.read(view.location)
     view = lake.load(view.identifier) or view
-    plan = plan_log(view, logs.files(view), log, shapes=lambda files: logs.shapes(view, files))
+    plan = next_version(view, log, logs)
     match plan:
         case None | LogIsCurrent() | Withheld():
             _keep(lake, view, None if log is None else log.snapshot_id)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from deployed import CLOUD_KEY, REGION, Deployed, Ended, eventually
 from permission_proof import Account, Granted, Needed, granted_to, needed_by
 
+from jobs.adapters.delta_log import DeltaLogs
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
 from jobs.model.spec import Settings
@@ -64,7 +65,8 @@ class Tables:
 
     def status(self, table: str) -> TableStatus:
         lake, topics = IcebergLake(self.settings.catalog), KafkaTopics(self.settings.kafka)
-        (found,) = table_statuses(lake, topics, select_tables(self.settings, [table]), now=datetime.now(UTC))
+        specs, logs = select_tables(self.settings, [table]), DeltaLogs(lake.storage)
+        (found,) = table_statuses(lake, topics, specs, delta_logs=lambda: logs, now=datetime.now(UTC))
         return found
 
     def until(self, table: str, is_so: Callable[[TableStatus], bool]) -> TableStatus:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from jobs.adapters.delta_log import DeltaLogs
+from jobs.delta.standing import LogStanding
+from jobs.materialize.announce_delta import announce_delta
 from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
+from jobs.model.changes import RenameColumn
 from jobs.model.errors import BrokerError
 from jobs.model.plan import PartitionFacts, TopicFacts
 from jobs.model.progress import Counts
@@ -32,8 +36,13 @@ class Broker:
 
 
 def status_of(lake: SmallLake, broker: Broker, spec: TableSpec | None = None) -> TableStatus:
-    (found,) = table_statuses(lake.lake, broker, [spec or lake.spec], now=NOON + timedelta(minutes=5))
+    (found,) = statuses_of(lake, broker, spec or lake.spec)
     return found
+
+
+def statuses_of(lake: SmallLake, broker: Broker, *specs: TableSpec) -> list[TableStatus]:
+    now = NOON + timedelta(minutes=5)
+    return list(table_statuses(lake.lake, broker, specs, delta_logs=lambda: DeltaLogs(lake.lake.storage), now=now))
 
 
 def test_lag_is_what_is_left_of_every_partition_new_ones_too(lake: SmallLake) -> None:
@@ -60,7 +69,7 @@ def test_table_that_is_caught_up(lake: SmallLake) -> None:
 def test_without_kafka_all_but_the_lag_is_told_and_it_is_asked_once(lake: SmallLake) -> None:
     broker = Broker()
 
-    first, second = table_statuses(lake.lake, broker, [lake.spec, spec_of("orders", table="orders")], now=NOON)
+    first, second = statuses_of(lake, broker, lake.spec, spec_of("orders", table="orders"))
 
     assert (first.state, first.lag, first.rows) == ("lag unknown", None, 147)
     assert first.kafka_problem == second.kafka_problem == "the Kafka cluster does not answer"
@@ -113,3 +122,34 @@ def test_json_holds_all_of_it(lake: SmallLake) -> None:
 
     assert (value["state"], value["lag"], value["partitions"][0]["lag"]) == ("behind", 30, 30)
     assert value["complete_through"] == "2026-01-31T12:00:00+00:00"
+
+
+def test_a_delta_log_is_current_behind_or_withheld(lake: SmallLake) -> None:
+    broker, in_both = Broker({0: 100, 1: 50}), replace(lake.spec, formats=("iceberg", "delta"))
+    first, head = status_of(lake, broker, in_both).delta, lake.view.head
+    announce_delta(lake.lake, lambda: DeltaLogs(lake.lake.storage), lake.view)
+    second = status_of(lake, broker, in_both).delta
+    lake.table.append(lake.table.scan(limit=1).to_arrow())
+    third = status_of(lake, broker, in_both).delta
+    lake.lake.change_schema(lake.view, [RenameColumn("kafka_key", "who")], {})
+    fourth = status_of(lake, broker, in_both).delta
+
+    assert (first, second) == (LogStanding("behind"), LogStanding("current", 0, head))
+    assert third == LogStanding("behind", 0, head)
+    assert fourth is not None
+    assert str(fourth).startswith(
+        f"Delta log version 0 of snapshot {head}, withheld: the column kafka_key is now called who, and "
+    )
+    assert status_of(lake, broker).delta is None
+
+
+def test_a_delta_log_that_does_not_answer_is_told(lake: SmallLake) -> None:
+    (lake.folder / "lake" / "orders" / "_delta_log").mkdir(parents=True)
+    (lake.folder / "lake" / "orders" / "_delta_log" / f"{0:020}.json").write_text("{}{")
+
+    found = status_of(lake, Broker({0: 100, 1: 50}), replace(lake.spec, formats=("iceberg", "delta")))
+
+    assert found.rows == 147
+    assert found.delta is not None
+    assert found.delta.state == "unreadable"
+    assert str(found.delta).startswith(f"Delta log: the Delta log of {lake.view.location} cannot be read")
