@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from infra.artefacts.artefact import Artefacts, read_manifest
@@ -39,10 +39,16 @@ OF_THE_ENVIRONMENT = "of_the_environment"
 
 
 def build(
-    settings: EnvironmentSettings, out: Path, artefacts: Artefacts | None, *, tables: Path = TABLES
+    settings: EnvironmentSettings,
+    out: Path,
+    artefacts: Artefacts | None,
+    *,
+    tables: Path = TABLES,
+    listed: Collection[str] | None = None,
 ) -> tuple[str, ...]:
     """Write the stacks, and their names in the order in which they are applied.
 
+    `listed` are the tables that are in Glue, where that is known: Snowflake attaches to no other.
     Raises SettingError or SpecError where settings or table specs are wrong, or where a stack breaks a rule.
     """
     app = App(outdir=str(out))
@@ -65,7 +71,8 @@ def build(
             tables=specs,
         )
     if settings.snowflake is not None:
-        SnowflakeStack(app, settings, account=settings.snowflake, lake=lake, tables=specs)
+        there = [spec for spec in specs if listed is None or spec.table in listed]
+        SnowflakeStack(app, settings, account=settings.snowflake, lake=lake, tables=there)
     synthesize(app, production=settings.production)
     return tuple(node.node.id for node in app.node.children if isinstance(node, Stack))
 

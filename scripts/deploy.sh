@@ -13,7 +13,7 @@
 #   --environment=NAME                  the settings, infra/environments/NAME.yaml (default: `local` or `dev`)
 #   --confluent-api-key=KEY             your Cloud API key; better in CONFLUENT_CLOUD_API_KEY
 #   --confluent-api-secret=SECRET       its secret; better in CONFLUENT_CLOUD_API_SECRET, or typed when asked
-#   --snowflake-warehouse=NAME          the warehouse that reads the tables
+#   --snowflake-warehouse=NAME          a warehouse that is there, for the users who read the tables in Snowflake
 #   --day-count=DAYS                    how many days a key lives before it is rotated (default: 30)
 #   --number-of-api-keys-to-retain=N    how many keys of an account stay valid (default: 2)
 #   --keep-data                         delete: the bucket, its key and the tables stay
@@ -56,7 +56,20 @@ be_alone() {
 }
 
 ask_for_secrets() {
-  if [ "$profile" = local ] || ! step needs-confluent; then return 0; fi
+  if [ "$profile" = local ]; then return 0; fi
+  ask_for_cloud_key
+  ask_for_snowflake_key
+}
+
+ask_for_snowflake_key() {
+  if [ -n "${SNOWFLAKE_PRIVATE_KEY:-}" ] || ! step needs-snowflake; then return 0; fi
+  echo 'Private key for Snowflake: paste the whole PEM (not shown), then Enter and Ctrl-D' >&2
+  IFS= read -rsd '' SNOWFLAKE_PRIVATE_KEY || true # it ends with the input
+  export SNOWFLAKE_PRIVATE_KEY
+}
+
+ask_for_cloud_key() {
+  if ! step needs-confluent; then return 0; fi
   if [ -z "${CONFLUENT_CLOUD_API_KEY:-}" ]; then read -rp 'Confluent Cloud API key: ' CONFLUENT_CLOUD_API_KEY; fi
   if [ -z "${CONFLUENT_CLOUD_API_SECRET:-}" ]; then
     read -rsp 'Confluent Cloud API secret (not shown): ' CONFLUENT_CLOUD_API_SECRET
@@ -66,8 +79,8 @@ ask_for_secrets() {
 }
 
 create() {
-  step check
   ask_for_secrets
+  step check
   step services-up
   step artefacts
   step free-names
@@ -78,6 +91,7 @@ create() {
   step upload
   step apply jobs
   step tables
+  step apply snowflake
   step summary
 }
 
@@ -85,7 +99,7 @@ delete() {
   ask_for_secrets
   step services-up
   step confirm-delete ${keep:+"$keep"}
-  step destroy jobs connectors
+  step destroy snowflake jobs connectors
   step delete-keys
   step empty ${keep:+"$keep"}
   step destroy secrets lake confluent network ${keep:+"$keep"}
@@ -94,11 +108,11 @@ delete() {
 }
 
 plan() {
-  step check
   ask_for_secrets
+  step check
   step services-up
   step artefacts
-  step plan network confluent lake secrets connectors jobs
+  step plan network confluent lake secrets connectors jobs snowflake
 }
 
 main() {

@@ -8,17 +8,19 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from infra.deploy import services
-from infra.deploy.causes import of_aws
 from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
 from infra.deploy.steps import STEPS, Asked, tell
 from jobs.model.errors import FrazilError
 
-NEEDS_CONFLUENT = "needs-confluent"
-"""A question rather than a step: the exit status is the answer."""
+QUESTIONS: Mapping[str, Callable[[Deployment], bool]] = {
+    "needs-confluent": lambda deployment: deployment.has_confluent,
+    "needs-snowflake": lambda deployment: deployment.needs_snowflake_key,
+}
+"""Rather than steps: the exit status is the answer."""
 
 
 INTERRUPTED = 130
@@ -37,24 +39,15 @@ def run(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     try:
         deployment = enter(given)
-        if given.step == NEEDS_CONFLUENT:
-            return 0 if deployment.has_confluent else 1
+        if given.step in QUESTIONS:
+            return 0 if QUESTIONS[given.step](deployment) else 1
         STEPS[given.step](deployment, Asked(tuple(given.stacks), given.keep_data))
     except FrazilError as error:
-        return _failed(error)
+        tell(f"{type(error).__name__}: {error}")
+        return error.exit_status
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as problem:
-        of_the_account = of_aws(problem, given.step)
-        if of_the_account is None:
-            raise
-        return _failed(of_the_account)
     return 0
-
-
-def _failed(error: FrazilError) -> int:
-    tell(f"{type(error).__name__}: {error}")
-    return error.exit_status
 
 
 def enter(given: argparse.Namespace) -> Deployment:
@@ -68,6 +61,7 @@ def enter(given: argparse.Namespace) -> Deployment:
         asks=not given.yes,
         days=given.day_count,
         keys_to_retain=given.number_of_api_keys_to_retain,
+        warehouse=given.snowflake_warehouse,
     )
     for name, value in credentials(deployment, None if here is None else here.aws_endpoint_url).items():
         os.environ.pop(name, None)
@@ -83,13 +77,13 @@ def _counted(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.deploy", description=__doc__)
-    parser.add_argument("step", choices=(*STEPS, NEEDS_CONFLUENT))
+    parser.add_argument("step", choices=(*STEPS, *QUESTIONS))
     parser.add_argument("stacks", nargs="*", metavar="STACK")
     parser.add_argument("--profile", required=True, help="of AWS, or local")
     parser.add_argument("--environment", required=True, help="a file of infra/environments/")
     parser.add_argument("--day-count", type=_counted, help="how many days a key lives before it is rotated")
     parser.add_argument("--number-of-api-keys-to-retain", type=_counted, help="how many keys of an account stay valid")
-    parser.add_argument("--snowflake-warehouse", help="the warehouse that reads the tables")
+    parser.add_argument("--snowflake-warehouse", help="a warehouse that is there already")
     parser.add_argument("--keep-data", action="store_true", help="leave the bucket, its key and the tables")
     parser.add_argument("--yes", action="store_true", help="ask nothing")
     parser.add_argument("--debug", action="store_true", help="show every command")

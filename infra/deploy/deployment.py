@@ -9,9 +9,11 @@ from pathlib import Path
 
 from infra.artefacts.environment import Target
 from infra.naming import APPLICATION, log_group_name, resource_name
-from infra.settings import ConfluentKafka, EnvironmentSettings, Rotation
+from infra.settings import ConfluentKafka, EnvironmentSettings, ExistingWarehouse, Rotation, Snowflake
 from infra.settings_file import load_environment
 from jobs.model.errors import SettingError
+from jobs.specs.scalars import parse_snowflake_name
+from jobs.specs.shapes import Unfit
 
 LOCAL = "local"
 CHECKOUT = Path(__file__).parents[2]
@@ -22,7 +24,7 @@ OF_SOMEBODY = (
     "AWS_SESSION_TOKEN",
     "AWS_ENDPOINT_URL",
 )
-STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs")
+STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs", "snowflake")
 """In the order in which each finds what it needs."""
 
 
@@ -46,6 +48,11 @@ class Deployment:
     @property
     def has_confluent(self) -> bool:
         return isinstance(self.settings.kafka, ConfluentKafka)
+
+    @property
+    def needs_snowflake_key(self) -> bool:
+        """The stand-in of the cloud on this machine asks for none."""
+        return self.settings.snowflake is not None and not self.is_local
 
     @property
     def folder(self) -> Path:
@@ -105,9 +112,15 @@ def folder_of(environment: str, checkout: Path = CHECKOUT) -> Path:
 
 
 def open_deployment(
-    environment: str, profile: str, *, asks: bool, days: int | None = None, keys_to_retain: int | None = None
+    environment: str,
+    profile: str,
+    *,
+    asks: bool,
+    days: int | None = None,
+    keys_to_retain: int | None = None,
+    warehouse: str | None = None,
 ) -> Deployment:
-    """`days` and `keys_to_retain` win over the environment's `rotation`.
+    """`days` and `keys_to_retain` win over the environment's `rotation`, `warehouse` over that of its `snowflake`.
 
     Raises SettingError for settings that cannot be used, or that belong to another kind of account.
     """
@@ -119,7 +132,21 @@ def open_deployment(
         )
     told = settings.rotation
     rotation = Rotation(days or told.days, keys_to_retain or told.keys_to_retain)
-    return Deployment(replace(settings, rotation=rotation), profile, CHECKOUT, asks)
+    snowflake = settings.snowflake if warehouse is None else _with_warehouse(settings, warehouse)
+    return Deployment(replace(settings, rotation=rotation, snowflake=snowflake), profile, CHECKOUT, asks)
+
+
+def _with_warehouse(settings: EnvironmentSettings, name: str) -> Snowflake:
+    """The account, with a warehouse that is there already."""
+    if settings.snowflake is None:
+        raise SettingError(
+            f"--snowflake-warehouse={name}: the environment {settings.environment} has no account of Snowflake",
+            hint=f"leave the flag out, or describe the account in {settings.source_file}: `snowflake: …`",
+        )
+    try:
+        return replace(settings.snowflake, warehouse=ExistingWarehouse(parse_snowflake_name(name)))
+    except Unfit as unfit:
+        raise SettingError(f"--snowflake-warehouse={name} cannot be a warehouse", hint=str(unfit)) from unfit
 
 
 def _played_here(settings: EnvironmentSettings) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.deploy.deployment import Deployment
-from infra.deploy.inventory import Inventory, Names, Thing, compare, look
+from infra.deploy.inventory import Inventory, Names, Thing, compare, in_snowflake, look
 from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Tell
 from jobs.model.errors import FrazilError, Misuse, SettingError
@@ -61,7 +61,7 @@ class Farewell:
     def take_stock(self, *, keeps_data: bool) -> None:
         """The three lists. Raises LeftBehindError where the last one is not empty."""
         before = _read(self._file)
-        after = look(self.session, before.names)
+        after = self._look(before.names)
         found = compare(before.things, after, keep=lambda thing: keeps_data and self._is_kept(thing))
         for line in stock_lines(found):
             self.tell(line)
@@ -84,10 +84,13 @@ class Farewell:
     def _remember(self) -> Before:
         earlier = _read(self._file).things if self._file.exists() else ()
         names = _read(self._file).names if self._file.exists() else self._names()
-        before = Before(names, tuple(sorted({*earlier, *look(self.session, names)})))
+        before = Before(names, tuple(sorted({*earlier, *self._look(names)})))
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(dataclasses.asdict(before), default=str, indent=2))
         return before
+
+    def _look(self, names: Names) -> list[Thing]:
+        return [*look(self.session, names), *in_snowflake(self.stacks.named("snowflake"))]
 
     def _names(self) -> Names:
         lake: Mapping[str, Any] = self.stacks.outputs("lake")

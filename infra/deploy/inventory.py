@@ -1,12 +1,13 @@
 """What of an environment is in the account: looked up by name, whatever Terraform's state says.
 
-`delete` ends with it, in three lists: gone, scheduled with its date, and left, which must be empty.
+Snowflake is another account, which cannot be asked here: of it, there is what Terraform's state says. `delete` ends
+with all this, in three lists: gone, scheduled with its date, and left, which must be empty.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -57,6 +58,24 @@ class Names:
 def look(session: Any, names: Names) -> list[Thing]:
     """Everything of the environment that is in the account now. `session` is boto3's."""
     return sorted(thing for kind in KINDS for thing in kind(session, names))
+
+
+def in_snowflake(named: Iterable[tuple[str, str]]) -> Iterator[Thing]:
+    """Of the types and names of what Terraform has made."""
+    for kind, name in named:
+        if kind.startswith("snowflake_"):
+            words = SHORTER.get(kind) or kind.removeprefix("snowflake_").replace("_", " ")
+            yield Thing(f"Snowflake {words}", name)
+
+
+SHORTER = {
+    "snowflake_account_role": "role",
+    "snowflake_catalog_integration_aws_glue": "catalog integration",
+    "snowflake_iceberg_table_from_aws_glue": "Iceberg table",
+    "snowflake_service_user": "user",
+    "snowflake_stage_external_s3": "stage",
+    "snowflake_storage_integration_aws": "storage integration",
+}
 
 
 def _buckets(session: Any, names: Names) -> Iterator[Thing]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ from jobs.model.spec import revealed
 NOTHING = Artefact("none", "0" * 64, 0)
 NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
 
+SECONDS_FOR_ROLES = "FRAZIL_IAM_SECONDS"
+"""How long the stack snowflake waits for its roles to be known; the cloud on this machine knows them at once."""
 FUNCTION_IS_GONE = "ResourceNotFoundException: Function not found"
 
 
@@ -94,6 +96,10 @@ class Stacks:
         """What Terraform has made, by stack."""
         return {name: self._ready(name).resources() for name in self.names}
 
+    def named(self, name: str) -> list[tuple[str, str]]:
+        """Type and name of what Terraform has made of a stack; none where that is not part of the environment."""
+        return self._ready(name).named() if name in self.names else []
+
     def _ready(self, name: str) -> Terraform:
         """Its Terraform, with providers and backend known; found once for all that is asked of it."""
         if name not in self._known:
@@ -116,7 +122,7 @@ class Stacks:
         broker = f"SASL_SSL://{os.environ[BROKER]}"
         account = self.deployment.settings.snowflake
         return {
-            **({SNOWFLAKE: account.stand_in} if account is not None and account.stand_in else {}),
+            **({SNOWFLAKE: account.stand_in, SECONDS_FOR_ROLES: "0"} if account and account.stand_in else {}),
             **stub_values("confluent_kafka_cluster", bootstrap_endpoint=broker),
             **stub_values("confluent_schema_registry_cluster", rest_endpoint=os.environ[REGISTRY]),
         }
@@ -142,13 +148,14 @@ class Stacks:
         return [each for each in STACKS[: STACKS.index(name)] if each in self.names and each != "connectors"]
 
 
-def synthesize(deployment: Deployment, tell: Tell) -> Stacks:
+def synthesize(deployment: Deployment, tell: Tell, *, listed: Collection[str] | None = None) -> Stacks:
     """Write all stacks anew. The one with the job names its artefacts by hash, or by none where nothing is packed here.
 
-    That is enough to ask a stack or to take it away, from another machine than the one that applied it.
+    That is enough to ask a stack or to take it away, from another machine than the one that applied it. Snowflake's
+    has the tables that are `listed` in Glue, or those of all specs.
     """
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
     deployment.folder.mkdir(parents=True, exist_ok=True)
     artefacts = read_manifest(deployment.manifest) if deployment.manifest.exists() else NONE_PACKED
-    names = build(deployment.settings, deployment.synthesized, artefacts)
+    names = build(deployment.settings, deployment.synthesized, artefacts, listed=listed)
     return Stacks(deployment, tuple(names), tell)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.app import read_tables
 from infra.artefacts.artefact import Artefact, read_manifest, write_manifest
 from infra.artefacts.pack import pack
 from infra.artefacts.upload import upload as upload_artefacts
@@ -18,8 +20,10 @@ from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_gro
 from infra.deploy.farewell import Farewell, refuse_in_production
 from infra.deploy.frazil_command import Frazil
 from infra.deploy.from_here import write_what_frazil_needs
+from infra.deploy.listed_tables import tables_in_glue, waiting
 from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly, raise_if_missing
 from infra.deploy.released_names import release_names
+from infra.deploy.snowflake_key import of_snowflake
 from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
 
@@ -41,6 +45,8 @@ def check(deployment: Deployment, _: Asked) -> None:
     )
     if not deployment.is_local:
         findings += of_the_account(_session, deployment.profile)
+    if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:
+        findings.append(of_snowflake(deployment.settings.snowflake, os.environ))
     for finding in findings:
         tell(finding.line)
     raise_if_missing(findings)
@@ -98,12 +104,12 @@ def topics(deployment: Deployment, _: Asked) -> None:
 
 def apply(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
-    _stacks(deployment).apply(asked.stacks)
+    _stacks_for(deployment, asked.stacks).apply(asked.stacks)
 
 
 def plan(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
-    _stacks(deployment).plan(asked.stacks)
+    _stacks_for(deployment, asked.stacks).plan(asked.stacks)
 
 
 def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
@@ -177,6 +183,18 @@ def tell(line: str) -> None:
 
 def _stacks(deployment: Deployment) -> Stacks:
     return synthesize(deployment, tell)
+
+
+def _stacks_for(deployment: Deployment, wanted: Sequence[str]) -> Stacks:
+    """Snowflake attaches to tables that are there; to others when they are."""
+    stacks = _stacks(deployment)
+    database = stacks.outputs("lake").get("database_name") if "snowflake" in {*wanted} & {*stacks.names} else None
+    if database is None:
+        return stacks
+    listed = tables_in_glue(_session().client("glue"), database)
+    for table in waiting(read_tables(deployment.tables), listed):
+        tell(f"snowflake: {table} is not in Glue yet; the next `create` attaches it")
+    return synthesize(deployment, tell, listed=listed)
 
 
 def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:

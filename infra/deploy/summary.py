@@ -25,7 +25,7 @@ def summary_lines(deployment: Deployment, outputs: Outputs, resources: Mapping[s
 
 
 def _where(outputs: Outputs) -> Iterator[str]:
-    lake, jobs = outputs.get("lake", {}), outputs.get("jobs", {})
+    lake, jobs, snowflake = (outputs.get(stack, {}) for stack in ("lake", "jobs", "snowflake"))
     places = {
         "tables": lake.get("warehouse"),
         "Glue database": lake.get("database_name"),
@@ -33,9 +33,16 @@ def _where(outputs: Outputs) -> Iterator[str]:
         "application": jobs.get("application_id"),
         "logs": jobs.get("log_group_name"),
         "dashboard": jobs.get("dashboard_url"),
+        "Snowflake": _in_snowflake(snowflake) if snowflake else None,
     }
     yield "Where to look:"
     yield from (f"  {what:<17} {place}" for what, place in places.items() if place)
+
+
+def _in_snowflake(snowflake: Mapping[str, Any]) -> str:
+    place = f"{snowflake['database_name']}.{snowflake['schema_name']}"
+    tables = ", ".join(sorted(snowflake["iceberg_tables"].values())) or "no table is in Glue yet"
+    return f"{snowflake['account_name']}, {place}, warehouse {snowflake['warehouse_name']}: {tables}"
 
 
 def _what_to_try(deployment: Deployment) -> Iterator[str]:

@@ -77,7 +77,7 @@ def test_every_prerequisite_that_is_checked_is_named() -> None:
 
     told = dict(table(section(DEPLOY, "What you need")))
 
-    assert list(told) == [*(finding.what for finding in found), "AWS account"]
+    assert list(told) == [*(finding.what for finding in found), "Snowflake key", "AWS account"]
     assert told["Python"].startswith(".".join(map(str, PYTHON_AT_LEAST)))
     assert told["Terraform"].startswith(".".join(map(str, TERRAFORM_AT_LEAST)))
     assert told["disk"].startswith(f"{FREE_GIGABYTES} GB")

@@ -16,6 +16,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "deploy.sh"
 STEP = """#!/usr/bin/env bash
 printf '%s\\n' "${*:3}" >> "$CALLS"
 env | grep ^CONFLUENT_ | sort > "$SECRETS"
+if [ -n "${SNOWFLAKE_PRIVATE_KEY:-}" ]; then printf '%s' "$SNOWFLAKE_PRIVATE_KEY" >> "$SECRETS"; fi
 case $3 in "${FAILING:-nothing}") echo "$3 failed" >&2; exit 1 ;; esac
 """
 CREATE = [
@@ -30,12 +31,13 @@ CREATE = [
     "upload",
     "apply jobs",
     "tables",
+    "apply snowflake",
     "summary",
 ]
 DELETE = [
     "services-up",
     "confirm-delete",
-    "destroy jobs connectors",
+    "destroy snowflake jobs connectors",
     "delete-keys",
     "empty",
     "destroy secrets lake confluent network",
@@ -116,7 +118,7 @@ def test_plan_makes_nothing(script: Script) -> None:
         "check",
         "services-up",
         "artefacts",
-        "plan network confluent lake secrets connectors jobs",
+        "plan network confluent lake secrets connectors jobs snowflake",
     ]
 
 
@@ -163,6 +165,24 @@ def test_missing_secrets_are_asked_for_and_not_shown(script: Script) -> None:
 
     assert ended.secrets == "CONFLUENT_CLOUD_API_KEY=typed-key\nCONFLUENT_CLOUD_API_SECRET=hush\n"
     assert "hush" not in ended.stdout + ended.stderr
+
+
+def test_the_key_for_snowflake_is_all_that_is_left_to_read_and_not_shown(script: Script) -> None:
+    pem = "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\n"
+
+    ended = script.run("plan", "--profile=me", typed=f"typed-key\nsecret\n{pem}")
+
+    assert ended.secrets.endswith(pem)
+    assert "hush" not in ended.stdout + ended.stderr
+    assert ended.steps[:4] == ["needs-confluent", "needs-snowflake", "check", "services-up"]
+
+
+def test_a_key_for_snowflake_in_the_environment_is_taken_and_no_other_is_asked_for(script: Script) -> None:
+    ended = script.run("create", "--profile=me", env={"SNOWFLAKE_PRIVATE_KEY": "given"}, typed="typed-key\nsecret\n")
+
+    assert ended.secrets.endswith("given")
+    assert "Snowflake" not in ended.stderr
+    assert "needs-snowflake" not in ended.steps
 
 
 def test_an_environment_without_confluent_is_not_asked_for_its_keys(script: Script) -> None:

@@ -9,7 +9,8 @@ import pytest
 from moto import mock_aws
 
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
-from infra.deploy.inventory import Inventory, Names, Thing, compare, look
+from infra.deploy.inventory import Inventory, Names, Thing, compare, in_snowflake, look
+from infra.deploy.listed_tables import tables_in_glue
 from infra.deploy.released_names import release_names
 
 NAMES = Names("frazil-dev", "frazil-dev-lake", "lkc_1", "frazil/dev/", ("/frazil/dev", "/aws/lambda/frazil-dev"))
@@ -45,6 +46,27 @@ def test_only_what_is_of_the_environment_is_found(session: Any) -> None:
     kinds = [thing.kind for thing in look(session, NAMES)]
 
     assert kinds == ["IAM role", "KMS key", "S3 bucket", "SNS topic", "SQS queue", "VPC", "log group", "secret"]
+
+
+def test_of_snowflake_it_is_what_terraform_made_by_its_name_there() -> None:
+    made = [
+        ("aws_iam_role", "r"),
+        ("snowflake_service_user", "FRAZIL_DEV_READER"),
+        ("snowflake_database", "FRAZIL_DEV"),
+    ]
+
+    found = list(in_snowflake(made))
+
+    assert found == [Thing("Snowflake user", "FRAZIL_DEV_READER"), Thing("Snowflake database", "FRAZIL_DEV")]
+
+
+def test_tables_that_can_be_attached_to_are_those_in_glue(session: Any) -> None:
+    glue = session.client("glue")
+    glue.create_database(DatabaseInput={"Name": "lkc_1"})
+    glue.create_table(DatabaseName="lkc_1", TableInput={"Name": "orders"})
+
+    assert tables_in_glue(glue, "lkc_1") == {"orders"}
+    assert tables_in_glue(glue, "lkc_2") == frozenset()
 
 
 def test_what_aws_removes_later_is_found_with_its_date(session: Any) -> None:

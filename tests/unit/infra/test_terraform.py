@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -157,3 +158,16 @@ def test_a_missing_terraform_is_named(tmp_path: Path, told: list[str]) -> None:
 
     with pytest.raises(MissingToolError, match="not on PATH"):
         runner.init()
+
+
+def test_what_has_a_name_is_known_by_it_and_nothing_of_it_is_logged(tmp_path: Path, told: list[str]) -> None:
+    made = [
+        {"mode": "managed", "type": "snowflake_database", "values": {"name": "FRAZIL_DEV", "comment": "hush"}},
+        {"mode": "managed", "type": "snowflake_grant_ownership", "values": {"id": "1"}},
+        {"mode": "data", "type": "aws_region", "values": {"name": "us-east-1"}},
+    ]
+    shown = json.dumps({"values": {"root_module": {"resources": made}}})
+
+    assert terraform(tmp_path, told, prints=shown).named() == [("snowflake_database", "FRAZIL_DEV")]
+    assert terraform(tmp_path, told, prints="{}").named() == []
+    assert "hush" not in (tmp_path / "log" / "lake.log").read_text()

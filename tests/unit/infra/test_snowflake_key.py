@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from infra.deploy.snowflake_key import of_snowflake
+from infra.picture import ACCOUNT
+from lambdas.rotate_keys.rsa_key import RsaKey
+
+GOOD = RsaKey.new(2048)
+
+
+def pem(key: PrivateKeyTypes, how: KeySerializationEncryption | None = None) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how or NoEncryption()).decode()
+
+
+LOCKED = pem(rsa.generate_private_key(65537, 2048), BestAvailableEncryption(b"open"))
+
+
+def test_a_key_that_fits_is_told_by_the_fingerprint_that_snowflake_shows() -> None:
+    found = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()})
+
+    assert (found.is_met, found.found) == (True, f"RSA 2048, {GOOD.fingerprint}")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, "not given"),
+        ({"SNOWFLAKE_PRIVATE_KEY": "hush"}, "no key of RSA"),
+        ({"SNOWFLAKE_PRIVATE_KEY": pem(ec.generate_private_key(ec.SECP256R1()))}, "no key of RSA"),
+        ({"SNOWFLAKE_PRIVATE_KEY": pem(rsa.generate_private_key(65537, 1024))}, "a key of 1024 bits"),
+        ({"SNOWFLAKE_PRIVATE_KEY": LOCKED}, "no key of RSA"),
+        ({"SNOWFLAKE_PRIVATE_KEY": LOCKED, "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE": "wrong"}, "no key of RSA"),
+    ],
+)
+def test_what_is_no_such_key_is_refused_and_not_shown(given: dict[str, str], found: str) -> None:
+    finding = of_snowflake(ACCOUNT, given)
+
+    assert (finding.is_met, finding.found) == (False, found)
+    assert "hush" not in finding.line
+
+
+def test_a_key_with_a_passphrase_is_opened_by_it() -> None:
+    given = {"SNOWFLAKE_PRIVATE_KEY": LOCKED, "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE": "open"}
+
+    assert of_snowflake(ACCOUNT, given).is_met
