@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.deploy.causes import hint_for
 from jobs.model.errors import MissingToolError, ServiceError
 
 STEP_SECONDS = 3600
@@ -29,52 +30,6 @@ class TerraformError(ServiceError):
     """Terraform stopped. What it had done stays done and is in its state: the same command goes on from there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why Terraform stops, told by what it or a provider prints, and what to do then."""
-
-    pattern: str
-    hint: str
-
-
-CAUSES = (
-    Cause(
-        r"Error acquiring the state lock",
-        "another run holds the lock: wait for it. If it has died, run `terraform force-unlock` with the ID that stands "
-        "in the log",
-    ),
-    Cause(
-        r"ExpiredToken|token has expired|SSO session (associated|has expired)|InvalidGrantException"
-        r"|No valid credential sources|failed to refresh cached credentials|InvalidClientTokenId",
-        "run `aws sso login` for your profile, then the same command again: it goes on",
-    ),
-    Cause(
-        r"AccessDenied|not authorized to perform|UnauthorizedOperation|403 Forbidden",
-        "the profile may not do that: let somebody grant the action that is named, then run the same command again",
-    ),
-    Cause(
-        r"BucketAlreadyExists|BucketAlreadyOwnedByYou|AlreadyExists|already exists|ResourceConflict",
-        "the name is taken, by somebody else or by a run whose state was lost: choose another in the environment's "
-        "file, or remove what has it",
-    ),
-    Cause(
-        r"Failed to query available provider packages|Failed to install provider|Invalid provider registry host",
-        "Terraform finds no provider: is the network up, or, where there is none, a plugin mirror set?",
-    ),
-    Cause(
-        r"no such host|connection refused|i/o timeout|TLS handshake timeout|connection reset|network is unreachable"
-        r"|RequestError: send request failed",
-        "the network was lost: run the same command again, it goes on",
-    ),
-    Cause(
-        r"Unable to find remote state|No stored state was found",
-        "a stack that this one builds on has not been applied: run `scripts/deploy.sh create`, which goes in order",
-    ),
-    Cause(
-        r"Instance cannot be destroyed|prevent_destroy",
-        "production protects what holds data: set `production: false` in the environment's file, and run it again",
-    ),
-)
 UNKNOWN = "read the log; when it is mended, run the same command again: it goes on"
 
 
@@ -216,10 +171,9 @@ class Terraform:
 
     def _failed(self, verb: str, shown: Sequence[str]) -> TerraformError:
         errors = list(_errors(shown)) or list(shown[-3:])
-        cause = next((cause for cause in CAUSES if re.search(cause.pattern, "\n".join(shown))), None)
         return TerraformError(
             f"terraform {verb} of the stack {self.stack} stopped: {' | '.join(errors)[:1000]} (all of it: {self.log})",
-            hint=UNKNOWN if cause is None else cause.hint,
+            hint=hint_for("\n".join(shown)) or UNKNOWN,
         )
 
 
