@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from infra.deploy import services
+from infra.deploy.causes import of_aws
 from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
 from infra.deploy.steps import STEPS, Asked, tell
 from jobs.model.errors import FrazilError
@@ -43,11 +44,20 @@ def run(arguments: Sequence[str]) -> int:
             return 0 if QUESTIONS[given.step](deployment) else 1
         STEPS[given.step](deployment, Asked(tuple(given.stacks), given.keep_data))
     except FrazilError as error:
-        tell(f"{type(error).__name__}: {error}")
-        return error.exit_status
+        return _failed(error)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as problem:
+        of_the_account = of_aws(problem, given.step)
+        if of_the_account is None:
+            raise
+        return _failed(of_the_account)
     return 0
+
+
+def _failed(error: FrazilError) -> int:
+    tell(f"{type(error).__name__}: {error}")
+    return error.exit_status
 
 
 def enter(given: argparse.Namespace) -> Deployment:
