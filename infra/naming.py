@@ -42,6 +42,16 @@ def secret_name(environment: str, account: Account) -> str:
     return f"{APPLICATION}/{environment}/{account}"
 
 
+def cloud_secret_name(environment: str) -> str:
+    """The secret that holds the Cloud API key, which makes the keys of service accounts."""
+    return f"{APPLICATION}/{environment}/cloud"
+
+
+def snowflake_secret_name(environment: str, word: str) -> str:
+    """The secret that holds the key pair of a user of Snowflake."""
+    return f"{APPLICATION}/{environment}/snowflake/{word}"
+
+
 def snowflake_name(environment: str, *words: str) -> str:
     """Of whatever has one name in an account of Snowflake, which folds names to upper case: `FRAZIL_DEV_READER`."""
     return "_".join((APPLICATION, environment, *words)).replace("-", "_").upper()

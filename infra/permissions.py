@@ -26,6 +26,7 @@ class Place(Enum):
     DATABASE = "Database"
     TABLES = "Tables"
     SECRETS = "Secrets"
+    ROTATED = "RotatedSecrets"
     KEY_UNDER_SECRETS = "KeyUnderSecrets"
     MSK_CLUSTER = "MskCluster"
     MSK_TOPICS = "MskTopics"
@@ -130,6 +131,15 @@ RULES: Mapping[str, Rule] = {
         Asked("kms:Decrypt", Place.KEY_UNDER_SECRETS),
         reason="Secrets Manager opens the secret with its key in our name",
     ),
+    "secretsmanager:DescribeSecret": _itself("secretsmanager:DescribeSecret", reason=OWN_ACTION),
+    "secretsmanager:ListSecretVersionIds": _itself("secretsmanager:ListSecretVersionIds", reason=OWN_ACTION),
+    "secretsmanager:UpdateSecretVersionStage": _itself("secretsmanager:UpdateSecretVersionStage", reason=OWN_ACTION),
+    "secretsmanager:PutSecretValue": _itself(
+        "secretsmanager:PutSecretValue",
+        Asked("kms:GenerateDataKey", Place.KEY_UNDER_SECRETS),
+        Asked("kms:Decrypt", Place.KEY_UNDER_SECRETS),
+        reason="Secrets Manager encrypts the value with its key in our name, and compares it with what is there",
+    ),
     "kafka-cluster:Connect": _itself("kafka-cluster:Connect", reason="MSK asks IAM when a client logs in"),
     "kafka-cluster:DescribeTopic": _itself(
         "kafka-cluster:DescribeTopic", reason="MSK asks it for a topic's partitions and offsets"
@@ -214,8 +224,23 @@ KEEPER = frozenset(
 )
 """lambdas/streaming_job, besides writing its log."""
 
+ROTATION = frozenset(
+    Call(f"secretsmanager:{operation}", Place.ROTATED)
+    for operation in (
+        "DescribeSecret",
+        "GetSecretValue",
+        "ListSecretVersionIds",
+        "PutSecretValue",
+        "UpdateSecretVersionStage",
+    )
+)
+"""lambdas/rotate_keys, besides writing its log."""
+
+WITH_CLOUD_KEY = frozenset({Call("secretsmanager:GetSecretValue", Place.SECRETS)})
+"""The same where it makes keys in Confluent Cloud, besides."""
+
 KEEPS_STREAMING = frozenset({Call("lambda:Invoke", Place.FUNCTION)})
-"""The schedule that brings the streaming run back."""
+"""The schedule that brings the streaming run back, and the one that asks for the ages of keys."""
 
 STARTS_RUNS = frozenset({Call("emr-serverless:StartJobRun", Place.APPLICATION)})
 """The schedules of tables with a run of their own."""

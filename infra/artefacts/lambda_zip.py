@@ -30,12 +30,17 @@ def lambda_zip(checkout: Path, function: Path, target: Target, folder: Path) -> 
 
     Raises ServiceError where packages cannot be fetched.
     """
-    sources = dict(_sources(checkout, function))
-    packed = folder / _fingerprint(sources, function / LOCK, target) / f"{function.name}.zip"
+    packed = place_of(checkout, function, target, folder)
     if not packed.exists():
         packed.parent.mkdir(parents=True, exist_ok=True)
-        _pack(sources, function / LOCK, target, packed)
+        _pack(dict(_sources(checkout, function)), function / LOCK, target, packed)
     return packed
+
+
+def place_of(checkout: Path, function: Path, target: Target, folder: Path) -> Path:
+    """Where the zip of these very sources lies, or will."""
+    sources = dict(_sources(checkout, function))
+    return folder / _fingerprint(sources, function / LOCK, target) / f"{function.name}.zip"
 
 
 def modules_of(checkout: Path, start: Path) -> list[Path]:

@@ -23,6 +23,15 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """A metric of CloudWatch, the greatest of a period."""
+
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A query of CloudWatch Metrics Insights: for metrics with a dimension that nobody knows before."""
 
@@ -31,17 +40,26 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """More than none of what is counted; or less than `at_least`, where that is given, and then no data is trouble too.
+    """More than none of what is counted; or less than `at_least`, or more than `at_most`: then no data is trouble, too.
 
     `meaning` says what is wrong and what to do: it is what stands in the mail.
     """
 
     word: str
     meaning: str
-    metric: Counted | Asked
+    metric: Counted | Measured | Asked
     at_least: float | None = None
+    at_most: float | None = None
     minutes: int = 5
     times: int = 1
+
+    @property
+    def is_without_data(self) -> bool:
+        return self.at_least is not None or self.at_most is not None
+
+    @property
+    def threshold(self) -> float:
+        return next((each for each in (self.at_least, self.at_most) if each is not None), 0)
 
 
 class Alarms(Construct):
@@ -71,16 +89,15 @@ class Alarms(Construct):
 
     def tell_of(self, trouble: Trouble) -> None:
         """When it begins and when it ends."""
-        wanted = trouble.at_least is not None
         alarm = aws.CloudwatchMetricAlarm(
             self,
             trouble.word,
             alarm_name=naming.resource_name(self._environment, trouble.word),
             alarm_description=trouble.meaning,
-            comparison_operator="LessThanThreshold" if wanted else "GreaterThanThreshold",
-            threshold=trouble.at_least if trouble.at_least is not None else 0,
+            comparison_operator="GreaterThanThreshold" if trouble.at_least is None else "LessThanThreshold",
+            threshold=trouble.threshold,
             evaluation_periods=trouble.times,
-            treat_missing_data="breaching" if wanted else "notBreaching",
+            treat_missing_data="breaching" if trouble.is_without_data else "notBreaching",
             metric_query=_watched(trouble),
             alarm_actions=[self.topic_arn],
             ok_actions=[self.topic_arn],
@@ -91,9 +108,13 @@ class Alarms(Construct):
 def _watched(trouble: Trouble) -> aws.CloudwatchMetricAlarm_MetricQuery:
     seconds = trouble.minutes * 60
     match trouble.metric:
-        case Counted(namespace, name, dimensions):
+        case Counted(namespace, name, dimensions) | Measured(namespace, name, dimensions):
             metric = aws.CloudwatchMetricAlarm_MetricQuery_Metric(
-                namespace=namespace, metric_name=name, dimensions=dimensions, period=seconds, stat="Sum"
+                namespace=namespace,
+                metric_name=name,
+                dimensions=dimensions,
+                period=seconds,
+                stat="Sum" if isinstance(trouble.metric, Counted) else "Maximum",
             )
             return aws.CloudwatchMetricAlarm_MetricQuery(id="watched", metric=metric, return_data=True)
         case Asked(query):

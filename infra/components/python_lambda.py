@@ -1,9 +1,10 @@
-"""A Lambda function in Python, of one folder of lambdas/."""
+"""A Lambda function in Python: a folder of lambdas/, or a zip that was made of one with its packages."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +17,22 @@ from infra.components.role import Role
 from infra.resources import aws
 
 RUNTIME = "python3.13"
+ARCHITECTURE = "arm64"
 ASSETS = "assets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """`folder` holds `handler.py` with a function `handler`, and needs nothing but what Lambda has: boto3.
+    """`code` is a folder that needs nothing but what Lambda has: boto3; or a finished zip.
+
+    Either has `handler.py` at its top, with a function `handler`.
 
     `at_once`: how many may run at the same time, as many as asked where None.
     """
 
     name: str
     description: str
-    folder: Path
+    code: Path
     timeout_seconds: int
     memory_mb: int = 256
     at_once: int | None = None
@@ -78,7 +82,7 @@ class PythonLambda(Construct):
             description=function.description,
             role=self.role.arn,
             runtime=RUNTIME,
-            architectures=["arm64"],
+            architectures=[ARCHITECTURE],
             handler="handler.handler",
             filename=packed.path,
             source_code_hash=packed.hash,
@@ -103,6 +107,9 @@ def _pack(scope: Construct, function: Function) -> _Packed:
     path = f"{ASSETS}/{function.name}.zip"
     target = Path(App.of(scope).outdir, "stacks", Stack.of(scope).node.id, path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    files = [(file.relative_to(function.folder).as_posix(), file) for file in files_under(function.folder)]
-    zip_of(((name, file.read_bytes()) for name, file in files), target)
+    if function.code.is_dir():
+        files = [(file.relative_to(function.code).as_posix(), file) for file in files_under(function.code)]
+        zip_of(((name, file.read_bytes()) for name, file in files), target)
+    else:
+        shutil.copyfile(function.code, target)
     return _Packed(path, base64.b64encode(hashlib.sha256(target.read_bytes()).digest()).decode())

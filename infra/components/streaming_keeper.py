@@ -47,7 +47,7 @@ class StreamingKeeper(Construct):
             Function(
                 name=naming.resource_name(settings.environment, "streaming-job"),
                 description="Starts, replaces and stops the streaming job run of Frazil",
-                folder=FOLDER,
+                code=FOLDER,
                 timeout_seconds=SECONDS,
             ),
             may=statements(KEEPER, run_scopes(application.arn, job_role.arn)),

@@ -15,7 +15,7 @@ from infra.components.service_account import Scopes, ServiceAccount
 from infra.grants import grants
 from infra.resources import confluent
 from infra.settings import ConfluentKafka, EnvironmentSettings
-from infra.stacks.kafka import Kafka
+from infra.stacks.kafka import Kafka, KeyHolders
 from jobs.model.spec import TableSpec
 
 
@@ -58,7 +58,11 @@ class ConfluentStack(Stack):
             credentials=materializer if asks else None,
             registry_url=self._registry.rest_endpoint,
             registry_credentials=materializer,
-            accounts=tuple(account for account in self.accounts if PARTS[account]),
+            key_holders=KeyHolders(
+                kafka_rest_endpoint=self._cluster.rest_endpoint,
+                registry_id=self._registry.id,
+                owners={account: made.id for account, made in self.accounts.items() if PARTS[account]},
+            ),
         )
 
     @property

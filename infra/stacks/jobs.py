@@ -16,6 +16,7 @@ from infra.components.job_request import JobRuns, for_scheduler
 from infra.components.job_role import Touched, job_role
 from infra.components.job_schedules import JobSchedules, Schedule, universal_target, word_of
 from infra.components.job_troubles import Names, troubles
+from infra.components.key_troubles import key_troubles, telling_ages
 from infra.components.log_group import LogGroup
 from infra.components.region import enter_region
 from infra.components.streaming_keeper import StreamingKeeper, run_scopes
@@ -64,8 +65,8 @@ class JobsStack(Stack):
         self._role = job_role(self, settings.environment, touched, self._application.arn)
         self._runs = self._describe_runs(lake, artefacts)
         self._keeper = self._make_keeper(lake)
-        self._schedules = self._make_schedules()
-        self._alarms = self._make_alarms(lake)
+        self._schedules = self._make_schedules(secrets)
+        self._alarms = self._make_alarms(lake, secrets)
         self._dashboard = self._make_dashboard()
         self._outputs()
 
@@ -150,20 +151,22 @@ class JobsStack(Stack):
             wanted=self._runs.streaming(streamed) if streamed else None,
         )
 
-    def _make_schedules(self) -> JobSchedules:
+    def _make_schedules(self, secrets: SecretsStack) -> JobSchedules:
         """One brings the streaming run back where EMR Serverless gave it up; others start runs of their own."""
+        kept = self._keeping() if self._triggers.streamed else ()
+        if secrets.rotation is not None:
+            kept = (*kept, telling_ages(secrets.rotation, list(secrets.rotated.values())))
         scopes = {
             **run_scopes(self._application.arn, self._role.arn),
-            Place.FUNCTION: Scope((self._keeper.arn,)),
+            Place.FUNCTION: Scope(tuple(each.target for each in kept)),
         }
-        kept = self._keeping() if self._triggers.streamed else ()
         started = tuple(self._starting(*each) for each in self._triggers.scheduled.items())
         calls = (KEEPS_STREAMING if kept else frozenset()) | (STARTS_RUNS if started else frozenset())
         schedules = JobSchedules(self, "schedules", environment=self._settings.environment, region=self._region)
         schedules.keep((*kept, *started), may=statements(calls, scopes), after=self._keeper.kept)
         return schedules
 
-    def _keeping(self) -> tuple[Schedule]:
+    def _keeping(self) -> tuple[Schedule, ...]:
         return (
             Schedule(
                 word="keep-streaming",
@@ -183,7 +186,7 @@ class JobsStack(Stack):
             asked=for_scheduler(self._runs.scheduled(tables), self._application.id),
         )
 
-    def _make_alarms(self, lake: LakeStack) -> Alarms:
+    def _make_alarms(self, lake: LakeStack, secrets: SecretsStack) -> Alarms:
         alarms = Alarms(
             self,
             "alarms",
@@ -200,7 +203,8 @@ class JobsStack(Stack):
             schedules=self._schedules.group.name,
             log_group=self._logs.name,
         )
-        for trouble in troubles(names):
+        of_keys = () if secrets.rotation is None else key_troubles(secrets.rotation, self._settings)
+        for trouble in (*troubles(names), *of_keys):
             alarms.tell_of(trouble)
         return alarms
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infra.naming import Account
@@ -9,12 +10,21 @@ from infra.settings import ExternalKafka
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyHolders:
+    """Of a cluster that the stacks make: whose API keys are ours to make, by their ids, and where keys are tried."""
+
+    kafka_rest_endpoint: str
+    registry_id: str
+    owners: Mapping[Account, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kafka:
     """How brokers and registry are reached. For a cluster that the stacks make, texts are references.
 
     `name` is the cluster's folder in the bucket: its id in Confluent Cloud. `credentials` and `registry_credentials`
-    name the secrets by which a job proves who it is, None where nobody asks; `accounts` are those whose secrets are
-    ours to make.
+    name the secrets by which a job proves who it is, None where nobody asks; `key_holders` is None where all secrets
+    are others' to make.
     """
 
     name: str
@@ -25,7 +35,7 @@ class Kafka:
     credentials: str | None
     registry_url: str
     registry_credentials: str | None
-    accounts: tuple[Account, ...]
+    key_holders: KeyHolders | None
 
 
 def external(settings: ExternalKafka) -> Kafka:
@@ -39,5 +49,5 @@ def external(settings: ExternalKafka) -> Kafka:
         credentials=settings.credentials,
         registry_url=settings.registry.url,
         registry_credentials=settings.registry.credentials,
-        accounts=(),
+        key_holders=None,
     )

@@ -1,24 +1,29 @@
-"""Where API keys are kept: one secret an account, made empty.
+"""Where keys are kept: one secret each, made empty, and the function that makes their keys and rotates them.
 
-What is in them comes from elsewhere and never passes through Terraform, which would write it into its state.
+What is in them never passes through Terraform, which would write it into its state.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infra import naming
 from infra.backends import keep_state
 from infra.cdk import App, Output, Stack
+from infra.components.key_rotation import NOT_PACKED, Code, Kept, KeyRotation, public_half
 from infra.components.region import Region, enter_region
 from infra.iam import EVERYBODY, Policy, Statement
 from infra.naming import Account
 from infra.resources import aws
-from infra.settings import EnvironmentSettings
-from infra.stacks.kafka import Kafka
+from infra.settings import EnvironmentSettings, Snowflake
+from infra.stacks.kafka import Kafka, KeyHolders
 from infra.stacks.lake import LakeStack
+from infra.stacks.snowflake import PURPOSES, Word
+from lambdas.rotate_keys.tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
 
 RECOVERY_DAYS = 30
+ROTATOR: Word = "rotator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,41 +34,157 @@ class Secret:
     arn: str
 
 
-class SecretsStack(Stack):
-    """A secret for each account that has a key of ours; none for a Kafka that brings its own."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A secret of ours. `word` is what people call it: `producer`, `snowflake/loader`."""
 
-    def __init__(self, app: App, settings: EnvironmentSettings, *, lake: LakeStack, kafka: Kafka) -> None:
+    word: str
+    secret: Secret
+    resource: aws.SecretsmanagerSecret
+
+
+class SecretsStack(Stack):
+    """A secret for each account of Confluent Cloud and each user of Snowflake that has a key of ours.
+
+    `rotation` is None where no key is ours: for a Kafka that brings its own secrets, without Snowflake. `first_keys`
+    are the public halves of the users' first key pairs.
+    """
+
+    def __init__(
+        self, app: App, settings: EnvironmentSettings, *, lake: LakeStack, kafka: Kafka, code: Code = NOT_PACKED
+    ) -> None:
         super().__init__(app, "secrets")
         keep_state(self, settings)
+        self._settings = settings
+        self._key_arn = lake.key_arn
         self._region = enter_region(self, settings)
-        self._made = {account: self._secret(account, settings, lake) for account in kafka.accounts}
-        if self._made:
-            Output(self, "secrets", value={account: secret.name for account, secret in self._made.items()})
+        self._cloud = self._of_the_cloud() if kafka.key_holders is not None else None
+        self._accounts = self._of_accounts(kafka.key_holders)
+        self._users = self._of_users(settings.snowflake)
+        self.rotation = self._make_rotation(kafka, code) if self._made else None
+        self.first_keys = self._keep_rotating(self.rotation) if self.rotation is not None else {}
+        self._outputs()
+
+    @property
+    def rotated(self) -> Mapping[str, str]:
+        """Names of the secrets whose keys rotate, by their words."""
+        return {made.word: made.secret.name for made in self._made}
 
     def of_account(self, account: Account) -> Secret:
         """The secret with this account's key."""
-        return self._made[account]
+        return self._accounts[account].secret
 
     def named(self, name: str) -> Secret:
         """A secret of ours, or of others who filled it before."""
-        ours = {secret.name: secret for secret in self._made.values()}
+        ours = {made.secret.name: made.secret for made in self._made}
         return ours.get(name) or Secret(name, self._region.arn("secretsmanager", f"secret:{name}-??????"))
 
-    def _secret(self, account: Account, settings: EnvironmentSettings, lake: LakeStack) -> Secret:
-        name = naming.secret_name(settings.environment, account)
+    @property
+    def _made(self) -> tuple[Made, ...]:
+        return (*self._accounts.values(), *self._users.values())
+
+    def _of_accounts(self, holders: KeyHolders | None) -> dict[Account, Made]:
+        """The tags say to the function whose keys are in a secret."""
+        return {
+            account: self._secret(
+                account,
+                name=naming.secret_name(self._settings.environment, account),
+                description=f"API keys of the service account {account}",
+                tags={KIND_TAG: "confluent_api_key", ACCOUNT_TAG: account, OWNER_TAG: owner},
+            )
+            for account, owner in (holders.owners.items() if holders is not None else ())
+        }
+
+    def _of_users(self, snowflake: Snowflake | None) -> dict[Word, Made]:
+        """The rotator changes all keys, its own with the key that it has."""
+        if snowflake is None:
+            return {}
+        rotator = self._of_user(ROTATOR)
+        by_it = {ROTATOR_TAG: rotator.resource.name}
+        return {word: rotator if word == ROTATOR else self._of_user(word, **by_it) for word in PURPOSES}
+
+    def _of_user(self, word: Word, **tags: str) -> Made:
+        environment = self._settings.environment
+        user = naming.snowflake_name(environment, word)
+        return self._secret(
+            f"snowflake/{word}",
+            name=naming.snowflake_secret_name(environment, word),
+            description=f"The key pair of Snowflake's user {user}",
+            tags={KIND_TAG: "snowflake_rsa", USER_TAG: user, **tags},
+        )
+
+    def _of_the_cloud(self) -> Made:
+        """It makes keys and is made by people: nobody rotates it."""
+        name = naming.cloud_secret_name(self._settings.environment)
+        return self._secret("cloud", name=name, description="The Cloud API key that makes the others")
+
+    def _secret(self, word: str, *, name: str, description: str, tags: Mapping[str, str] | None = None) -> Made:
+        construct = word.replace("/", "-")
         secret = aws.SecretsmanagerSecret(
             self,
-            account,
+            construct,
             name=name,
-            description=f"API keys of the service account {account}",
-            kms_key_id=lake.key_arn,
-            recovery_window_in_days=RECOVERY_DAYS if settings.production else 0,
+            description=description,
+            kms_key_id=self._key_arn,
+            recovery_window_in_days=RECOVERY_DAYS if self._settings.production else 0,
+            tags=tags,
         )
         policy = Policy((_tls_only(secret.arn), _own_account_only(secret.arn, self._region)))
         aws.SecretsmanagerSecretPolicy(
-            self, f"{account}-policy", secret_arn=secret.arn, policy=policy.json, block_public_policy=True
+            self, f"{construct}-policy", secret_arn=secret.arn, policy=policy.json, block_public_policy=True
         )
-        return Secret(name, secret.arn)
+        return Made(word, Secret(name, secret.arn), secret)
+
+    def _make_rotation(self, kafka: Kafka, code: Code) -> KeyRotation:
+        read = [] if self._cloud is None else [self._cloud.secret.arn]
+        return KeyRotation(
+            self,
+            "rotation",
+            settings=self._settings,
+            region=self._region,
+            key_arn=self._key_arn,
+            code=code,
+            variables={"FRAZIL_ENVIRONMENT": self._settings.environment, **self._of_kafka(kafka), **self._of_snowflake},
+            kept=Kept(rotated=[made.secret.arn for made in self._made], read=read),
+        )
+
+    def _of_kafka(self, kafka: Kafka) -> Mapping[str, str]:
+        holders = kafka.key_holders
+        if holders is None or self._cloud is None:
+            return {}
+        return {
+            "CONFLUENT_CLUSTER_ID": kafka.name,
+            "CONFLUENT_KAFKA_REST_ENDPOINT": holders.kafka_rest_endpoint,
+            "CONFLUENT_REGISTRY_ID": holders.registry_id,
+            "CONFLUENT_REGISTRY_URL": kafka.registry_url,
+            "CONFLUENT_CLOUD_SECRET": self._cloud.resource.name,
+            "KEYS_TO_RETAIN": str(self._settings.rotation.keys_to_retain),
+        }
+
+    @property
+    def _of_snowflake(self) -> Mapping[str, str]:
+        snowflake = self._settings.snowflake
+        if snowflake is None:
+            return {}
+        double = {} if snowflake.stand_in is None else {"FRAZIL_SNOWFLAKE_URL": snowflake.stand_in}
+        return {"SNOWFLAKE_ACCOUNT": snowflake.identifier, **double}
+
+    def _keep_rotating(self, rotation: KeyRotation) -> dict[Word, str]:
+        """The keys of accounts are made by a step of their own, which waits until they work."""
+        for account, made in self._accounts.items():
+            rotation.keep_rotating(account, made.resource)
+        first = {word: rotation.first_key(word, made.resource) for word, made in self._users.items()}
+        for word, made in self._users.items():
+            rotation.keep_rotating(f"snowflake-{word}", made.resource, after=[first[word]])
+        return {word: public_half(made) for word, made in first.items()}
+
+    def _outputs(self) -> None:
+        """What the step that makes keys, and who rotates them now, has to know."""
+        if self.rotation is None:
+            return
+        Output(self, "secrets", value={account: made.secret.name for account, made in self._accounts.items()})
+        Output(self, "rotated", value=self.rotated)
+        Output(self, "rotation_function", value=self.rotation.name)
 
 
 def _tls_only(secret_arn: str) -> Statement:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lambdas.rotate_keys.metric import BY_ENVIRONMENT, BY_SECRET, METRIC, NAMESPACE
 from lambdas.rotate_keys.vault import Vault
 
-NAMESPACE, METRIC = "Frazil", "KeyAgeDays"
-BY_ENVIRONMENT, BY_SECRET = "Environment", "Secret"
 SECONDS_A_DAY = 86_400
 
 

@@ -30,7 +30,8 @@ from typing import Any
 from lambdas.rotate_keys.ages import ages
 from lambdas.rotate_keys.confluent_api_key import Waiting
 from lambdas.rotate_keys.rotation import Facts, Rotation, step_of
-from lambdas.rotate_keys.surroundings import KIND_TAG, Surroundings
+from lambdas.rotate_keys.surroundings import Surroundings
+from lambdas.rotate_keys.tags import KIND_TAG
 from lambdas.rotate_keys.vault import Vault
 
 SPARE_SECONDS = 15.0

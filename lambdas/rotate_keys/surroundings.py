@@ -4,13 +4,6 @@ The tags say whose key is in a secret; Terraform sets them where it makes the se
 secret and the function stays as it is. The settings are what all secrets of an environment share, and are no secrets
 either: where a secret is needed to rotate another (the Cloud API key, the rotator's key), they say its name.
 
-    tag                         kind                meaning
-    frazil-rotates              both                snowflake_rsa or confluent_api_key
-    frazil-user                 snowflake_rsa       the user, upper case
-    frazil-rotator-secret       snowflake_rsa       the secret of the user who may change this user; none: itself
-    frazil-account              confluent_api_key   the account, a word of infra/naming.py
-    frazil-owner                confluent_api_key   its id in Confluent Cloud, sa-…
-
     setting                     meaning
     FRAZIL_ENVIRONMENT          the environment
     SNOWFLAKE_ACCOUNT           the account's name, ORGANIZATION-ACCOUNT
@@ -38,12 +31,9 @@ from lambdas.rotate_keys.errors import DescriptionError
 from lambdas.rotate_keys.rotation import Kind
 from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
 from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
+from lambdas.rotate_keys.tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
 
 KindName = Literal["snowflake_rsa", "confluent_api_key"]
-
-KIND_TAG = "frazil-rotates"
-USER_TAG, ROTATOR_TAG = "frazil-user", "frazil-rotator-secret"
-ACCOUNT_TAG, OWNER_TAG = "frazil-account", "frazil-owner"
 
 SNOWFLAKE_ADDRESS_VARIABLE = "FRAZIL_SNOWFLAKE_URL"
 RSA_SIZES = ("2048", "4096")

@@ -23,7 +23,7 @@ MAY = Statement(sid="Stop", actions=("emr-serverless:StopApplication",), resourc
 def with_function(out: Path, folder: Path, **changes: Any) -> Written:
     settings = dev()
     function = Function(
-        name="frazil-dev-keeper", description="Keeps", folder=folder, timeout_seconds=60, at_once=1, **changes
+        name="frazil-dev-keeper", description="Keeps", code=folder, timeout_seconds=60, at_once=1, **changes
     )
 
     def build(app: App) -> None:

@@ -174,4 +174,5 @@ def test_other_stacks_get_the_cluster_and_the_jobs_secret_by_name(tmp_path: Path
     trimmed = f'${{trimprefix({cluster}bootstrap_endpoint, "SASL_SSL://")}}'
     assert document["output"]["servers"]["value"] == trimmed
     assert kafka.credentials == kafka.registry_credentials == secret_name("dev", "materializer")
-    assert kafka.accounts == ("manager", "producer", "consumer", "registry", "materializer")
+    assert kafka.key_holders is not None
+    assert tuple(kafka.key_holders.owners) == ("manager", "producer", "consumer", "registry", "materializer")

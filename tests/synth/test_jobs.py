@@ -52,6 +52,10 @@ class Written:
         (body,) = self.all(kind)
         return body
 
+    def schedules(self) -> dict[str, Json]:
+        """By when they come."""
+        return {each["schedule_expression"]: each for each in self.all("aws_scheduler_schedule")}
+
     def policy(self, role: str) -> dict[str, Json]:
         """The statements of a role's policy by their ids."""
         (policy,) = (body["policy"] for body in self.all("aws_iam_role_policy") if body["name"] == role)
@@ -148,13 +152,16 @@ def test_the_streaming_run_is_kept_by_every_apply(synthesize: Synthesize, dev: E
 def test_a_schedule_brings_the_same_run_back(synthesize: Synthesize, dev: EnvironmentSettings) -> None:
     written = synthesize(dev)
 
-    schedule = written.one("aws_scheduler_schedule")
-    assert schedule["schedule_expression"] == "rate(15 minutes)"
+    schedule = written.schedules()["rate(15 minutes)"]
     assert schedule["target"]["arn"] == "<lambda_function arn>"
     assert schedule["target"]["input"] == written.one("aws_lambda_invocation")["input"]
     assert any(each.startswith("aws_lambda_invocation.") for each in schedule["depends_on"])
     assert written.policy("frazil-dev-schedules") == {
-        "Function": {"Effect": "Allow", "Action": "lambda:InvokeFunction", "Resource": "<lambda_function arn>"}
+        "Function": {
+            "Effect": "Allow",
+            "Action": "lambda:InvokeFunction",
+            "Resource": ["<lambda_function arn>", "<secrets>"],
+        }
     }
     assert written.trust("frazil-dev-schedules")["Condition"] == {
         "StringEquals": {"aws:SourceAccount": "<account_id>"},
@@ -162,15 +169,41 @@ def test_a_schedule_brings_the_same_run_back(synthesize: Synthesize, dev: Enviro
     }
 
 
+def test_it_is_asked_how_old_keys_are_and_old_ones_and_failures_are_told_of(
+    synthesize: Synthesize, dev: EnvironmentSettings
+) -> None:
+    written = synthesize(dev)
+
+    asking = written.schedules()["rate(6 hours)"]
+    alarms = {each["alarm_name"]: each for each in written.all("aws_cloudwatch_metric_alarm")}
+    assert asking["target"]["arn"] == "<secrets>"
+    assert json.loads(asking["target"]["input"])["Step"] == "tellAges"
+    assert "frazil/dev/materializer" in json.loads(asking["target"]["input"])["Secrets"]
+    old, failed = alarms["frazil-dev-key-too-old"], alarms["frazil-dev-key-rotation-failed"]
+    watched = {"namespace": "Frazil", "metric_name": "KeyAgeDays", "dimensions": {"Environment": "dev"}}
+    assert (old["threshold"], old["comparison_operator"]) == (dev.rotation.days + 3, "GreaterThanThreshold")
+    assert old["treat_missing_data"] == "breaching"
+    assert old["metric_query"]["metric"] == {**watched, "period": 86400, "stat": "Maximum"}
+    assert failed["treat_missing_data"] == "notBreaching"
+    assert failed["metric_query"]["metric"]["dimensions"] == {"FunctionName": "<secrets>"}
+
+
+def test_where_no_key_is_ours_nobody_asks_for_one(synthesize: Synthesize, msk: EnvironmentSettings) -> None:
+    written = synthesize(msk)
+
+    alarms = {each["alarm_name"] for each in written.all("aws_cloudwatch_metric_alarm")}
+    assert not [name for name in alarms if "key" in name]
+    assert "rate(6 hours)" not in written.schedules()
+
+
 def test_tables_on_a_schedule_have_runs_of_their_own(synthesize: Synthesize, dev: EnvironmentSettings) -> None:
     written = synthesize(dev, orders=Scheduled("rate(1 hour)"))
 
-    kept, started = sorted(written.all("aws_scheduler_schedule"), key=lambda each: str(each["schedule_expression"]))[
-        ::-1
-    ]
+    schedules = written.schedules()
+    started = schedules["rate(1 hour)"]
     asked = json.loads(started["target"]["input"])
     streamed = json.loads(written.one("aws_lambda_invocation")["input"])["wanted"]["jobDriver"]["sparkSubmit"]
-    assert (kept["schedule_expression"], started["schedule_expression"]) == ("rate(15 minutes)", "rate(1 hour)")
+    assert set(schedules) == {"rate(15 minutes)", "rate(1 hour)", "rate(6 hours)"}
     assert started["description"] == "Brings up to date: orders"
     assert started["target"]["arn"] == "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
     assert (asked["ApplicationId"], asked["Mode"]) == ("<emrserverless_application id>", "BATCH")
@@ -187,11 +220,11 @@ def test_without_a_streamed_table_nothing_is_kept_and_nothing_is_missed(
     written = synthesize(dev, orders=daily, stock_trades=daily)
 
     assert json.loads(written.one("aws_lambda_invocation")["input"])["wanted"] is None
-    assert written.one("aws_scheduler_schedule")["schedule_expression"] == "cron(0 6 * * ? *)"
+    assert set(written.schedules()) == {"cron(0 6 * * ? *)", "rate(6 hours)"}
     assert "frazil-dev-streaming-stopped" not in {
         each["alarm_name"] for each in written.all("aws_cloudwatch_metric_alarm")
     }
-    assert set(written.policy("frazil-dev-schedules")) == {"Application", "JobRuns", "JobRole"}
+    assert set(written.policy("frazil-dev-schedules")) == {"Function", "Application", "JobRuns", "JobRole"}
 
 
 def test_the_role_of_a_job_run_is_for_this_application_and_touches_only_what_it_needs(

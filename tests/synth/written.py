@@ -11,10 +11,9 @@ from typing import Any
 
 from infra.cdk import App
 from infra.guards import synthesize
-from infra.naming import Account
 from infra.settings import EnvironmentSettings
 from infra.settings_file import load_environment
-from infra.stacks.kafka import Kafka
+from infra.stacks.kafka import Kafka, KeyHolders
 
 Json = Mapping[str, Any]
 KAFKA = Kafka(
@@ -26,9 +25,12 @@ KAFKA = Kafka(
     credentials="frazil/dev/materializer",
     registry_url="https://registry",
     registry_credentials="frazil/dev/materializer",
-    accounts=("manager", "materializer"),
+    key_holders=KeyHolders(
+        kafka_rest_endpoint="https://rest",
+        registry_id="lsrc-1",
+        owners={"manager": "sa-1", "materializer": "sa-2"},
+    ),
 )
-NO_ACCOUNTS: tuple[Account, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Written:
 
     def types(self) -> dict[str, int]:
         return {kind: len(named) for kind, named in self.document.get("resource", {}).items()}
+
+    def addresses(self, *paths: str) -> list[str]:
+        """How Terraform calls the resources of these constructs."""
+        found = {_path(each): f"{kind}.{name}" for kind, name, each in _declared(self.document)}
+        return [found[path] for path in paths]
 
     @property
     def outputs(self) -> dict[str, Any]:

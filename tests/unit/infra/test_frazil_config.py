@@ -18,7 +18,7 @@ CONFLUENT = Kafka(
     credentials="frazil/dev/materializer",
     registry_url="https://psrc-1.us-east-1.aws.confluent.cloud",
     registry_credentials="frazil/dev/materializer",
-    accounts=("materializer", "registry"),
+    key_holders=None,
 )
 OPEN = replace(
     CONFLUENT,

@@ -1,0 +1,127 @@
+"""Who rotates keys: the function that Secrets Manager calls, and for each secret when it does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infra import naming
+from infra.cdk import Construct, Fn
+from infra.components.python_lambda import Function, PythonLambda
+from infra.components.region import Region
+from infra.permissions import ROTATION, WITH_CLOUD_KEY, Place, Scope, statements
+from infra.resources import aws
+from infra.settings import EnvironmentSettings
+
+FOLDER = Path(__file__).parents[2] / "lambdas" / "rotate_keys"
+CALLER = "secretsmanager.amazonaws.com"
+SECONDS = 900
+"""The most that Lambda allows: a new API key takes minutes to work, and a step waits for it."""
+MEMORY_MB = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What is packed of lambdas/rotate_keys. `doubles`: settings that lead to services on this machine.
+
+    `zip` None: nothing is packed here, which does to ask a stack, or to take it away.
+    """
+
+    zip: Path | None = None
+    doubles: Mapping[str, str] = field(default_factory=dict)
+
+
+NOT_PACKED = Code()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The secrets that the function may touch, by ARN: those that it rotates, and those that it reads to do so."""
+
+    rotated: Sequence[str]
+    read: Sequence[str]
+
+
+class KeyRotation(Construct):
+    """The function of lambdas/rotate_keys. Secrets Manager may call it, for this account alone."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        /,
+        *,
+        settings: EnvironmentSettings,
+        region: Region,
+        key_arn: str,
+        code: Code,
+        variables: Mapping[str, str],
+        kept: Kept,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._days = settings.rotation.days
+        self.function = PythonLambda(
+            self,
+            "function",
+            Function(
+                name=naming.resource_name(settings.environment, "rotate-keys"),
+                description="Rotates the keys of Frazil",
+                code=code.zip or FOLDER,
+                timeout_seconds=SECONDS,
+                memory_mb=MEMORY_MB,
+                environment={**variables, **code.doubles},
+            ),
+            may=statements(ROTATION | (WITH_CLOUD_KEY if kept.read else frozenset()), _scopes(kept, region, key_arn)),
+            key_arn=key_arn,
+            log_retention_days=settings.log_retention_days,
+        )
+        self.arn, self.name = self.function.arn, self.function.name
+        self.log_group_name = self.function.log_group.name
+        self._may_call = aws.LambdaPermission(
+            self,
+            "called-by-secrets-manager",
+            statement_id="SecretsManager",
+            action="lambda:InvokeFunction",
+            function_name=self.name,
+            principal=CALLER,
+            source_account=region.account_id,
+        )
+
+    def first_key(self, construct_id: str, secret: aws.SecretsmanagerSecret) -> aws.LambdaInvocation:
+        """Made when the stack is: what `public_half` tells of it is all that gets into Terraform's state."""
+        return aws.LambdaInvocation(
+            self,
+            f"first-key-of-{construct_id}",
+            function_name=self.name,
+            input=json.dumps({"SecretId": secret.arn, "Step": "firstKey"}),
+            depends_on=[self.function.ready],
+        )
+
+    def keep_rotating(
+        self, construct_id: str, secret: aws.SecretsmanagerSecret, *, after: Sequence[aws.LambdaInvocation] = ()
+    ) -> None:
+        """By the calendar, beginning so many days from now."""
+        aws.SecretsmanagerSecretRotation(
+            self,
+            construct_id,
+            secret_id=secret.id,
+            rotation_lambda_arn=self.arn,
+            rotate_immediately=False,
+            rotation_rules=aws.SecretsmanagerSecretRotation_RotationRules(automatically_after_days=self._days),
+            depends_on=[self._may_call, self.function.ready, *after],
+        )
+
+
+def public_half(first_key: aws.LambdaInvocation) -> str:
+    return str(Fn.lookup(Fn.jsondecode(first_key.result), "public_key", ""))
+
+
+def _scopes(kept: Kept, region: Region, key_arn: str) -> dict[Place, Scope]:
+    through = {"StringEquals": {"kms:ViaService": f"secretsmanager.{region.name}.amazonaws.com"}}
+    return {
+        Place.ROTATED: Scope(tuple(kept.rotated)),
+        Place.SECRETS: Scope(tuple(kept.read)),
+        Place.KEY_UNDER_SECRETS: Scope((key_arn,), through),
+    }

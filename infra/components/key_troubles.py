@@ -1,0 +1,48 @@
+"""Of which troubles of keys somebody is told, and how often it is asked how old they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from infra.components.alarms import Counted, Measured, Trouble
+from infra.components.job_schedules import Schedule
+from infra.components.key_rotation import KeyRotation
+from infra.settings import EnvironmentSettings
+from lambdas.rotate_keys.metric import BY_ENVIRONMENT, METRIC, NAMESPACE
+
+HOURS = 6
+DAYS_OF_GRACE = 3
+"""How long a rotation may be late: Secrets Manager tries again for a day or two."""
+MINUTES_A_DAY = 24 * 60
+
+
+def key_troubles(rotation: KeyRotation, settings: EnvironmentSettings) -> Iterator[Trouble]:
+    """Texts may be references."""
+    yield Trouble(
+        word="key-rotation-failed",
+        meaning=f"The function {rotation.name} failed, so a key was not rotated; the old one works on. See why in the "
+        f"log group {rotation.log_group_name}, and docs/rotation.md for what to do.",
+        metric=Counted("AWS/Lambda", "Errors", {"FunctionName": rotation.name}),
+        minutes=15,
+    )
+    most = settings.rotation.days + DAYS_OF_GRACE
+    yield Trouble(
+        word="key-too-old",
+        meaning=f"A key is older than {most} days, or nobody tells how old keys are. `scripts/deploy.sh rotate` "
+        "rotates now, and says what keeps it from being done.",
+        metric=Measured(NAMESPACE, METRIC, {BY_ENVIRONMENT: settings.environment}),
+        at_most=most,
+        minutes=MINUTES_A_DAY,
+    )
+
+
+def telling_ages(rotation: KeyRotation, secrets: Sequence[str]) -> Schedule:
+    asked: dict[str, Any] = {"Step": "tellAges", "Secrets": list(secrets)}
+    return Schedule(
+        word="tell-key-ages",
+        description="Asks how old keys are, for the alarm",
+        expression=f"rate({HOURS} hours)",
+        target=rotation.arn,
+        asked=asked,
+    )
