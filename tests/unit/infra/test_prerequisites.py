@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,12 +29,21 @@ def findings(checkout: Path, *, native_required: bool = False, **answers: str) -
 
 
 @pytest.mark.parametrize(
-    ("version", "is_met"), [("1.9.0", True), ("1.11.4", True), ("1.8.5", False), ("2.0.0-beta1", True)]
+    ("version", "is_met"), [("1.10.0", True), ("1.11.4", True), ("1.9.8", False), ("2.0.0-beta1", True)]
 )
 def test_terraform_must_be_new_enough(tmp_path: Path, version: str, is_met: bool) -> None:
     found = findings(tmp_path, terraform=f'{{"terraform_version": "{version}"}}', node="v22.1.0\n")
 
     assert (found["Terraform"].found, found["Terraform"].is_met) == (version, is_met)
+
+
+@pytest.mark.parametrize(("version", "is_met"), [("v20.9.0\n", True), ("v18.19.1\n", False), ("what?", False)])
+def test_node_must_be_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, is_met: bool) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+    found = findings(tmp_path, node=version)["Node.js"]
+
+    assert (found.found, found.is_met) == (version.strip(), is_met)
 
 
 def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
@@ -43,7 +53,7 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
         raise_if_missing(found)
 
     told = "\n".join(finding.line for finding in found)
-    assert "MISSING Terraform" in told and "expected Terraform 1.9 or newer" in told
+    assert "MISSING Terraform" in told and "expected Terraform 1.10 or newer" in told
 
 
 def test_a_laptop_without_a_compiler_goes_on_where_the_native_decoder_is_not_required(tmp_path: Path) -> None:
