@@ -9,7 +9,7 @@ import pytest
 from jobs.local.supervisor import LocalServices
 from jobs.model.spec import CatalogSettings
 
-pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped")
+pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped", "tests.faults.delta_side")
 
 from tests.faults.world import World, glue_catalog, jdbc_catalog, new_world, with_trigger  # noqa: E402
 

@@ -30,6 +30,7 @@ from jobs.materialize.schedule import Stopping, run_once
 from jobs.model.errors import FrazilError
 from jobs.model.ingested import IngestTask, TaskResult
 from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.fakes.watched_logs import WatchedLogs
 from tests.faults.world import WAIT_SECONDS, Setting
 
 TRIAL_SECONDS = 60
@@ -103,6 +104,7 @@ def drive(setting: Setting, who: str, moment: str) -> None:
         registry=ConfluentRegistry(setting.registry),
         runner=runner,
         observe=lambda when, step: reach(f"{when} {step}"),
+        delta_logs=WatchedLogs(setting.catalog.properties, reach),
     )
     for report in run_once([setting.run(doors)], Stopping()):
         if report.failure is not None:

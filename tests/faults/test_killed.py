@@ -16,12 +16,11 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
-import pytest
-
 from jobs.local.supervisor import LocalServices
 from jobs.materialize.pausing import PAUSED_PROPERTY
 from jobs.model.spec import BadRecordLimit
 from jobs.pause import resume
+from tests.faults.delta_side import assert_delta_is_current, with_delta
 from tests.faults.moments import MOMENTS
 from tests.faults.world import (
     SCHEMA,
@@ -35,6 +34,7 @@ from tests.faults.world import (
 )
 
 CREATING = ["rows create", "dead letters create"]
+TAG = ["rows move_tags"]
 BATCH = ["dead letters stage", "rows stage", "rows publish", "dead letters publish"]
 
 
@@ -68,9 +68,18 @@ def drivers(world: World, folder: Path) -> Iterator[Drivers]:
             host.kill()
 
 
-@pytest.mark.parametrize("who", ["driver", "group"])
-def test_killed_at_every_moment_each_record_is_there_once(local_world: World, tmp_path: Path, who: str) -> None:
-    kill_at_every_moment(local_world, tmp_path, cycle([who]))
+def test_killed_at_every_moment_each_record_is_there_once(local_world: World, tmp_path: Path) -> None:
+    kill_at_every_moment(local_world, tmp_path, cycle(["group"]))
+
+
+def test_killed_at_every_moment_readers_of_delta_see_each_record_once_as_well(
+    local_world: World, tmp_path: Path
+) -> None:
+    world = with_delta(local_world)
+
+    kill_at_every_moment(world, tmp_path, cycle(["driver"]), more=("before log", "after log", *inside(TAG)))
+
+    assert_delta_is_current(world)
 
 
 def test_killed_at_every_moment_on_glue_each_record_is_there_once(services: LocalServices, tmp_path: Path) -> None:
@@ -79,7 +88,7 @@ def test_killed_at_every_moment_on_glue_each_record_is_there_once(services: Loca
     kill_at_every_moment(world, tmp_path, cycle(["driver", "group"]))
 
 
-def kill_at_every_moment(world: World, folder: Path, who: Iterator[str]) -> None:
+def kill_at_every_moment(world: World, folder: Path, who: Iterator[str], *, more: tuple[str, ...] = ()) -> None:
     with drivers(world, folder) as start:
 
         def killed_at(*moments: str) -> None:
@@ -88,12 +97,15 @@ def kill_at_every_moment(world: World, folder: Path, who: Iterator[str]) -> None
                 assert start.run(next(who), moment) == "killed", moment
 
         killed_at(*inside(CREATING))
-        killed_at(*(f"{when} {step}" for when, step in MOMENTS), "during ingest", *inside(BATCH))
+        killed_at(*(f"{when} {step}" for when, step in MOMENTS), "during ingest", *inside(BATCH), *more)
         for moment in inside(["dead letters drop_branches"]):
             killed_at("after prepare", moment)
         for column, moment in enumerate(inside(["rows change_schema"])):
             add_column(world, column)
             killed_at(moment)
+        if more:
+            add_column(world, 2)
+            killed_at("inside log")
         assert start.run("nobody") == "done"
 
     assert_exactly_once(world, kafka_side(world))

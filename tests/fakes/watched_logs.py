@@ -1,0 +1,33 @@
+"""The real Delta logs, with a hand on each write: before it, after it, and between its versions where it has two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from jobs.adapters import delta_log
+from jobs.adapters.delta_log import DeltaLogs
+from jobs.model.delta import LogWrite
+from jobs.model.spec import SettingValue
+
+
+class WatchedLogs(DeltaLogs):
+    """`reach` is told `before log`, `inside log` (its new columns are there, its files are not) and `after log`."""
+
+    def __init__(self, storage: Mapping[str, SettingValue], reach: Callable[[str], None]) -> None:
+        super().__init__(storage)
+        self._reach = reach
+
+    def write(self, location: str, write: LogWrite) -> None:
+        put = delta_log._put
+
+        def inside(*what: object) -> None:
+            self._reach("inside log")
+            put(*what)  # type: ignore[arg-type]
+
+        self._reach("before log")
+        delta_log._put = inside
+        try:
+            super().write(location, write)
+        finally:
+            delta_log._put = put
+        self._reach("after log")

@@ -1,0 +1,43 @@
+"""What readers of Delta see of a world's table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from jobs.adapters.delta_log import DeltaLogs
+from jobs.delta.standing import LogStanding, log_standing
+from jobs.materialize.announce_delta import DELTA_TAG, NEXT_DELTA_TAG
+from jobs.query import extension_file
+from tests.faults.world import World
+
+COLUMNS = ("n", "kafka_partition", "kafka_offset")
+
+
+def with_delta(world: World) -> World:
+    spec = replace(world.spec, formats=("iceberg", "delta"))
+    return replace(world, setting=replace(world.setting, spec=spec))
+
+
+def assert_delta_is_current(world: World) -> None:
+    """The log stands for the head, its tag as well, and both of its readers see the rows that Iceberg's see."""
+    view = world.lake.load(world.spec.identifier)
+    assert view is not None
+    standing = log_standing(view, DeltaLogs(world.lake.storage))
+    assert standing == LogStanding("current", standing.version, view.head)
+    assert view.tags[DELTA_TAG] == view.head
+    assert NEXT_DELTA_TAG not in view.tags
+    rows = world.scanned(world.spec.identifier, *COLUMNS)
+    folder = view.location.removeprefix("file://")
+    assert _in_order(DeltaTable(folder).to_pyarrow_table(columns=list(COLUMNS))) == rows
+    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
+        connection.execute(f"LOAD '{extension_file('delta')}'")
+        found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM delta_scan('{folder}')").to_arrow_table()
+    assert _in_order(found) == rows
+
+
+def _in_order(table: pa.Table) -> list[tuple[object, ...]]:
+    return sorted((tuple(row[c] for c in COLUMNS) for row in table.to_pylist()), key=repr)
