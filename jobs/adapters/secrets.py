@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.model.errors import ServiceError
 
+REMEMBERED_SECONDS = 900.0
+
 
 @dataclass(slots=True)
 class SecretsManager:
-    """Reads each secret once. Nothing is imported or asked before the first one is needed."""
+    """Reads each secret once in 15 minutes: it may rotate. Nothing is imported or asked before the first is needed."""
 
     _client: Any = None
-    _known: dict[str, str | None] = field(default_factory=dict, repr=False)
+    _clock: Callable[[], float] = time.monotonic
+    _known: dict[str, tuple[float, str | None]] = field(default_factory=dict, repr=False)
 
     def read(self, name: str) -> str | None:
         """The secret's text, or None where there is no such secret. Raises ServiceError where it does not answer."""
-        if name not in self._known:
-            self._known[name] = self._ask(name)
-        return self._known[name]
+        asked_at, text = self._known.get(name, (float("-inf"), None))
+        if self._clock() - asked_at >= REMEMBERED_SECONDS:
+            text = self._ask(name)
+            self._known[name] = (self._clock(), text)
+        return text
 
     def _ask(self, name: str) -> str | None:
         from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow, and rarely needed

@@ -13,8 +13,11 @@ from jobs.model.errors import FrazilError
 from jobs.model.ingested import IngestTask, TaskResult
 from jobs.model.spec import RegistrySettings, SettingValue
 
-_readers: dict[tuple[tuple[str, SettingValue], ...], KafkaReader] = {}
-_registries: dict[str, ConfluentRegistry] = {}
+_Key = tuple[tuple[str, SettingValue], ...]
+
+_readers: dict[_Key, KafkaReader] = {}
+_registries: dict[_Key, ConfluentRegistry] = {}
+"""The last one opened of each: what was opened with a secret that has changed since is dropped."""
 
 
 def run(task: IngestTask) -> TaskResult | FrazilError:
@@ -30,16 +33,23 @@ def run(task: IngestTask) -> TaskResult | FrazilError:
 
 
 def _reader(settings: Mapping[str, SettingValue]) -> KafkaReader:
-    key = tuple(sorted(settings.items(), key=lambda item: item[0]))
+    key = _key(settings)
     if key not in _readers:
+        _readers.clear()
         _readers[key] = KafkaReader(settings)
     return _readers[key]
 
 
 def _registry(settings: RegistrySettings) -> ConfluentRegistry:
-    if settings.url not in _registries:
-        _registries[settings.url] = ConfluentRegistry(settings)
-    return _registries[settings.url]
+    key = _key({"url": settings.url, **settings.properties})
+    if key not in _registries:
+        _registries.clear()
+        _registries[key] = ConfluentRegistry(settings)
+    return _registries[key]
+
+
+def _key(settings: Mapping[str, SettingValue]) -> _Key:
+    return tuple(sorted(settings.items(), key=lambda item: item[0]))
 
 
 def trim() -> None:

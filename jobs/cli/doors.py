@@ -10,7 +10,7 @@ from functools import cache
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.registry import ConfluentRegistry
-from jobs.materialize.run import Doors, Observer, Step, TableRun
+from jobs.materialize.run import Doorkeeper, Doors, Observer, Step, TableRun
 from jobs.model.receipt import Receipt
 from jobs.model.spec import Settings, TableSpec
 from jobs.ports import DeltaLogs, Lake, TaskRunner
@@ -46,10 +46,12 @@ def open_delta_logs(lake: Lake) -> DeltaLogs:
     return Opened(lake.storage)
 
 
-def table_runs(doors: Doors, specs: tuple[TableSpec, ...], *, adopt: bool = False) -> list[TableRun]:
+def table_runs(
+    doors: Doors, specs: tuple[TableSpec, ...], *, adopt: bool = False, keeper: Doorkeeper | None = None
+) -> list[TableRun]:
     """One run a table, all by this process: the writer's id is new in every process."""
     writer = new_id()
-    return [TableRun(spec, doors, writer, adopt=adopt) for spec in specs]
+    return [TableRun(spec, doors, writer, adopt=adopt, keeper=keeper) for spec in specs]
 
 
 def _nobody(when: str, step: Step) -> None:

@@ -73,13 +73,16 @@ def materialize(
 
 def _runs(config: Config, tables: Tables, *, adopt: bool = False) -> list[TableRun]:
     from jobs.adapters.spark import SparkRunner  # noqa: PLC0415
+    from jobs.cli.doorkeeper import SecretWatch  # noqa: PLC0415
     from jobs.cli.doors import open_doors, table_runs  # noqa: PLC0415
     from jobs.specs.select import select_tables  # noqa: PLC0415
 
     settings = settings_from(config)
     chosen = select_tables(settings, tables or ())
     log_file = config.parent / ".frazil" / "spark.log"
-    return table_runs(open_doors(settings, SparkRunner(log_file=log_file), announce=_print), chosen, adopt=adopt)
+    doors = open_doors(settings, SparkRunner(log_file=log_file), announce=_print)
+    keeper = SecretWatch(settings, doors, load=lambda: settings_from(config))
+    return table_runs(doors, chosen, adopt=adopt, keeper=keeper)
 
 
 def _create(runs: Sequence[TableRun]) -> list[TableReport]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 from jobs.materialize.account import Ingested, gather
 from jobs.materialize.announce_delta import announce_delta
@@ -61,6 +61,16 @@ class Doors:
     delta_logs: Callable[[], DeltaLogs]
 
 
+class Doorkeeper(Protocol):
+    """Gives the doors as they are to be opened now: secrets may have changed since the process started."""
+
+    def doors(self) -> Doors: ...
+
+    def doubt(self) -> None:
+        """Something outside failed, so a secret may no longer be good."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """A batch became visible; `delta` is what its readers of Delta were told, where the spec has any."""
@@ -82,13 +92,15 @@ Outcome = Published | Again | NothingToDo
 class TableRun:
     """What one process knows of one table. `writer` is its id, new in every process; `state` the last one seen.
 
-    `in_delta` is the head about which nothing is left to say in the Delta log.
+    `in_delta` is the head about which nothing is left to say in the Delta log. Without a `keeper` the doors stay as
+    they are.
     """
 
     spec: TableSpec
     doors: Doors
     writer: str
     adopt: bool = False
+    keeper: Doorkeeper | None = None
     absorbed: Absorbed = field(default_factory=lambda: Absorbed({}, {}))
     met: WriterSchemas = field(default_factory=lambda: WriterSchemas({}, {}))
     seconds: dict[str, float] = field(default_factory=dict)
@@ -99,6 +111,15 @@ class TableRun:
 
     def __post_init__(self) -> None:
         self.stage_names = branch_names(STAGE_PREFIX, self.writer)
+
+    def renew_doors(self) -> None:
+        """Between batches only: a batch ends with what it began with."""
+        if self.keeper is not None:
+            self.doors = self.keeper.doors()
+
+    def doubt_doors(self) -> None:
+        if self.keeper is not None:
+            self.keeper.doubt()
 
     def batch(self) -> Outcome:
         """Carry out one batch: evolve → plan → ingest → stage → publish → announce.

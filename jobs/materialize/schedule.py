@@ -88,6 +88,7 @@ def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]
 
 def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
     batches, rows = 0, 0
+    run.renew_doors()
     try:
         targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping)
         fruitless = 0
@@ -101,6 +102,8 @@ def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
             if _caught_up(outcome, targets):
                 break
     except FrazilError as failure:
+        if isinstance(failure, ServiceError):
+            run.doubt_doors()
         return TableReport(run.spec.identifier, batches, rows, failure)
     except Exception as defect:  # the edge of one table: the others go on
         LOG.exception("unforeseen", extra={"table": run.spec.identifier})
@@ -110,6 +113,7 @@ def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
 
 def _in_turn(run: TableRun, stopping: Stopping) -> Outcome:
     with stopping.turns:
+        run.renew_doors()
         return run.batch()
 
 

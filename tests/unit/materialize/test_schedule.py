@@ -12,7 +12,7 @@ from values_of_tables import SPEC, state
 
 from jobs.materialize.run import Outcome, TableRun
 from jobs.materialize.schedule import IN_FLIGHT, Stopping, retrying, run_every, run_once
-from jobs.model.errors import BrokerError, DefectError, TopicMissingError
+from jobs.model.errors import BrokerError, DefectError, PausedError, TopicMissingError
 from jobs.model.plan import NothingToDo, PartitionFacts, TopicFacts
 from jobs.model.progress import TableState
 
@@ -30,6 +30,12 @@ class Run:
     doors: Doors = field(default_factory=lambda: Doors(at(0)))
     spec: Any = SPEC
     state: TableState | None = None
+    doubts: int = 0
+
+    def renew_doors(self) -> None: ...
+
+    def doubt_doors(self) -> None:
+        self.doubts += 1
 
     def batch(self) -> Outcome:
         self.act()
@@ -102,6 +108,19 @@ def test_what_is_missing_is_not_asked_for_again() -> None:
 
     assert type(failure) is TopicMissingError
     assert len(asked) == 1
+
+
+def test_doors_are_doubted_when_a_service_failed_and_not_when_the_data_did(monkeypatch: Any) -> None:
+    monkeypatch.setattr("jobs.materialize.schedule.RETRY_WAITS_SECONDS", (0.0,))
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    refused = Run(lambda: fail(BrokerError("authentication failed", hint="wait")))
+    broken = Run(lambda: fail(PausedError("paused", hint="resume")))
+    run_once(as_runs(refused, broken), Stopping())
+
+    assert (refused.doubts, broken.doubts) == (1, 0)
 
 
 def test_a_service_that_comes_back_is_asked_again() -> None:

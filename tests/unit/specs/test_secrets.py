@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 from config_files import GOOD, Load
 
-from jobs.adapters.secrets import SecretsManager
+from jobs.adapters.secrets import REMEMBERED_SECONDS, SecretsManager
 from jobs.cli import logs
 from jobs.model.errors import Misuse, ServiceError
 from jobs.model.spec import Secret
@@ -135,6 +135,18 @@ def test_a_secret_is_asked_for_once() -> None:
 
     assert [manager.read("name"), manager.read("name")] == ["text", "text"]
     assert client.asked == 1
+
+
+def test_a_secret_may_have_rotated_and_is_asked_for_again_after_a_while() -> None:
+    client, now = AwsClient({"SecretString": "text"}), [0.0]
+    manager = SecretsManager(client, lambda: now[0])
+    manager.read("name")
+    client.answer = {"SecretString": "rotated"}
+
+    now[0] = REMEMBERED_SECONDS - 1
+    assert manager.read("name") == "text"
+    now[0] += 1
+    assert manager.read("name") == "rotated"
 
 
 def test_a_secret_that_aws_does_not_have_is_none() -> None:

@@ -1,0 +1,187 @@
+"""A process that runs for weeks takes up rotated secrets: with a vault and a clock in memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from jobs.adapters import worker
+from jobs.cli.doorkeeper import DOUBT_SECONDS, LOOK_SECONDS, SecretWatch
+from jobs.cli.doors import open_doors
+from jobs.model.errors import ServiceError
+from jobs.model.spec import RegistrySettings, Secret
+from jobs.specs.load import load_settings
+
+FILE = """
+kafka:
+  bootstrap.servers: %s
+  security.protocol: sasl_ssl
+  sasl.mechanism: PLAIN
+  sasl.username: ${secret:consumer#key}
+  sasl.password: ${secret:consumer#secret}
+schema_registry:
+  url: http://127.0.0.1:1
+  basic.auth.user.info: ${secret:registry}
+"""
+
+
+@dataclass
+class Vault:
+    """AWS Secrets Manager. `asked` counts; `before_answer` may raise."""
+
+    secrets: dict[str, str] = field(default_factory=dict)
+    asked: int = 0
+    before_answer: Callable[[], None] = lambda: None
+
+    def read(self, name: str) -> str | None:
+        self.asked += 1
+        self.before_answer()
+        return self.secrets.get(name)
+
+
+@dataclass
+class Process:
+    """A `frazil materialize` that goes on for ever, as far as its doors are concerned."""
+
+    folder: Path
+    vault: Vault = field(default_factory=lambda: Vault({"consumer": _pair(1), "registry": "user:1"}))
+    now: float = 1000.0
+
+    def __post_init__(self) -> None:
+        (self.folder / "tables").mkdir()
+        (self.folder / "tables" / "a.yaml").write_text("topic: orders")
+        self.write("broker-1:9092")
+        settings = self._load()
+        doors = open_doors(settings, cast(Any, None), announce=lambda receipt: None)
+        self.watch = SecretWatch(settings, doors, load=self._load, clock=lambda: self.now)
+
+    def write(self, brokers: str) -> None:
+        (self.folder / "frazil.yaml").write_text(FILE % brokers)
+
+    def _load(self) -> Any:
+        return load_settings(self.folder / "frazil.yaml", {}, self.vault)
+
+
+def _pair(number: int) -> str:
+    return f'{{"key": "key-{number}", "secret": "secret-{number}"}}'
+
+
+class NoBroker:
+    """A client that connects to nothing."""
+
+    def __init__(self, settings: object) -> None:
+        self.settings = settings
+
+
+@pytest.fixture
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
+    for module in ("jobs.cli.doors", "jobs.cli.doorkeeper"):
+        monkeypatch.setattr(f"{module}.KafkaTopics", NoBroker)
+    return Process(tmp_path)
+
+
+def test_a_rotated_secret_is_taken_up_after_a_while(process: Process) -> None:
+    first = process.watch.doors()
+    process.vault.secrets["consumer"] = _pair(2)
+
+    process.now += LOOK_SECONDS - 1
+    assert process.watch.doors() is first
+    process.now += 1
+    second = process.watch.doors()
+
+    assert second.kafka["sasl.password"] == Secret("secret-2")
+    assert second.topics is not first.topics
+    assert (second.registry, second.lake) == (first.registry, first.lake)
+
+
+def test_each_door_is_opened_anew_for_its_own_secret(process: Process) -> None:
+    first = process.watch.doors()
+    process.vault.secrets["registry"] = "user:2"
+
+    process.now += LOOK_SECONDS
+    second = process.watch.doors()
+
+    assert second.registry_settings.properties == {"basic.auth.user.info": Secret("user:2")}
+    assert second.registry is not first.registry
+    assert second.topics is first.topics
+
+
+def test_what_has_not_changed_is_not_opened_anew_and_not_asked_for_each_batch(process: Process) -> None:
+    first, asked = process.watch.doors(), process.vault.asked
+
+    for _ in range(100):
+        process.now += LOOK_SECONDS / 50
+        assert process.watch.doors() is first
+
+    assert process.vault.asked == asked + 2 * 3  # of the file, twice: two of one secret, one of the other
+
+
+def test_after_a_failure_it_is_looked_soon_for_a_key_that_was_taken_out_of_use(process: Process) -> None:
+    first = process.watch.doors()
+    process.vault.secrets["consumer"] = _pair(2)
+    process.now += DOUBT_SECONDS - 1
+
+    process.watch.doubt()
+    assert process.watch.doors() is first
+    process.now += 1
+
+    assert process.watch.doors().kafka["sasl.username"] == Secret("key-2")
+
+
+def test_secrets_that_cannot_be_read_leave_the_doors_as_they_are(
+    process: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    def down() -> None:
+        raise ServiceError("The secret cannot be read: it is an outage.", hint="wait")
+
+    first = process.watch.doors()
+    process.vault.secrets["consumer"] = _pair(2)
+    process.vault.before_answer = down
+    process.now += LOOK_SECONDS
+    with caplog.at_level(logging.WARNING):
+        assert process.watch.doors() is first
+    assert "secrets_not_read_again" in caplog.messages
+
+    process.vault.before_answer = lambda: None
+    process.now += DOUBT_SECONDS
+    assert process.watch.doors().kafka["sasl.password"] == Secret("secret-2")
+
+
+def test_other_changes_wait_for_a_restart(process: Process, caplog: pytest.LogCaptureFixture) -> None:
+    first = process.watch.doors()
+    process.write("broker-2:9092")
+    process.vault.secrets["consumer"] = _pair(2)
+    process.now += LOOK_SECONDS
+
+    with caplog.at_level(logging.WARNING):
+        assert process.watch.doors() is first
+
+    assert "settings_changed" in caplog.messages
+
+
+def test_no_secret_is_in_what_is_logged(process: Process, caplog: pytest.LogCaptureFixture) -> None:
+    process.vault.secrets["consumer"] = _pair(2)
+    process.now += LOOK_SECONDS
+
+    with caplog.at_level(logging.INFO):
+        process.watch.doors()
+
+    assert [(each.message, each.__dict__["of"]) for each in caplog.records] == [("secrets_taken_up", "kafka")]
+    assert "secret-2" not in repr(process.watch) and "secret-2" not in repr(process.watch.doors())
+
+
+def test_tasks_ask_the_registry_with_the_new_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_registries", {})
+    before = RegistrySettings("http://127.0.0.1:1", {"basic.auth.user.info": Secret("user:1")})
+    after = RegistrySettings("http://127.0.0.1:1", {"basic.auth.user.info": Secret("user:2")})
+
+    first, again, second = worker._registry(before), worker._registry(before), worker._registry(after)
+
+    assert first is again
+    assert second is not first
+    assert list(worker._registries.values()) == [second]
