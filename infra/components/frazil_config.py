@@ -5,27 +5,54 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from infra import naming
 from infra.accounts import key_field, secret_field
+from infra.settings import ExistingWarehouse, Snowflake
 from infra.stacks.kafka import Kafka
 
 FILE = "frazil.yaml"
 TABLES_FOLDER = "tables"
 REFERENCE = "$${secret:"
+Values = Mapping[str, "str | bool | Values"]
 HEAD = "# Made by the stack `jobs`, from the settings of the environment. Secrets stand here by name."
 
 
-def frazil_yaml(kafka: Kafka, *, warehouse: str, database: str, region: str, catalog: Mapping[str, str]) -> str:
+def frazil_yaml(
+    kafka: Kafka,
+    *,
+    warehouse: str,
+    database: str,
+    region: str,
+    catalog: Mapping[str, str],
+    snowflake: Values | None = None,
+) -> str:
     """The text, in which Terraform's own marks are escaped. `catalog`: further settings of the catalog's library."""
-    glue = {"type": "glue", "warehouse": warehouse, "client.region": region, **catalog}
-    sections: dict[str, Mapping[str, str | bool]] = {
+    sections: dict[str, Values] = {
         "kafka": dict(_kafka(kafka)),
         "schema_registry": dict(_registry(kafka)),
-        "catalog": glue,
+        "catalog": {"type": "glue", "warehouse": warehouse, "client.region": region, **catalog},
+        **({} if snowflake is None else {"snowflake": snowflake}),
     }
-    lines = [HEAD]
-    for name, settings in sections.items():
-        lines += [f"{name}:", *(f"  {key}: {quoted(value)}" for key, value in settings.items())]
-    return "\n".join((*lines, f"database: {quoted(database)}", f"tables: {TABLES_FOLDER}", ""))
+    lines = (HEAD, *_lines(sections), f"database: {quoted(database)}", f"tables: {TABLES_FOLDER}", "")
+    return "\n".join(lines)
+
+
+def snowflake_section(environment: str, account: Snowflake) -> Values:
+    """The account as the job and people see it, who may be there before it: names follow from the settings.
+
+    The job may read the loader's key alone; the reader's is for whoever asks how fresh the tables are.
+    """
+    usual = naming.snowflake_name(environment)
+    warehouse = account.warehouse.name if isinstance(account.warehouse, ExistingWarehouse) else usual
+    return {
+        "account": account.identifier,
+        "database": account.database or usual,
+        "schema": account.schema,
+        "warehouse": warehouse,
+        "loader": _login(environment, "loader"),
+        "reader": _login(environment, "reader"),
+        **({} if account.stand_in is None else {"url": account.stand_in}),
+    }
 
 
 def secret(name: str, key: str) -> str:
@@ -38,6 +65,20 @@ def quoted(value: str | bool) -> str:
     if isinstance(value, str) and value.startswith(REFERENCE):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def _lines(values: Values, indent: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield f"{indent}{name}:"
+            yield from _lines(value, f"{indent}  ")
+        else:
+            yield f"{indent}{name}: {quoted(value)}"
+
+
+def _login(environment: str, word: str) -> Values:
+    user, key = naming.snowflake_name(environment, word), naming.snowflake_secret_name(environment, word)
+    return {"user": user, "private_key": secret(key, "private_key")}
 
 
 def _kafka(kafka: Kafka) -> Iterator[tuple[str, str | bool]]:

@@ -27,6 +27,10 @@ RECORD_COLUMNS = {"partition": "NUMBER(10,0)", "offset": "NUMBER(19,0)", "timest
 """Columns about the record that rows are looked for by. The table's own are in VALUE: only the job knows them."""
 
 
+def read_by_its_delta_log(table: TableSpec) -> bool:
+    return "snowflake" in table.readers and "delta" in table.formats
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where in Snowflake tables are made, and what must be there before."""

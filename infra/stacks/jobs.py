@@ -11,7 +11,7 @@ from infra.cdk import App, Output, Stack
 from infra.components.alarms import Alarms
 from infra.components.config_object import ConfigObject
 from infra.components.dashboard import Watched, body
-from infra.components.frazil_config import frazil_yaml
+from infra.components.frazil_config import frazil_yaml, snowflake_section
 from infra.components.job_request import JobRuns, for_scheduler
 from infra.components.job_role import Touched, job_role
 from infra.components.job_schedules import JobSchedules, Schedule, universal_target, word_of
@@ -19,6 +19,7 @@ from infra.components.job_troubles import Names, troubles
 from infra.components.key_troubles import key_troubles, telling_ages
 from infra.components.log_group import LogGroup
 from infra.components.region import enter_region
+from infra.components.snowflake_external import read_by_its_delta_log
 from infra.components.streaming_keeper import StreamingKeeper, run_scopes
 from infra.costs import job_cost, read_prices
 from infra.permissions import KEEPS_STREAMING, STARTS_RUNS, Place, Scope, statements
@@ -74,12 +75,14 @@ class JobsStack(Stack):
         return naming.resource_name(self._settings.environment, word)
 
     def _make_config(self, kafka: Kafka, lake: LakeStack) -> ConfigObject:
+        account = self._settings.snowflake
         text = frazil_yaml(
             kafka,
             warehouse=lake.warehouse,
             database=lake.database_name,
             region=self._region.name,
             catalog=self._settings.lake.catalog,
+            snowflake=None if account is None else snowflake_section(self._settings.environment, account),
         )
         return ConfigObject(self, "config", text=text, bucket=lake.bucket_name, key_arn=lake.key_arn)
 
@@ -112,15 +115,21 @@ class JobsStack(Stack):
         )
 
     def _touched(self, kafka: Kafka, lake: LakeStack, secrets: SecretsStack, tables: Sequence[TableSpec]) -> Touched:
-        named = dict.fromkeys(name for name in (kafka.credentials, kafka.registry_credentials) if name is not None)
+        named = dict.fromkeys((kafka.credentials, kafka.registry_credentials, self._key_of_the_loader(tables)))
         topics = sorted({topic for table in tables for topic in table.topics})
         return Touched(
             region=self._region,
             lake=lake,
             logs=self._logs,
-            secrets=[secrets.named(name) for name in named],
+            secrets=[secrets.named(name) for name in named if name is not None],
             msk_topics=topics if kafka.msk_iam else (),
         )
+
+    def _key_of_the_loader(self, tables: Sequence[TableSpec]) -> str | None:
+        """The secret by which Snowflake is told of Delta logs; none where it reads none."""
+        if self._settings.snowflake is None or not any(read_by_its_delta_log(table) for table in tables):
+            return None
+        return naming.snowflake_secret_name(self._settings.environment, "loader")
 
     def _describe_runs(self, lake: LakeStack, artefacts: Artefacts) -> JobRuns:
         jobs = self._settings.jobs

@@ -14,7 +14,7 @@ from infra.cdk import App, Output, Stack
 from infra.components.region import enter_region
 from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Catalog, Doorway, Known, Storage, Volume
-from infra.components.snowflake_external import EXPORTS, DeltaTables, Exports, Place
+from infra.components.snowflake_external import EXPORTS, DeltaTables, Exports, Place, read_by_its_delta_log
 from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
 from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
@@ -82,7 +82,7 @@ class SnowflakeStack(Stack):
         self.schema_name = self._schema.name
         self.actors = self._make_actors()
         read = [spec for spec in tables if "snowflake" in spec.readers]
-        delta = [spec for spec in read if "delta" in spec.formats]
+        delta = [spec for spec in tables if read_by_its_delta_log(spec)]
         storage = Storage(self, "storage", doorway, folders=(EXPORTS, *((lake.folder,) if delta else ())))
         known = Known(self, "known", volume.role, catalog.role, storage.role)
         self.iceberg_tables = self._attach(read, volume, catalog, known)

@@ -14,6 +14,7 @@ from every_feature import BACKENDS
 
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
+from infra.picture import ACCOUNT
 from infra.settings import EnvironmentSettings, Scheduled, Streamed
 from infra.settings_file import load_environment
 from jobs.model.errors import SettingError
@@ -264,6 +265,23 @@ def test_the_role_of_a_job_run_is_for_this_application_and_touches_only_what_it_
 def allow(actions: list[str] | str, resource: str, *, via: str = "") -> Json:
     condition = {"Condition": {"StringEquals": {"kms:ViaService": f"{via}.us-east-1.amazonaws.com"}}} if via else {}
     return {"Effect": "Allow", "Action": actions, "Resource": resource, **condition}
+
+
+@pytest.mark.parametrize(("formats", "secrets"), [("iceberg", 1), ("iceberg, delta", 2)])
+def test_a_job_run_may_read_the_loaders_key_where_there_is_a_delta_log_to_tell_of(
+    tmp_path: Path, dev: EnvironmentSettings, formats: str, secrets: int
+) -> None:
+    (tmp_path / "tables").mkdir()
+    spec = f"topic: orders\nreaders: [snowflake]\nformats: [{formats}]\n"
+    (tmp_path / "tables" / "orders.yaml").write_text(spec)
+
+    build(replace(dev, snowflake=ACCOUNT), tmp_path / "out", ARTEFACTS, tables=tmp_path / "tables")
+
+    written = Written(tmp_path / "out")
+    allowed = written.policy("frazil-dev-job")["Secrets"]["Resource"]
+    assert len([allowed] if isinstance(allowed, str) else allowed) == secrets
+    (text,) = written.document["locals"].values()
+    assert "    private_key: $${secret:frazil/dev/snowflake/loader#private_key}\n" in text
 
 
 def test_msk_knows_the_job_by_its_role_and_lets_it_read_the_topics_of_its_tables(

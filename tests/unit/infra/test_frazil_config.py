@@ -4,7 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from infra.components.frazil_config import frazil_yaml
+from infra.components.frazil_config import Values, frazil_yaml, snowflake_section
+from infra.picture import ACCOUNT
+from infra.settings import ExistingWarehouse
 from infra.stacks.kafka import Kafka
 from jobs.model.spec import CatalogSettings, Secret, Settings, revealed
 from jobs.specs.load import load_settings
@@ -36,13 +38,16 @@ class Vault:
 
     def read(self, name: str) -> str | None:
         keys = {f"{part}_api_key": f"{part} key of {name}" for part in ("kafka", "registry")}
+        keys["private_key"] = f"private key of {name}"
         return json.dumps({**keys, **{f"{part}_api_secret": f'it\'s "{part}"' for part in ("kafka", "registry")}})
 
 
-def text_of(kafka: Kafka, **catalog: str) -> str:
+def text_of(kafka: Kafka, *, snowflake: Values | None = None, **catalog: str) -> str:
     warehouse, region = "s3://frazil-dev/lkc-1y3y5", "us-east-1"
     named = {name.replace("_", "."): value for name, value in catalog.items()}
-    return frazil_yaml(kafka, warehouse=warehouse, database="lkc_1y3y5", region=region, catalog=named)
+    return frazil_yaml(
+        kafka, warehouse=warehouse, database="lkc_1y3y5", region=region, catalog=named, snowflake=snowflake
+    )
 
 
 def loaded(text: str, folder: Path) -> Settings:
@@ -88,6 +93,29 @@ def test_iam_of_msk_is_asked_for_in_the_words_of_the_job(tmp_path: Path) -> None
     text = text_of(replace(OPEN, security_protocol="sasl_ssl", msk_iam=True))
 
     assert loaded(text, tmp_path).kafka["aws_msk_iam"] == "true"
+
+
+def test_who_reads_the_tables_in_snowflake_is_named_as_its_stack_names_it(tmp_path: Path) -> None:
+    here = "http://127.0.0.1:4570"
+    section = snowflake_section("dev", replace(ACCOUNT, stand_in=here))
+
+    found = loaded(text_of(OPEN, snowflake=section), tmp_path).snowflake
+
+    assert found is not None
+    assert (found.loader, found.reader) != (None, None)
+    assert (found.account, found.url) == ("ACME-LAKE", here)
+    assert (found.database, found.schema, found.warehouse) == ("FRAZIL_DEV", "LAKE", "FRAZIL_DEV")
+    assert found.loader is not None
+    assert found.loader.user == "FRAZIL_DEV_LOADER"
+    assert found.loader.private_key.read().reveal() == "private key of frazil/dev/snowflake/loader"
+
+
+def test_a_warehouse_and_a_database_by_setting_keep_their_names() -> None:
+    account = replace(ACCOUNT, warehouse=ExistingWarehouse("COMPUTE_WH"), database="TRADES")
+
+    section = snowflake_section("dev", account)
+
+    assert (section["warehouse"], section["database"], "url" in section) == ("COMPUTE_WH", "TRADES", False)
 
 
 def test_the_text_says_secrets_by_name_and_hides_the_mark_from_terraform() -> None:
