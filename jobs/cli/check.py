@@ -68,16 +68,15 @@ def _findings(ask: Check, settings: Settings) -> Iterator[FrazilError]:
         yield error
 
 
-def together(findings: Sequence[FrazilError]) -> FrazilError:
+def together(findings: Sequence[FrazilError], *, says: str = "", command: str = "frazil check") -> FrazilError:
     """One error for all: the only one as it is, or a list with each hint under its finding."""
     if len(findings) == 1:
         return findings[0]
     kinds = {type(finding) for finding in findings}
     kind = kinds.pop() if len(kinds) == 1 else FrazilError
     listed = "\n".join(f"{type(finding).__name__}: {finding.what}\n    {finding.hint}" for finding in findings)
-    return kind(
-        f"The check found {len(findings)} problems.\n\n{listed}", hint="run `frazil check` again when they are mended"
-    )
+    title = says or f"The check found {len(findings)} problems."
+    return kind(f"{title}\n\n{listed}", hint=f"run `{command}` again when they are mended")
 
 
 def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobs.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
-from jobs.model.errors import FrazilError, SettingError
+from jobs.model.errors import FrazilError, SettingError, SubjectMissingError, TopicMissingError
 
 if TYPE_CHECKING:
     from jobs.materialize.run import TableRun
-    from jobs.materialize.schedule import TableReport
+    from jobs.materialize.schedule import Stopping, TableReport
     from jobs.model.receipt import Receipt
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTED = 130
+NOT_THERE_YET = 3
 
 Once = Annotated[
     bool, typer.Option("--once", help="Stop when every topic is caught up to where it stood at the start.")
@@ -46,7 +52,7 @@ def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
             print("\n".join(lines(explain_table(run))))
         except FrazilError as failure:
             failures.append(failure)
-    _raise_all(failures)
+    _raise_all(failures, "explain")
 
 
 def materialize(
@@ -59,16 +65,23 @@ def materialize(
 ) -> None:
     """Turn topics into tables: batch after batch, each all visible at once or not at all.
 
-    Without --once it goes on for ever, each table as often as its `trigger` says.
+    Without --once it goes on for ever, each table as often as its `trigger` says. Ctrl-C and SIGTERM let the batches
+    on their way finish; Ctrl-C again stops at once, which is safe as well. With --create-only the exit status is 3
+    where nothing but topics or subjects that are not there yet kept tables from being made.
     """
-    interval = None if every is None else _interval(every)
+    if create_only and (once or every is not None):
+        raise SettingError(
+            "--create-only only makes tables: --once and --every say how often to fill them",
+            hint="run `frazil materialize --create-only` first, then `frazil materialize --once`",
+        )
     if once and every is not None:
         raise SettingError("--once and --every exclude each other", hint="choose one")
+    interval = None if every is None else _interval(every)
     runs = _runs(config, tables, adopt=adopt)
-    reports = _create(runs) if create_only else _carry_out(runs, once=once, every=interval)
-    for report in reports:
-        print(_summary(report), file=sys.stderr)
-    _raise_all([report.failure for report in reports if report.failure is not None])
+    if create_only:
+        _create(runs)
+    else:
+        _carry_out(runs, once=once, every=interval)
 
 
 def _runs(config: Config, tables: Tables, *, adopt: bool = False) -> list[TableRun]:
@@ -85,36 +98,74 @@ def _runs(config: Config, tables: Tables, *, adopt: bool = False) -> list[TableR
     return table_runs(doors, chosen, adopt=adopt, keeper=keeper)
 
 
-def _create(runs: Sequence[TableRun]) -> list[TableReport]:
-    from jobs.materialize.schedule import TableReport  # noqa: PLC0415
-
-    reports = []
+def _create(runs: Sequence[TableRun]) -> None:
+    failures: list[FrazilError] = []
     for run in runs:
-        failure = None
+        table = run.spec.identifier
         try:
+            there = run.doors.lake.load(table) is not None
             run.create()
-        except FrazilError as problem:
-            failure = problem
-        reports.append(TableReport(run.spec.identifier, 0, 0, failure))
-    return reports
+        except FrazilError as failure:
+            failures.append(failure)
+            print(f"{table}: failed", file=sys.stderr)
+        else:
+            print(f"{table}: {'is there' if there else 'made, empty'}", file=sys.stderr)
+    if failures and all(isinstance(each, TopicMissingError | SubjectMissingError) for each in failures):
+        not_there_yet = _together(failures, "materialize --create-only")
+        not_there_yet.exit_status = NOT_THERE_YET
+        raise not_there_yet
+    _raise_all(failures, "materialize --create-only")
 
 
-def _carry_out(runs: Sequence[TableRun], *, once: bool, every: timedelta | None) -> list[TableReport]:
+def _carry_out(runs: Sequence[TableRun], *, once: bool, every: timedelta | None) -> None:
     from jobs.materialize.schedule import Stopping, run_every, run_once  # noqa: PLC0415
 
     stopping = Stopping()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.stop())
+    with _stopped_by_signals(stopping) as interrupted:
+        try:
+            reports = run_once(runs, stopping) if once else run_every(runs, every, stopping)
+        finally:
+            for runner in {id(run.doors.runner): run.doors.runner for run in runs}.values():
+                runner.stop()
+    for report in reports:
+        print(_summary(report), file=sys.stderr)
+    _raise_all([report.failure for report in reports if report.failure is not None], "materialize")
+    if interrupted.is_set():
+        raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _stopped_by_signals(stopping: Stopping) -> Iterator[threading.Event]:
+    """The first SIGINT or SIGTERM lets the batches on their way finish, a second one ends the process at once.
+
+    What it gives is set by SIGINT.
+    """
+    interrupted = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        for each in STOPS:
+            signal.signal(each, signal.SIG_DFL)
+        if number == signal.SIGINT:
+            interrupted.set()
+            print("stopping after the batches on their way; Ctrl-C again stops at once", file=sys.stderr)
+        stopping.stop()
+
+    before = {each: signal.signal(each, stop) for each in STOPS}
     try:
-        return run_once(runs, stopping) if once else run_every(runs, every, stopping)
+        yield interrupted
     finally:
-        for runner in {id(run.doors.runner): run.doors.runner for run in runs}.values():
-            runner.stop()
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _interval(text: str) -> timedelta:
     from jobs.specs.scalars import parse_duration  # noqa: PLC0415
+    from jobs.specs.shapes import Unfit  # noqa: PLC0415
 
-    return parse_duration(text)
+    try:
+        return parse_duration(text)
+    except Unfit as unfit:
+        raise SettingError(f'--every: expected a time, found "{text}"', hint=str(unfit)) from unfit
 
 
 def _print(receipt: Receipt) -> None:
@@ -131,8 +182,12 @@ def _summary(report: TableReport) -> str:
     return f"{report.table}: {report.rows:,} rows in {report.batches} batch(es)"
 
 
-def _raise_all(failures: Sequence[FrazilError]) -> None:
+def _raise_all(failures: Sequence[FrazilError], command: str) -> None:
+    if failures:
+        raise _together(failures, command)
+
+
+def _together(failures: Sequence[FrazilError], command: str) -> FrazilError:
     from jobs.cli.check import together  # noqa: PLC0415
 
-    if failures:
-        raise together(failures)
+    return together(failures, says=f"{len(failures)} tables failed.", command=f"frazil {command}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from jobs.model.errors import (
     BadRecordLimitError,
     ContendedError,
     DefectError,
+    FencedError,
     FrazilError,
     IncompatibleSchemaError,
     PausedError,
@@ -34,6 +36,9 @@ LOOK_SECONDS = 5.0
 
 RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts after something outside did not answer. Nothing else is tried again."""
+
+SICK_SECONDS = 15 * 60.0
+"""How long a table rests that failed for a reason which seldom mends itself. Whoever mends it restarts nothing."""
 
 FRUITLESS = 20
 """Batches in a row that publish nothing because a schema was met or the table was rolled back."""
@@ -75,7 +80,7 @@ def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
 
 
 def run_every(runs: Sequence[TableRun], every: timedelta | None, stopping: Stopping) -> list[TableReport]:
-    """Go on until told to stop, each table at its own trigger (or at `every`); a failure waits for the next turn."""
+    """Go on until told to stop, each table at its own trigger (or at `every`), and after failures as well."""
     return _each(runs, lambda run: _for_ever(run, (every or run.spec.trigger.every).total_seconds(), stopping))
 
 
@@ -147,18 +152,32 @@ def _has_read(state: TableState, facts: TopicFacts) -> bool:
 
 
 def _for_ever(run: TableRun, every_seconds: float, stopping: Stopping) -> TableReport:
+    """Only a table that another process took over ends by itself: every other failure is told, and tried again."""
     batches, rows = 0, 0
     failure: FrazilError | None = None
     while not stopping.asked:
+        began = time.monotonic()
         report = _until_caught_up(run, stopping)
         batches, rows, failure = batches + report.batches, rows + report.rows, report.failure
         if failure is not None:
-            LOG.error("failed", extra={"table": run.spec.identifier, "error": type(failure).__name__})
-            LOG.error(str(failure))
-        if not isinstance(failure, ServiceError | None) and not _paused(failure):
+            _tell(run, failure)
+        if isinstance(failure, FencedError):
             break
-        _wait(run, every_seconds, stopping, healthy=failure is None)
+        rest = _rest(failure, every_seconds) - (time.monotonic() - began)
+        _wait(run, rest, stopping, healthy=failure is None)
     return TableReport(run.spec.identifier, batches, rows, failure)
+
+
+def _tell(run: TableRun, failure: FrazilError) -> None:
+    LOG.error("table_failed", extra={"table": run.spec.identifier, "error": type(failure).__name__})
+    LOG.error(str(failure))
+
+
+def _rest(failure: FrazilError | None, every_seconds: float) -> float:
+    """From the start of one turn to the next. What is outside may answer again, a paused table may be resumed."""
+    if isinstance(failure, ServiceError | PausedError | BadRecordLimitError | IncompatibleSchemaError | None):
+        return every_seconds
+    return max(SICK_SECONDS, every_seconds)
 
 
 def _wait(run: TableRun, every_seconds: float, stopping: Stopping, *, healthy: bool) -> None:
@@ -180,11 +199,6 @@ def _full_batch_waits(run: TableRun) -> bool:
     read = {(s.topic, n): p.next for s in run.state.sources for n, p in s.partitions.items()}
     pending = (p.end - read.get((facts.topic, n), p.earliest) for facts in topics for n, p in facts.partitions.items())
     return sum(pending) >= run.spec.trigger.rows
-
-
-def _paused(failure: FrazilError) -> bool:
-    """A paused table is looked at again every turn: somebody may have resumed it."""
-    return isinstance(failure, PausedError | BadRecordLimitError | IncompatibleSchemaError)
 
 
 def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:

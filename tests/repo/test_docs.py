@@ -175,7 +175,7 @@ def _as_pattern(phrase: str) -> re.Pattern[str]:
 
 
 def test_warnings_in_operate_are_logged() -> None:
-    events = re.findall(r"^\| `(\w+)`", section(OPERATE, "Warnings in the log"), re.MULTILINE)
+    events = re.findall(r"^\| `(\w+)`", section(OPERATE, "Events in the log"), re.MULTILINE)
     logged = {text.split(" ")[0] for _, tree in trees() for text in texts_in(tree)}
 
     assert events

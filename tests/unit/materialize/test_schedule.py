@@ -5,14 +5,26 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from doors_in_memory import TopicsInMemory
 from values_of_tables import SPEC, state
 
+from jobs.cli.logs import fields_of
+from jobs.materialize import schedule
 from jobs.materialize.run import Outcome, TableRun
 from jobs.materialize.schedule import IN_FLIGHT, Stopping, retrying, run_every, run_once
-from jobs.model.errors import BrokerError, DefectError, PausedError, TopicMissingError
+from jobs.model.errors import (
+    BrokerError,
+    DefectError,
+    FencedError,
+    FrazilError,
+    PausedError,
+    StateLostError,
+    TopicMissingError,
+)
 from jobs.model.plan import NothingToDo, PartitionFacts, TopicFacts
 from jobs.model.progress import TableState
 
@@ -147,6 +159,76 @@ def test_a_full_batch_starts_before_its_time(monkeypatch: Any) -> None:
     run_every(as_runs(Run(act, Doors(at(SPEC.trigger.rows + 100)))), timedelta(seconds=3600), stopping)
 
     assert len(batches) == 3
+
+
+@dataclass
+class Rests:
+    """Instead of waiting: how long each turn would have rested; after so many of them the run is told to stop."""
+
+    seconds: list[float] = field(default_factory=list)
+    until: int = 2
+
+    def __call__(self, run: TableRun, seconds: float, stopping: Stopping, *, healthy: bool) -> None:
+        del run, healthy
+        self.seconds.append(seconds)
+        if len(self.seconds) == self.until:
+            stopping.stop()
+
+
+@pytest.fixture
+def rests(monkeypatch: pytest.MonkeyPatch) -> Rests:
+    instead = Rests()
+    monkeypatch.setattr(schedule, "_wait", instead)
+    return instead
+
+
+def test_a_sick_table_is_told_and_tried_again_after_a_long_rest(rests: Rests, caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[FrazilError | None] = [StateLostError("chain broken", hint="mend it"), None]
+
+    def act() -> None:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+
+    (report,) = run_every(as_runs(Run(act)), timedelta(seconds=20), Stopping())
+
+    assert report.failure is None
+    assert answers == []
+    assert 14 * 60 < rests.seconds[0] <= schedule.SICK_SECONDS
+    assert rests.seconds[1] <= 20
+    told = [record for record in caplog.records if record.getMessage() == "table_failed"]
+    assert [fields_of(record) for record in told] == [{"table": "lake.orders", "error": "StateLostError"}]
+
+
+@pytest.mark.usefixtures("rests")
+def test_a_table_that_is_sick_at_the_end_is_a_failure() -> None:
+    def act() -> None:
+        raise StateLostError("chain broken", hint="mend it")
+
+    (report,) = run_every(as_runs(Run(act)), timedelta(seconds=20), Stopping())
+
+    assert type(report.failure) is StateLostError
+
+
+def test_a_table_that_another_process_took_over_is_left_to_it(rests: Rests) -> None:
+    def act() -> None:
+        raise FencedError("another process published epoch 4", hint="stop this one")
+
+    (report,) = run_every(as_runs(Run(act)), timedelta(seconds=20), Stopping())
+
+    assert type(report.failure) is FencedError
+    assert rests.seconds == []
+
+
+def test_the_next_batch_starts_as_long_after_the_start_of_the_last(
+    rests: Rests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([100.0, 107.0, 200.0, 230.0])
+    monkeypatch.setattr(schedule, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+    run_every(as_runs(Run(lambda: None)), timedelta(seconds=20), Stopping())
+
+    assert rests.seconds == [13.0, -10.0]
 
 
 class _Impatient(Stopping):

@@ -1,0 +1,64 @@
+"""Run as a program: `frazil materialize --every 3s` of two tables that do nothing, or a batch that never ends.
+
+Usage: python two_tables.py idle|stuck
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from jobs.cli import app, materialize
+from jobs.materialize.run import Outcome
+from jobs.model.plan import NothingToDo, TopicFacts
+from jobs.model.progress import TableState
+
+
+@dataclass
+class Runner:
+    stopped: bool = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class NoTopics:
+    def describe(self, topic: str) -> TopicFacts:
+        return TopicFacts(topic, None, {})
+
+
+@dataclass
+class Run:
+    """Stands for a table; the first batch of each says that it is on its way."""
+
+    name: str
+    seconds: float
+    doors: Any = field(default_factory=lambda: SimpleNamespace(topics=NoTopics(), runner=Runner()))
+    state: TableState | None = None
+
+    @property
+    def spec(self) -> Any:
+        return SimpleNamespace(identifier=self.name, topics=("orders",))
+
+    def renew_doors(self) -> None:
+        """They stay as they are."""
+
+    def batch(self) -> Outcome:
+        print(f"{self.name} begins", flush=True)
+        time.sleep(self.seconds)
+        return NothingToDo(self.name, TableState("p", 1, "w", "b", ()))
+
+
+def main(kind: str) -> int:
+    runs: Any = [Run(name, 60 if kind == "stuck" else 0) for name in ("lake.a", "lake.b")]
+    materialize._runs = lambda *_, **__: runs  # type: ignore[assignment]
+    return app.run(["materialize", "--every", "3s"])
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(main(sys.argv[1]))
