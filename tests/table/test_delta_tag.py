@@ -70,6 +70,7 @@ def test_a_log_is_whole_wherever_its_writer_died_and_others_compacted_and_expire
 ) -> None:
     announce(lake)
     old = offsets(lake)
+    compact(lake.table)
     lake.batch(Read("orders", 1, 50, 60))
     if head == "of others":
         lake.table.append(lake.table.scan(row_filter="kafka_offset = 7").to_arrow())
@@ -91,6 +92,7 @@ def test_a_log_is_whole_wherever_its_writer_died_and_others_compacted_and_expire
 
 
 def test_the_log_that_is_withheld_keeps_the_files_of_its_older_snapshot(lake: SmallLake) -> None:
+    compact(lake.table)
     announce(lake)
     old = offsets(lake)
     with lake.table.update_schema() as update:
