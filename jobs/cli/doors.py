@@ -12,8 +12,8 @@ from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.registry import ConfluentRegistry
 from jobs.materialize.run import Doorkeeper, Doors, Observer, Step, TableRun
 from jobs.model.receipt import Receipt
-from jobs.model.spec import Settings, TableSpec
-from jobs.ports import DeltaLogs, Lake, TaskRunner
+from jobs.model.spec import Settings, SnowflakeSettings, TableSpec
+from jobs.ports import DeltaLogs, Lake, Snowflake, TaskRunner
 
 
 def new_id() -> str:
@@ -36,7 +36,16 @@ def open_doors(
         announce=announce,
         observe=observe or _nobody,
         delta_logs=cache(lambda: open_delta_logs(lake)),
+        snowflake=open_loader(settings.snowflake),
     )
+
+
+def open_loader(settings: SnowflakeSettings | None) -> Snowflake | None:
+    """Who tells Snowflake of new Delta logs, if anybody. Nobody logs in before there is one."""
+    from jobs.adapters.snowflake import SnowflakeAccount  # noqa: PLC0415 - few have an account
+
+    loader = None if settings is None else settings.loader
+    return None if settings is None or loader is None else SnowflakeAccount(settings, loader)
 
 
 def open_delta_logs(lake: Lake) -> DeltaLogs:

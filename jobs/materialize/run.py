@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from jobs.materialize.account import Ingested, gather
 from jobs.materialize.announce_delta import announce_delta
+from jobs.materialize.announce_snowflake import Telling
 from jobs.materialize.branches import STAGE_PREFIX, branch_names
 from jobs.materialize.create import describe_topics, ensure_table
 from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, reveal
@@ -24,14 +25,14 @@ from jobs.materialize.publish import publish
 from jobs.materialize.stage import ReadBatch
 from jobs.materialize.state import Standing, standing
 from jobs.materialize.verdicts import OvertakenError
-from jobs.model.delta import Announced, LogFailed, LogWritten, Withheld
+from jobs.model.delta import Announced, LogFailed, LogIsCurrent, LogWritten, Withheld
 from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from jobs.model.progress import TableState
 from jobs.model.receipt import Receipt
 from jobs.model.snapshot import TableView
 from jobs.model.spec import RegistrySettings, SettingValue, TableSpec
-from jobs.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
+from jobs.ports import DeltaLogs, Lake, SchemaRegistry, Snowflake, TaskRunner, Topics
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ Observer = Callable[[Literal["before", "after"], Step], None]
 class Doors:
     """The outside world, as the steps use it. `observe` is told before and after every step.
 
-    `delta_logs` opens its door when the first table needs it, which costs an import.
+    `delta_logs` opens its door when the first table needs it, which costs an import. `snowflake` is there where the
+    settings name a user who may refresh external tables.
     """
 
     lake: Lake
@@ -59,6 +61,7 @@ class Doors:
     announce: Callable[[Receipt], None]
     observe: Observer
     delta_logs: Callable[[], DeltaLogs]
+    snowflake: Snowflake | None = None
 
 
 class Doorkeeper(Protocol):
@@ -92,8 +95,8 @@ Outcome = Published | Again | NothingToDo
 class TableRun:
     """What one process knows of one table. `writer` is its id, new in every process; `state` the last one seen.
 
-    `in_delta` is the head about which nothing is left to say in the Delta log. Without a `keeper` the doors stay as
-    they are.
+    `in_delta` is the head about which nothing is left to say in the Delta log, `in_log` the snapshot that its newest
+    version stands for. Without a `keeper` the doors stay as they are.
     """
 
     spec: TableSpec
@@ -107,6 +110,8 @@ class TableRun:
     said: set[tuple[str, str]] = field(default_factory=set)
     state: TableState | None = None
     in_delta: int | None = None
+    in_log: int | None = None
+    telling: Telling = field(default_factory=Telling)
     stage_names: Iterator[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -187,8 +192,9 @@ class TableRun:
         return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.doors.new_id())
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Standing) -> NothingToDo:
-        """A Delta log that is behind is brought up to date all the same."""
+        """A Delta log that is behind is brought up to date all the same, and so is who looks at it when told."""
         self._announce_delta(here.view)
+        self._tell_snowflake()
         if isinstance(plan, Halt):
             raise plan.error
         self.state = plan.state
@@ -264,6 +270,7 @@ class TableRun:
         with self._step("announce"):
             self.doors.announce(receipt)
             delta = self._announce_delta(now.view)
+            self._tell_snowflake()
         return Published(receipt, now, delta)
 
     def _announce_delta(self, view: TableView) -> Announced | None:
@@ -280,8 +287,16 @@ class TableRun:
                 LOG.info("delta_log_written", extra={"table": table, "version": version, "snapshot": snapshot_id})
             case Withheld(_, reason):
                 self._warn_once("delta_log_withheld", reason)
+        if isinstance(announced, LogWritten | LogIsCurrent):
+            self.in_log = announced.snapshot_id
         self.in_delta = None if announced is None else announced.snapshot_id
         return announced
+
+    def _tell_snowflake(self) -> None:
+        """Of the newest version of the Delta log, unless this process has told it of that one."""
+        snowflake = self.doors.snowflake if "snowflake" in self.spec.readers else None
+        if snowflake is not None and self.in_log is not None:
+            self.telling.tell(snowflake, self.spec, self.in_log, now=self.doors.now())
 
     def _pause(self, error: FrazilError, got: Ingested | None = None) -> None:
         accept = None if got is None else through(got.ranges)
