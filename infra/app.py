@@ -18,6 +18,7 @@ from pathlib import Path
 
 from infra.artefacts.artefact import Artefacts, read_manifest
 from infra.cdk import App, Stack
+from infra.components.key_rotation import NOT_PACKED, Code
 from infra.guards import synthesize
 from infra.settings import ConfluentKafka, EnvironmentSettings
 from infra.settings_file import load_environment
@@ -45,10 +46,12 @@ def build(
     *,
     tables: Path = TABLES,
     listed: Collection[str] | None = None,
+    code: Code = NOT_PACKED,
 ) -> tuple[str, ...]:
     """Write the stacks, and their names in the order in which they are applied.
 
-    `listed` are the tables that are in Glue, where that is known: Snowflake attaches to no other.
+    `listed` are the tables that are in Glue, where that is known: Snowflake attaches to no other. `code` is that of
+    the function that rotates keys.
     Raises SettingError or SpecError where settings or table specs are wrong, or where a stack breaks a rule.
     """
     app = App(outdir=str(out))
@@ -56,7 +59,7 @@ def build(
     network = NetworkStack(app, settings)
     confluent, kafka = _kafka(app, settings, specs)
     lake = LakeStack(app, settings, kafka=kafka)
-    secrets = SecretsStack(app, settings, lake=lake, kafka=kafka)
+    secrets = SecretsStack(app, settings, lake=lake, kafka=kafka, code=code)
     if confluent is not None and isinstance(settings.kafka, ConfluentKafka):
         ConnectorsStack(app, settings, kafka=settings.kafka, confluent=confluent, lake=lake)
     if artefacts is not None:

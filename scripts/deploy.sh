@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Puts Frazil into your cloud, or into one on this laptop, and takes it out again.
 #
-# Usage: scripts/deploy.sh create|delete|plan|check|outputs --profile=PROFILE [options]
+# Usage: scripts/deploy.sh create|delete|plan|check|outputs|rotate --profile=PROFILE [options]
 #
 #   create    make everything, or go on where the last run stopped; ends with what to look at and what it costs
 #   delete    show what will go, ask, take it away, and list what is gone, what is scheduled, and what is left
 #   plan      show what create would change; nothing is done
 #   check     is everything here that create needs, and in the right version?
 #   outputs   the addresses and names that create ended with
+#   rotate    make new keys now, without waiting for the calendar; ends when they are in use
 #
 #   --profile=PROFILE                   your AWS SSO profile; `local` is a cloud on this laptop, without any account
 #   --environment=NAME                  the settings, infra/environments/NAME.yaml (default: `local` or `dev`)
@@ -17,6 +18,8 @@
 #   --day-count=DAYS                    how many days a key lives before it is rotated (default: 30)
 #   --number-of-api-keys-to-retain=N    how many keys of an account stay valid (default: 2)
 #   --keep-data                         delete: the bucket, its key and the tables stay
+#   --secret=WORD                       rotate: this key alone, such as `producer` or `snowflake/loader`
+#   --leaked                            rotate: take the old keys out of use at once, rather than with a later rotation
 #   --yes                               ask nothing
 #   --debug                             show every command; no command has a secret among its arguments
 #
@@ -27,7 +30,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() { sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "$0"; }
 
 misuse() {
-  printf '%s\n\nhint: run scripts/deploy.sh --help\n' "$1" >&2
+  printf '%s\n\nhint: %s\n' "$1" "${2:-run scripts/deploy.sh --help}" >&2
   exit 2
 }
 
@@ -40,42 +43,45 @@ from_a_flag() {
   echo "warning: $1 on a command line stays in the shell's history and is seen by other users: use $2, or the prompt" >&2
 }
 
+# the lock belongs to the open file: it ends with this process, however that ends, and macOS has no `flock`
 be_alone() {
-  local lock=".frazil/deploy/$environment.lock" holder=''
+  local lock=".frazil/deploy/$environment.running"
   mkdir -p .frazil/deploy
-  if ! mkdir "$lock" 2> /dev/null; then
-    holder=$(cat "$lock/pid" 2> /dev/null || true)
-    if [ -n "$holder" ] && kill -0 "$holder" 2> /dev/null; then
-      printf 'Another run is at work on the environment %s: process %s.\n\nhint: wait for its end\n' "$environment" "$holder" >&2
-      exit 1
-    fi
+  exec 9>> "$lock"
+  if ! .venv/bin/python -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2> /dev/null; then
+    printf 'Another run is at work on the environment %s: process %s.\n\nhint: wait for its end\n' \
+      "$environment" "$(cat "$lock")" >&2
+    exit 1
   fi
-  echo $$ > "$lock/pid"
-  # shellcheck disable=SC2064  # the lock of now, whatever the variable is then
-  trap "rm -rf '$lock'" EXIT
+  echo $$ > "$lock"
 }
 
 ask_for_secrets() {
+  local needed
   if [ "$profile" = local ]; then return 0; fi
-  ask_for_cloud_key
-  ask_for_snowflake_key
-}
-
-ask_for_snowflake_key() {
-  if [ -n "${SNOWFLAKE_PRIVATE_KEY:-}" ] || ! step needs-snowflake; then return 0; fi
-  echo 'Private key for Snowflake: paste the whole PEM (not shown), then Enter and Ctrl-D' >&2
-  IFS= read -rsd '' SNOWFLAKE_PRIVATE_KEY || true # it ends with the input
-  export SNOWFLAKE_PRIVATE_KEY
+  needed=$(step needs-confluent) # a failure ends the script here, and is no answer
+  if [ "$needed" = yes ]; then ask_for_cloud_key; fi
+  if [ -n "${SNOWFLAKE_PRIVATE_KEY:-}" ]; then return 0; fi
+  needed=$(step needs-snowflake)
+  if [ "$needed" = yes ]; then ask_for_snowflake_key; fi
 }
 
 ask_for_cloud_key() {
-  if ! step needs-confluent; then return 0; fi
-  if [ -z "${CONFLUENT_CLOUD_API_KEY:-}" ]; then read -rp 'Confluent Cloud API key: ' CONFLUENT_CLOUD_API_KEY; fi
+  if [ -z "${CONFLUENT_CLOUD_API_KEY:-}" ]; then read -rp 'Confluent Cloud API key: ' CONFLUENT_CLOUD_API_KEY || true; fi
   if [ -z "${CONFLUENT_CLOUD_API_SECRET:-}" ]; then
-    read -rsp 'Confluent Cloud API secret (not shown): ' CONFLUENT_CLOUD_API_SECRET
+    read -rsp 'Confluent Cloud API secret (not shown): ' CONFLUENT_CLOUD_API_SECRET || true
     echo >&2
   fi
+  [ -n "$CONFLUENT_CLOUD_API_KEY" ] && [ -n "$CONFLUENT_CLOUD_API_SECRET" ] \
+    || misuse 'The settings ask for Confluent Cloud: expected a Cloud API key and its secret, and nobody typed them.' \
+      'export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET where nobody can be asked'
   export CONFLUENT_CLOUD_API_KEY CONFLUENT_CLOUD_API_SECRET
+}
+
+ask_for_snowflake_key() {
+  echo 'Private key for Snowflake: paste the whole PEM (not shown), then Enter and Ctrl-D' >&2
+  IFS= read -rsd '' SNOWFLAKE_PRIVATE_KEY || true # it ends with the input
+  export SNOWFLAKE_PRIVATE_KEY
 }
 
 create() {
@@ -115,27 +121,33 @@ plan() {
   step plan network confluent lake secrets connectors jobs snowflake
 }
 
+rotate() { step rotate; }
+
+outputs() { step outputs; }
+
 main() {
-  local verb=${1:-} profile='' environment='' debug='' keep='' common=()
+  local verb=${1:-} profile='' environment='' debug='' keep='' of_rotate='' argument='' common=()
   case $verb in
-    create | delete | plan | check | outputs) shift ;;
+    create | delete | plan | check | outputs | rotate) shift ;;
     -h | --help | help) usage; return 0 ;;
     '') usage >&2; return 2 ;;
-    *) misuse "There is no \`$verb\`: expected create, delete, plan, check or outputs." ;;
+    *) misuse "There is no \`$verb\`: expected create, delete, plan, check, outputs or rotate." ;;
   esac
-  local argument
   for argument in "$@"; do
     case $argument in
       --profile=?*) profile=${argument#*=} ;;
       --environment=?*) environment=${argument#*=} ;;
-      --confluent-api-key=?*) export CONFLUENT_CLOUD_API_KEY=${argument#*=} ;;
+      --confluent-api-key=?*)
+        export CONFLUENT_CLOUD_API_KEY=${argument#*=}
+        from_a_flag --confluent-api-key CONFLUENT_CLOUD_API_KEY
+        ;;
       --confluent-api-secret=?*)
         export CONFLUENT_CLOUD_API_SECRET=${argument#*=}
         from_a_flag --confluent-api-secret CONFLUENT_CLOUD_API_SECRET
         ;;
-      --snowflake-warehouse=?* | --day-count=?* | --number-of-api-keys-to-retain=?*) common+=("$argument") ;;
+      --snowflake-warehouse=?* | --day-count=?* | --number-of-api-keys-to-retain=?* | --yes) common+=("$argument") ;;
       --keep-data) keep=$argument ;;
-      --yes) common+=("$argument") ;;
+      --secret=?* | --leaked) of_rotate=${argument%%=*} common+=("$argument") ;;
       --debug) debug=$argument ;;
       -h | --help) usage; return 0 ;;
       *) misuse "There is no option \`${argument%%=*}\`, or it has no value." ;;
@@ -143,11 +155,12 @@ main() {
   done
   [ -n "$profile" ] || misuse 'Whose account? Expected --profile=PROFILE, or --profile=local.'
   [ "$verb" = delete ] || [ -z "$keep" ] || misuse "--keep-data belongs to delete, not to $verb."
+  [ "$verb" = rotate ] || [ -z "$of_rotate" ] || misuse "$of_rotate belongs to rotate, not to $verb."
   [ -n "$environment" ] || { [ "$profile" = local ] && environment=local || environment=dev; }
   common+=(${debug:+"$debug"} "--profile=$profile" "--environment=$environment")
   make --silent setup
   case $verb in
-    check | outputs) step "$verb" ;;
+    check) step check ;;
     *) be_alone && "$verb" ;;
   esac
 }

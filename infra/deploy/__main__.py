@@ -21,7 +21,7 @@ QUESTIONS: Mapping[str, Callable[[Deployment], bool]] = {
     "needs-confluent": lambda deployment: deployment.has_confluent,
     "needs-snowflake": lambda deployment: deployment.needs_snowflake_key,
 }
-"""Rather than steps: the exit status is the answer."""
+"""Rather than steps: `yes` or `no` is the answer, and a failure is none."""
 
 
 INTERRUPTED = 130
@@ -41,8 +41,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         deployment = enter(given)
         if given.step in QUESTIONS:
-            return 0 if QUESTIONS[given.step](deployment) else 1
-        STEPS[given.step](deployment, Asked(tuple(given.stacks), given.keep_data))
+            print("yes" if QUESTIONS[given.step](deployment) else "no")
+            return 0
+        STEPS[given.step](deployment, Asked(tuple(given.stacks), given.keep_data, given.secret, given.leaked))
     except FrazilError as error:
         return _failed(error)
     except KeyboardInterrupt:
@@ -95,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--number-of-api-keys-to-retain", type=_counted, help="how many keys of an account stay valid")
     parser.add_argument("--snowflake-warehouse", help="a warehouse that is there already")
     parser.add_argument("--keep-data", action="store_true", help="leave the bucket, its key and the tables")
+    parser.add_argument("--secret", metavar="WORD", help="rotate: this key alone, such as `producer`")
+    parser.add_argument("--leaked", action="store_true", help="rotate: no other key works afterwards")
     parser.add_argument("--yes", action="store_true", help="ask nothing")
     parser.add_argument("--debug", action="store_true", help="show every command")
     return parser

@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from threading import Thread
+from collections.abc import Mapping
 from typing import Any
 
 from infra.app import read_tables
-from infra.confluent_api import ConfluentCloud, address_from_environment, key_from_environment
+from infra.confluent_api import ConfluentCloud, KeyPair, address_from_environment, key_from_environment
 from infra.deploy.deployment import Deployment
 from infra.deploy.key_secrets import read_keys
-from infra.deploy.keys import Confluent, Keys, Waiting
+from infra.deploy.keys import Keys, delete_keys
+from infra.deploy.rotation_function import RotationFunction
+from infra.deploy.services import NOBODY, confluent_cloud
 from infra.deploy.terraform import Tell
 from infra.deploy.topics import Steps, connect, make_topics, of_confluent, of_external
-from infra.local.confluent_double import ConfluentDouble, Server
-from infra.naming import secret_name
+from infra.naming import Account, secret_name
 from infra.settings import ConfluentKafka, ExternalKafka
 from infra.topics import wanted_topics
 from jobs.model.errors import SettingError
 
-NOBODY = {"CONFLUENT_CLOUD_API_KEY": "local", "CONFLUENT_CLOUD_API_SECRET": "local"}
-"""The Cloud API key that the doubles on this machine take."""
+
+def make_keys(
+    deployment: Deployment, secrets: Mapping[Account, str], function: RotationFunction, vault: Any, tell: Tell
+) -> int:
+    """How many accounts got theirs now. `secrets` by account; `vault` is boto3's client of Secrets Manager."""
+    return Keys(deployment.environment, secrets, function, vault, tell).make(_cloud_key(deployment))
 
 
-def make_keys(deployment: Deployment, confluent: Mapping[str, Any], vault: Any, tell: Tell) -> int:
-    """How many were made. `vault` is boto3's client of Secrets Manager."""
-    with _cloud(deployment) as cloud:
-        waiting = (
-            Waiting(sleep=lambda _: None) if deployment.is_local else Waiting()
-        )  # a key of the double works at once
-        return len(Keys(deployment.environment, Confluent.of(confluent), cloud, vault, tell, waiting).make())
-
-
-def delete_keys(deployment: Deployment, confluent: Mapping[str, Any], vault: Any, tell: Tell) -> int:
+def delete_all_keys(deployment: Deployment, confluent: Mapping[str, Any], tell: Tell) -> int:
     """How many there were."""
-    with _cloud(deployment) as cloud:
-        return len(Keys(deployment.environment, Confluent.of(confluent), cloud, vault, tell).delete())
+    address = address_from_environment(os.environ)
+    if deployment.is_local:
+        address = confluent_cloud(deployment.folder).address
+    cloud = ConfluentCloud(_cloud_key(deployment), address=address)
+    return delete_keys(cloud, confluent["service_accounts"].values(), tell)
 
 
 def make_wanted_topics(deployment: Deployment, confluent: Mapping[str, Any], vault: Any) -> Steps:
@@ -66,19 +63,5 @@ def _connection(
     return of_confluent(confluent["bootstrap_servers"], stored["kafka"])
 
 
-@contextmanager
-def _cloud(deployment: Deployment) -> Iterator[ConfluentCloud]:
-    """Confluent Cloud's API, or for a cloud on this machine a double that lives as long as the step.
-
-    The double forgets its keys with each step, so that every `create` on this machine makes new ones.
-    """
-    if not deployment.is_local:
-        yield ConfluentCloud(key_from_environment(os.environ), address=address_from_environment(os.environ))
-        return
-    who = key_from_environment(NOBODY)
-    with Server(ConfluentDouble(who), 0) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield ConfluentCloud(who, address=server.address)
-        finally:
-            server.shutdown()
+def _cloud_key(deployment: Deployment) -> KeyPair:
+    return key_from_environment(NOBODY if deployment.is_local else os.environ)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from infra.artefacts.environment import Target
+from infra.artefacts.lambda_zip import place_of
+from infra.components.key_rotation import FOLDER as ROTATE_KEYS
+from infra.components.python_lambda import ARCHITECTURE, RUNTIME
 from infra.naming import APPLICATION, log_group_name, resource_name
 from infra.settings import ConfluentKafka, EnvironmentSettings, ExistingWarehouse, Rotation, Snowflake
 from infra.settings_file import load_environment
@@ -48,6 +53,11 @@ class Deployment:
     @property
     def has_confluent(self) -> bool:
         return isinstance(self.settings.kafka, ConfluentKafka)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether there is a key that is ours to make and to rotate."""
+        return self.has_confluent or self.settings.snowflake is not None
 
     @property
     def needs_snowflake_key(self) -> bool:
@@ -98,6 +108,17 @@ class Deployment:
     @property
     def log_groups(self) -> tuple[str, ...]:
         return (log_group_name(self.environment, ""), f"/aws/lambda/{self.prefix}-")
+
+    @property
+    def rotation_zip(self) -> Path:
+        """The function that rotates keys, where it is packed."""
+        return place_of(CHECKOUT, ROTATE_KEYS, self.function_target, self.packed)
+
+    @property
+    def function_target(self) -> Target:
+        """What packages of Lambda functions must fit. The double of AWS runs them here, too."""
+        here = Target("{}.{}".format(*sys.version_info[:2]), platform.machine())
+        return here if self.is_local else Target(RUNTIME.removeprefix("python"), ARCHITECTURE)
 
     def target(self, running: tuple[int, ...]) -> Target:
         """What the job's packages must fit. The double of AWS runs jobs with the Python that runs it."""

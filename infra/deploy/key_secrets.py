@@ -1,9 +1,8 @@
-"""The secret of a service account in AWS Secrets Manager, which Terraform made empty."""
+"""Secrets in AWS Secrets Manager that Terraform made empty: of service accounts, and of the Cloud API key."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, get_args
 
 from infra.accounts import Part, key_field, secret_field
@@ -20,25 +19,32 @@ def read_keys(vault: Any, name: str) -> dict[Part, KeyPair]:
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
-        text = vault.get_secret_value(SecretId=name, VersionStage="AWSCURRENT").get("SecretString", "")
-    except vault.exceptions.ResourceNotFoundException:
-        return {}
+        text = _current(vault, name)
     except (BotoCoreError, ClientError) as error:
         raise _refused(f"the secret {name} cannot be read", error) from error
-    return _parsed(text)
+    return {} if text is None else _parsed(text)
 
 
-def write_keys(vault: Any, name: str, keys: Mapping[Part, KeyPair]) -> None:
-    """A new version of the secret, which is the current one at once; the last one stays as AWSPREVIOUS."""
+def write_cloud_key(vault: Any, name: str, key: KeyPair) -> bool:
+    """Whether it was another one than the secret holds: then there is a new version of it, the current one at once."""
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
-    fields: dict[str, str] = {}
-    for part, pair in keys.items():
-        fields |= {key_field(part): pair.key, secret_field(part): pair.secret.reveal()}
+    text = json.dumps({"cloud_api_key": key.key, "cloud_api_secret": key.secret.reveal()})
     try:
-        vault.put_secret_value(SecretId=name, SecretString=json.dumps(fields))
+        if _current(vault, name) == text:
+            return False
+        vault.put_secret_value(SecretId=name, SecretString=text)
     except (BotoCoreError, ClientError) as error:
         raise _refused(f"the secret {name} cannot be written", error) from error
+    return True
+
+
+def _current(vault: Any, name: str) -> str | None:
+    """None for a secret that is still empty, or is not there."""
+    try:
+        return str(vault.get_secret_value(SecretId=name, VersionStage="AWSCURRENT").get("SecretString", ""))
+    except vault.exceptions.ResourceNotFoundException:
+        return None
 
 
 def _parsed(text: str) -> dict[Part, KeyPair]:

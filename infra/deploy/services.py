@@ -17,6 +17,8 @@ STARTED_HERE = "services-started-here"
 BROKER = "FRAZIL_LOCAL_BROKER"
 REGISTRY = "FRAZIL_LOCAL_REGISTRY"
 SNOWFLAKE = "FRAZIL_LOCAL_SNOWFLAKE"
+NOBODY = {"CONFLUENT_CLOUD_API_KEY": "local", "CONFLUENT_CLOUD_API_SECRET": "local"}
+"""The Cloud API key that the double of Confluent Cloud takes."""
 
 PREFERRED = ("127.0.0.1:9092", "http://127.0.0.1:8081/apis/ccompat/v7", "http://127.0.0.1:4566")
 """Where they will answer unless a port is taken."""
@@ -83,7 +85,19 @@ def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
     )
 
 
+def confluent_cloud(folder: Path) -> KeptDouble:
+    """Of an environment's folder. It forgets its keys when it ends; the next `create` makes others."""
+    return KeptDouble(
+        module="infra.local.confluent_double",
+        folder=folder / "doubles" / "confluent",
+        preferred_port=4571,
+        environment=NOBODY,
+    )
+
+
 def _doubles(deployment: Deployment) -> Iterator[KeptDouble]:
+    if deployment.has_confluent:
+        yield confluent_cloud(deployment.folder)
     account = deployment.settings.snowflake
     if account is not None and account.stand_in is not None:
         yield snowflake_login(deployment.folder, account.identifier)

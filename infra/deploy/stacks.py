@@ -11,9 +11,11 @@ from typing import Any
 
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
+from infra.components.key_rotation import Code
+from infra.confluent_api import ADDRESS_VARIABLE
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys import tableflow_variables
-from infra.deploy.services import BROKER, REGISTRY
+from infra.deploy.services import BROKER, REGISTRY, confluent_cloud
 from infra.deploy.terraform import Tell, Terraform, TerraformError
 from infra.local.stub_behind import SNOWFLAKE
 from infra.local.terraform_cli import stub_values
@@ -148,6 +150,13 @@ class Stacks:
         return [each for each in STACKS[: STACKS.index(name)] if each in self.names and each != "connectors"]
 
 
+def _code(deployment: Deployment) -> Code:
+    """Of the function that rotates keys; on this machine it finds a double of Confluent Cloud."""
+    packed = deployment.rotation_zip
+    double = {ADDRESS_VARIABLE: confluent_cloud(deployment.folder).address} if deployment.is_local else {}
+    return Code(packed if packed.exists() else None, double if deployment.has_confluent else {})
+
+
 def synthesize(deployment: Deployment, tell: Tell, *, listed: Collection[str] | None = None) -> Stacks:
     """Write all stacks anew. The one with the job names its artefacts by hash, or by none where nothing is packed here.
 
@@ -157,5 +166,5 @@ def synthesize(deployment: Deployment, tell: Tell, *, listed: Collection[str] | 
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
     deployment.folder.mkdir(parents=True, exist_ok=True)
     artefacts = read_manifest(deployment.manifest) if deployment.manifest.exists() else NONE_PACKED
-    names = build(deployment.settings, deployment.synthesized, artefacts, listed=listed)
+    names = build(deployment.settings, deployment.synthesized, artefacts, listed=listed, code=_code(deployment))
     return Stacks(deployment, tuple(names), tell)

@@ -11,11 +11,13 @@ from typing import Any
 
 from infra.app import read_tables
 from infra.artefacts.artefact import Artefact, read_manifest, write_manifest
+from infra.artefacts.lambda_zip import lambda_zip
 from infra.artefacts.pack import pack
 from infra.artefacts.upload import upload as upload_artefacts
+from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.deploy import services
-from infra.deploy.accounts_and_topics import delete_keys, make_keys, make_wanted_topics
-from infra.deploy.deployment import Deployment
+from infra.deploy.accounts_and_topics import delete_all_keys, make_keys, make_wanted_topics
+from infra.deploy.deployment import CHECKOUT, Deployment
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
 from infra.deploy.farewell import Farewell, refuse_in_production
 from infra.deploy.frazil_command import Frazil
@@ -23,9 +25,12 @@ from infra.deploy.from_here import write_what_frazil_needs
 from infra.deploy.listed_tables import tables_in_glue, waiting
 from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly, raise_if_missing
 from infra.deploy.released_names import release_names
+from infra.deploy.rotating import Clouds, Rotating
+from infra.deploy.rotation_function import rotation_function
 from infra.deploy.snowflake_key import of_snowflake
 from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
+from jobs.model.errors import SettingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class Asked:
 
     stacks: tuple[str, ...]
     keeps_data: bool
+    secret: str | None = None
+    leaked: bool = False
 
 
 Step = Callable[[Deployment, Asked], None]
@@ -75,6 +82,9 @@ def artefacts(deployment: Deployment, _: Asked) -> None:
     write_manifest(packed, _made(deployment.folder) / deployment.manifest.name)
     for artefact in packed.all:
         tell(f"packed {artefact.file}: {artefact.size_bytes / 1e6:.1f} MB, {artefact.sha256[:12]}")
+    if deployment.has_keys:
+        function = lambda_zip(CHECKOUT, ROTATE_KEYS, deployment.function_target, deployment.packed)
+        tell(f"packed {function.name}: {function.stat().st_size / 1e6:.1f} MB")
 
 
 def free_names(deployment: Deployment, _: Asked) -> None:
@@ -83,16 +93,29 @@ def free_names(deployment: Deployment, _: Asked) -> None:
 
 
 def keys(deployment: Deployment, _: Asked) -> None:
+    """Their ages are told at once: the alarm that comes later takes silence for trouble."""
+    secrets = _stacks(deployment).outputs("secrets")
+    if "rotation_function" not in secrets:
+        return
+    function = rotation_function(secrets["rotation_function"])
     if deployment.has_confluent:
-        made = make_keys(deployment, _stacks(deployment).outputs("confluent"), _vault(), tell)
-        tell(f"keys: {made} made, all of them work")
+        made = make_keys(deployment, secrets["secrets"], function, _vault(), tell)
+        tell(f"keys: {made} of {len(secrets['secrets'])} accounts got new ones, all of them work")
+    function.tell_ages(list(secrets["rotated"].values()))
+
+
+def rotate(deployment: Deployment, asked: Asked) -> None:
+    secrets = _stacks(deployment).outputs("secrets")
+    clouds = Clouds(_vault(), _session().client("logs"), rotation_function(secrets.get("rotation_function", "")))
+    done = Rotating(secrets.get("rotated", {}), clouds, tell).rotate(asked.secret, leaked=asked.leaked)
+    tell(f"keys: {done} rotated")
 
 
 def delete_the_keys(deployment: Deployment, _: Asked) -> None:
     """Nothing is done where the accounts are gone, and their keys with them."""
     confluent = _stacks(deployment).outputs("confluent")
     if confluent:
-        tell(f"keys: {delete_keys(deployment, confluent, _vault(), tell)} deleted")
+        tell(f"keys: {delete_all_keys(deployment, confluent, tell)} deleted")
 
 
 def topics(deployment: Deployment, _: Asked) -> None:
@@ -113,9 +136,14 @@ def plan(deployment: Deployment, asked: Asked) -> None:
 
 
 def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
-    """Raises SettingError for a job without artefacts: it would be synthesized with none."""
+    """Raises SettingError for a job without artefacts, or a function without its packages: neither would run."""
     if "jobs" in stacks:
         read_manifest(deployment.manifest)
+    if "secrets" in stacks and deployment.has_keys and not deployment.rotation_zip.exists():
+        raise SettingError(
+            f"the function that rotates keys is not packed: expected {deployment.rotation_zip}",
+            hint="run `scripts/deploy.sh plan`, or `python -m infra.deploy artefacts`, which packs it",
+        )
 
 
 def upload(deployment: Deployment, _: Asked) -> None:
@@ -241,6 +269,7 @@ STEPS: Mapping[str, Step] = {
     "artefacts": artefacts,
     "free-names": free_names,
     "keys": keys,
+    "rotate": rotate,
     "topics": topics,
     "delete-keys": delete_the_keys,
     "apply": apply,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -13,11 +14,13 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "deploy.sh"
-STEP = """#!/usr/bin/env bash
-printf '%s\\n' "${*:3}" >> "$CALLS"
+STEP = f"""#!/usr/bin/env bash
+if [ "$1" = -c ]; then exec {sys.executable} "$@"; fi
+case $3 in needs-*) [ "$3" = "${{NEEDLESS:-}}" ] && echo no || echo yes ;; esac
+printf '%s\\n' "${{*:3}}" >> "$CALLS"
 env | grep ^CONFLUENT_ | sort > "$SECRETS"
-if [ -n "${SNOWFLAKE_PRIVATE_KEY:-}" ]; then printf '%s' "$SNOWFLAKE_PRIVATE_KEY" >> "$SECRETS"; fi
-case $3 in "${FAILING:-nothing}") echo "$3 failed" >&2; exit 1 ;; esac
+if [ -n "${{SNOWFLAKE_PRIVATE_KEY:-}}" ]; then printf '%s' "$SNOWFLAKE_PRIVATE_KEY" >> "$SECRETS"; fi
+case $3 in "${{FAILING:-nothing}}") echo "$3 failed" >&2; exit 1 ;; esac
 """
 CREATE = [
     "check",
@@ -60,6 +63,12 @@ class Ended:
 @dataclass(frozen=True)
 class Script:
     folder: Path
+
+    @property
+    def lock(self) -> Path:
+        path = self.folder / ".frazil" / "deploy" / "local.running"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
     def run(self, *arguments: str, env: Mapping[str, str] | None = None, typed: str = "") -> Ended:
         calls, secrets = self.folder / "calls", self.folder / "secrets"
@@ -104,7 +113,8 @@ def test_shellcheck_finds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "steps"), [("create", CREATE), ("delete", DELETE), ("check", ["check"]), ("outputs", ["outputs"])]
+    ("verb", "steps"),
+    [("create", CREATE), ("delete", DELETE), ("check", ["check"]), ("outputs", ["outputs"]), ("rotate", ["rotate"])],
 )
 def test_the_steps_come_in_their_order(script: Script, verb: str, steps: list[str]) -> None:
     ended = script.run(verb, "--profile=local")
@@ -148,6 +158,7 @@ def test_secrets_travel_by_environment_and_the_flag_is_warned_about(script: Scri
 
     assert ended.secrets == "CONFLUENT_CLOUD_API_KEY=key\nCONFLUENT_CLOUD_API_SECRET=hush\n"
     assert "warning: --confluent-api-secret" in ended.stderr
+    assert "warning: --confluent-api-key" in ended.stderr
     assert "hush" not in ended.stdout + ended.stderr + " ".join((*ended.steps, *ended.options))
 
 
@@ -186,9 +197,23 @@ def test_a_key_for_snowflake_in_the_environment_is_taken_and_no_other_is_asked_f
 
 
 def test_an_environment_without_confluent_is_not_asked_for_its_keys(script: Script) -> None:
-    ended = script.run("create", "--profile=me", env={"FAILING": "needs-confluent"})
+    ended = script.run("create", "--profile=me", env={"NEEDLESS": "needs-confluent"})
 
     assert (ended.status, ended.secrets) == (0, "")
+
+
+def test_settings_that_cannot_be_read_are_not_taken_for_ones_without_confluent(script: Script) -> None:
+    ended = script.run("create", "--profile=me", env={"FAILING": "needs-confluent"})
+
+    assert (ended.status, ended.steps) == (1, ["needs-confluent"])
+
+
+@pytest.mark.parametrize("typed", ["", "typed-key\n"])
+def test_where_nobody_can_be_asked_the_variables_are_named(script: Script, typed: str) -> None:
+    ended = script.run("create", "--profile=me", typed=typed)
+
+    assert (ended.status, ended.steps) == (2, ["needs-confluent"])
+    assert "hint: export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET" in ended.stderr
 
 
 def test_a_step_that_fails_is_the_last_one(script: Script) -> None:
@@ -197,25 +222,23 @@ def test_a_step_that_fails_is_the_last_one(script: Script) -> None:
     assert (ended.status, ended.steps[-1]) == (1, "keys")
 
 
-def test_a_second_run_at_the_same_time_is_told_of_the_first(script: Script) -> None:
-    lock = script.folder / ".frazil" / "deploy" / "local.lock"
-    lock.mkdir(parents=True)
-    (lock / "pid").write_text(str(os.getpid()))
+@pytest.mark.parametrize("verb", ["create", "delete", "plan", "outputs"])
+def test_a_second_run_at_the_same_time_is_told_of_the_first(script: Script, verb: str) -> None:
+    with script.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        print(os.getpid(), file=lock, flush=True)
 
-    ended = script.run("create", "--profile=local")
+        ended = script.run(verb, "--profile=local")
 
-    assert (ended.status, ended.steps) == (1, [])
-    assert f"Another run is at work on the environment local: process {os.getpid()}." in ended.stderr
-    assert script.run("create", "--profile=local", "--environment=dev").status == 0
+        assert (ended.status, ended.steps) == (1, [])
+        assert f"Another run is at work on the environment local: process {os.getpid()}." in ended.stderr
+        assert script.run(verb, "--profile=local", "--environment=dev").status == 0
 
 
-def test_a_run_that_died_holds_nobody_up(script: Script) -> None:
-    lock = script.folder / ".frazil" / "deploy" / "local.lock"
-    lock.mkdir(parents=True)
-    (lock / "pid").write_text("999999999")
+def test_a_run_that_died_holds_nobody_up_though_its_number_is_anothers_now(script: Script) -> None:
+    script.lock.write_text(f"{os.getpid()}\n")
 
     assert script.run("create", "--profile=local").status == 0
-    assert not lock.exists()
 
 
 def test_the_data_is_kept_on_request(script: Script) -> None:
@@ -225,6 +248,13 @@ def test_the_data_is_kept_on_request(script: Script) -> None:
     assert {"--keep-data", "--yes"} <= ended.options
 
 
+def test_one_key_is_rotated_and_the_old_one_taken_out_of_use_on_request(script: Script) -> None:
+    ended = script.run("rotate", "--profile=me", "--secret=producer", "--leaked")
+
+    assert (ended.status, ended.steps) == (0, ["rotate"])
+    assert ended.options == {"--profile=me", "--environment=dev", "--secret=producer", "--leaked"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -232,6 +262,9 @@ def test_the_data_is_kept_on_request(script: Script) -> None:
         (["create"], "Whose account?"),
         (["create", "--profile="], "no option `--profile`"),
         (["create", "--profile=local", "--keep-data"], "belongs to delete"),
+        (["create", "--profile=local", "--leaked"], "--leaked belongs to rotate"),
+        (["create", "--profile=local", "--secret=producer"], "--secret belongs to rotate"),
+        (["rotate", "--profile=local", "--secret="], "no option `--secret`"),
         (["create", "--profile=local", "--snowflake-warehous=WH"], "no option `--snowflake-warehous`"),
     ],
 )
@@ -247,7 +280,7 @@ def test_help_is_the_scripts_own_heading(script: Script) -> None:
     ended = script.run("--help")
 
     assert ended.status == 0
-    assert "Usage: scripts/deploy.sh create|delete|plan|check|outputs --profile=PROFILE" in ended.stdout
+    assert "Usage: scripts/deploy.sh create|delete|plan|check|outputs|rotate --profile=PROFILE" in ended.stdout
     assert "--keep-data" in ended.stdout
 
 

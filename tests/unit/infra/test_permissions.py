@@ -11,8 +11,10 @@ from infra.permissions import (
     KEEPER,
     KEEPS_STREAMING,
     NOT_OF_OUR_ROLES,
+    ROTATION,
     RULES,
     STARTS_RUNS,
+    WITH_CLOUD_KEY,
     WITH_MSK_IAM,
     WITH_SECRETS,
     Call,
@@ -23,7 +25,7 @@ from infra.permissions import (
     statements,
 )
 
-EVERY_CALL = JOB | WITH_SECRETS | WITH_MSK_IAM | KEEPER | KEEPS_STREAMING | STARTS_RUNS
+EVERY_CALL = JOB | WITH_SECRETS | WITH_MSK_IAM | KEEPER | KEEPS_STREAMING | STARTS_RUNS | ROTATION | WITH_CLOUD_KEY
 
 
 def by_place(calls: Iterable[Call]) -> dict[str, list[str]]:
@@ -83,6 +85,20 @@ def test_a_schedule_does_one_thing() -> None:
         "JobRole": ["iam:PassRole"],
         "JobRuns": ["emr-serverless:TagResource"],
     }
+
+
+def test_who_rotates_keys_writes_only_what_it_rotates() -> None:
+    assert by_place(ROTATION) == {
+        "KeyUnderSecrets": ["kms:Decrypt", "kms:GenerateDataKey"],
+        "RotatedSecrets": [
+            "secretsmanager:DescribeSecret",
+            "secretsmanager:GetSecretValue",
+            "secretsmanager:ListSecretVersionIds",
+            "secretsmanager:PutSecretValue",
+            "secretsmanager:UpdateSecretVersionStage",
+        ],
+    }
+    assert by_place(WITH_CLOUD_KEY)["Secrets"] == ["secretsmanager:GetSecretValue"]
 
 
 def test_every_rule_is_needed_and_says_why() -> None:

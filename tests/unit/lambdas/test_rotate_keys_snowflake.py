@@ -433,11 +433,16 @@ def test_nothing_is_taken_away_while_the_current_key_does_not_work(world: World)
     assert world.logs_in(PREVIOUS)
 
 
-def test_the_test_of_a_rotation_that_is_switched_on_before_there_is_a_key_passes() -> None:
+@pytest.mark.parametrize("has_key", [False, True])
+def test_the_test_of_a_rotation_that_is_switched_on_before_the_user_is_there_passes(has_key: bool) -> None:
     secret = SecretInMemory("s", {})
     kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    rotation = Rotation(Vault(VaultInMemory(secret), "s"), kind)
+    if has_key:
+        rotation.first_key()
     secret.begin("try-out")
+    secret.versions["try-out"].value = secret.versions[first].value if (first := secret.with_stage(CURRENT)) else None
 
-    told = Rotation(Vault(VaultInMemory(secret), "s"), kind).take("testSecret", "try-out")
+    told = rotation.take("testSecret", "try-out")
 
-    assert told == {"made": "not yet"}
+    assert told == {"made": "before"}

@@ -1,0 +1,152 @@
+"""Rotating now: begun by Secrets Manager's own call, waited for, and told about in the function's own words."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from infra.deploy.keys import Waiting
+from infra.deploy.rotating import MOST_FAILURES, Clouds, Rotating
+from infra.deploy.rotation_function import RotationFunction
+from jobs.model.errors import ServiceError, SettingError
+
+SECRETS = {"producer": "frazil/dev/producer", "snowflake/loader": "frazil/dev/snowflake/loader"}
+WHY = "Snowflake does not let ROTATOR set RSA_PUBLIC_KEY_2 of LOADER\n\nhint: GRANT MONITOR"
+
+
+@dataclass
+class Account:
+    """Secrets Manager, Logs and Lambda, in which time passes by looking. `looks`: how often until a key is current."""
+
+    looks: int = 2
+    failures: int = 0
+    unfinished: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, str] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    now: float = 0.0
+
+    def rotate_secret(self, *, SecretId: str, ClientRequestToken: str) -> dict[str, str]:  # noqa: N803
+        self.asked.append(("rotate", SecretId))
+        if SecretId in self.unfinished:
+            self.pending[SecretId] = self.unfinished[SecretId]
+            raise _refused("A previous rotation isn't complete. That rotation will be reattempted.")
+        self.pending[SecretId] = ClientRequestToken
+        return {"VersionId": ClientRequestToken}
+
+    def describe_secret(self, *, SecretId: str) -> dict[str, Any]:  # noqa: N803
+        if self.now < self.looks:
+            return {"VersionIdsToStages": {"old": ["AWSCURRENT"], self.pending[SecretId]: ["AWSPENDING"]}}
+        return {"VersionIdsToStages": {"old": ["AWSPREVIOUS"], self.pending[SecretId]: ["AWSCURRENT"]}}
+
+    def get_paginator(self, operation: str) -> Account:
+        assert operation == "filter_log_events"
+        return self
+
+    def paginate(self, *, logGroupName: str, startTime: int) -> list[dict[str, Any]]:  # noqa: N803
+        assert (logGroupName, startTime) == ("/aws/lambda/frazil-dev-rotate-keys", 1_000_000)
+        version = next(iter(self.pending.values()))
+        said = {"event": "step_failed", "step": "setSecret", "error": "RefusedError", "why": WHY}
+        lines = ["START RequestId", json.dumps(said | {"version": "of another rotation"})]
+        lines += [json.dumps(said | {"version": version})] * min(int(self.now), self.failures)
+        return [{"events": [{"timestamp": number, "message": line} for number, line in enumerate(lines)]}]
+
+    def invoke(self, *, FunctionName: str, Payload: str) -> dict[str, Any]:  # noqa: N803
+        assert FunctionName == "frazil-dev-rotate-keys"
+        event = json.loads(Payload)
+        self.asked.append((event["Step"], event["SecretId"]))
+        return {"Payload": io.BytesIO(b'{"deleted": "OLD-ID"}')}
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def _refused(words: str) -> ClientError:
+    return ClientError({"Error": {"Code": "InvalidRequestException", "Message": words}}, "RotateSecret")
+
+
+def rotating(account: Account, said: list[str]) -> Rotating:
+    function = RotationFunction("frazil-dev-rotate-keys", account)
+    waiting = Waiting(lambda: account.now, account.sleep)
+    return Rotating(SECRETS, Clouds(account, account, function), said.append, waiting, lambda: 1000.0)
+
+
+def test_all_keys_are_rotated_and_waited_for() -> None:
+    account, said = Account(), list[str]()
+
+    assert rotating(account, said).rotate(None, leaked=False) == 2
+
+    assert set(account.asked) == {("rotate", name) for name in SECRETS.values()}
+    assert sorted(said) == sorted(f"{word}: {what}" for word in SECRETS for what in ("rotating", "rotated"))
+
+
+def test_one_key_is_rotated_alone() -> None:
+    account = Account()
+
+    assert rotating(account, []).rotate("producer", leaked=False) == 1
+    assert account.asked == [("rotate", "frazil/dev/producer")]
+
+
+def test_a_word_that_names_no_key_is_answered_with_those_that_do() -> None:
+    with pytest.raises(SettingError, match="no key connector to rotate") as refused:
+        rotating(Account(), []).rotate("connector", leaked=False)
+
+    assert "producer, snowflake/loader" in refused.value.hint
+
+
+def test_a_leaked_key_is_out_of_use_after_the_new_one_is_in() -> None:
+    account, said = Account(), list[str]()
+
+    rotating(account, said).rotate("producer", leaked=True)
+
+    assert account.asked == [("rotate", "frazil/dev/producer"), ("revokeOthers", "frazil/dev/producer")]
+    assert said[-1] == "producer: no other key works any more; taken away: OLD-ID"
+
+
+def test_a_rotation_that_is_on_already_is_waited_for() -> None:
+    account = Account(unfinished={"frazil/dev/producer": "begun-before"})
+
+    assert rotating(account, []).rotate("producer", leaked=False) == 1
+
+
+def test_a_failure_that_passes_is_told_and_waited_out() -> None:
+    account, said = Account(looks=4, failures=2), list[str]()
+
+    rotating(account, said).rotate("producer", leaked=False)
+
+    assert len([line for line in said if line.startswith("producer: not yet: setSecret: RefusedError: Snowflake")]) == 2
+
+
+def test_a_rotation_that_fails_again_and_again_ends_with_the_functions_words_and_revokes_nothing() -> None:
+    account = Account(looks=1000, failures=MOST_FAILURES)
+
+    with pytest.raises(
+        ServiceError, match="producer was not rotated, and its key of before works on: setSecret"
+    ) as why:
+        rotating(account, []).rotate("producer", leaked=True)
+
+    assert why.value.hint.startswith("GRANT MONITOR")
+    assert account.asked == [("rotate", "frazil/dev/producer")]
+
+
+def test_a_function_that_says_nothing_is_waited_for_no_longer_than_half_an_hour() -> None:
+    account = Account(looks=10_000)
+
+    with pytest.raises(ServiceError, match="the function has said nothing"):
+        rotating(account, []).rotate("producer", leaked=False)
+
+    assert 1800 <= account.now <= 1802
+
+
+def test_a_secret_that_does_not_rotate_says_what_switches_it_on() -> None:
+    account = Account()
+    account.rotate_secret = lambda **_: (_ for _ in ()).throw(_refused("No Lambda rotation function"))  # type: ignore[method-assign]
+
+    with pytest.raises(ServiceError, match=r"cannot be rotated: .*No Lambda rotation function") as why:
+        rotating(account, []).rotate("producer", leaked=False)
+
+    assert "deploy.sh create" in why.value.hint
