@@ -113,6 +113,8 @@ delete() {
   step services-down ${keep:+"$keep"}
 }
 
+outputs() { step outputs; }
+
 plan() {
   ask_for_secrets
   step check

@@ -50,5 +50,6 @@ def _send(s3: Any, bucket: str, artefact: Artefact, file: Path, progress: Progre
 
 def _refused(what: str, error: Exception) -> ServiceError:
     return ServiceError(
-        f"{what}: {error}", hint="run it again: it goes on; `scripts/deploy.sh check` tries permissions"
+        f"{what}: {error}",
+        hint="run it again: it goes on; with AccessDenied, let somebody grant the profile what is named",
     )

@@ -38,6 +38,11 @@ CAUSES = (
         "run `aws sso login` for your profile, then the same command again: it goes on",
     ),
     Cause(
+        r"401 Unauthorized",
+        "Confluent Cloud does not know this Cloud API key: export CONFLUENT_CLOUD_API_KEY and "
+        "CONFLUENT_CLOUD_API_SECRET of one that is valid (`confluent api-key create --resource cloud` makes one)",
+    ),
+    Cause(
         r"AccessDenied|not authorized to perform|UnauthorizedOperation|403 Forbidden",
         "the profile may not do that: let somebody grant the action that is named, then run the same command again",
     ),
