@@ -125,8 +125,6 @@ plan() {
 
 rotate() { step rotate; }
 
-outputs() { step outputs; }
-
 main() {
   local verb=${1:-} profile='' environment='' debug='' keep='' of_rotate='' argument='' common=()
   case $verb in
