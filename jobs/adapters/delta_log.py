@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal, assert_never
+from functools import cached_property
+from typing import Any, Literal, assert_never
 
 import pyarrow as pa
 from deltalake import DeltaTable, Field, Schema
@@ -21,6 +22,7 @@ from deltalake.transaction import (
     create_table_with_add_actions,
 )
 
+from jobs.adapters.aws_caller import session_options
 from jobs.adapters.delta_files import SnapshotFiles, shapes
 from jobs.model.delta import (
     AddFile,
@@ -119,8 +121,40 @@ class DeltaLogs:
             return None
         given = revealed(self._storage)
         options = {name: given[key] for name, keys in _S3_OPTIONS.items() for key in reversed(keys) if key in given}
+        if "AWS_ACCESS_KEY_ID" not in options:
+            options |= self._of_the_surroundings()
         plain = options.get("AWS_ENDPOINT_URL", "").startswith("http://")
         return {**options, "AWS_CONDITIONAL_PUT": "etag", **({"AWS_ALLOW_HTTP": "true"} if plain else {})}
+
+    def _of_the_surroundings(self) -> dict[str, str]:
+        """Credentials of the role or the profile, as Glue's client finds them: delta-rs looks in fewer places.
+
+        boto3 renews them before they end; a log is opened anew for each look and each write.
+        """
+        from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        try:
+            found = self._session.get_credentials()
+            credentials = None if found is None else found.get_frozen_credentials()
+        except BotoCoreError as problem:
+            raise CatalogError(
+                f"there are no credentials to open Delta logs with: {problem}",
+                hint="run `aws configure sso`, or set AWS_PROFILE; a job has its role",
+            ) from problem
+        if credentials is None:
+            return {}
+        token = {} if credentials.token is None else {"AWS_SESSION_TOKEN": credentials.token}
+        return {
+            "AWS_ACCESS_KEY_ID": credentials.access_key,
+            "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
+            **token,
+        }
+
+    @cached_property
+    def _session(self) -> Any:
+        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - slow, and only AWS needs it
+
+        return boto3.Session(**session_options(self._storage))
 
 
 def _put(

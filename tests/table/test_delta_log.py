@@ -375,6 +375,23 @@ def test_on_s3_a_version_is_put_only_where_none_is(on_s3: Trades) -> None:
     assert (log.version, log.snapshot_id, len(log.files)) == (1, on_s3.view.head, 2)
 
 
+def test_on_s3_the_surroundings_say_who_asks_where_the_settings_do_not(
+    on_s3: Trades, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_s3.create()
+    keys = {name: value for name, value in on_s3.lake.storage.items() if name in ("s3.endpoint", "s3.region")}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-role")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    logs = DeltaLogs(keys)
+
+    options = logs._options(on_s3.view.location)
+
+    assert options is not None
+    assert [options[f"AWS_{name}"] for name in ("ACCESS_KEY_ID", "SESSION_TOKEN")] == ["of-the-role", "token"]
+    assert logs.read(on_s3.view.location) is None
+
+
 def test_on_s3_one_of_several_at_once_gets_the_version(on_s3: Trades) -> None:
     on_s3.create()
     on_s3.append(1)
