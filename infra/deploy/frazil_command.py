@@ -12,6 +12,8 @@ from typing import Any
 from jobs.model.errors import FrazilError
 
 SECONDS = 900
+NOT_THERE_YET = 3
+"""The exit status of `materialize --create-only` where nothing but topics or subjects are missing."""
 
 
 class CommandFailedError(FrazilError):
@@ -28,14 +30,15 @@ class Frazil:
         """What it prints goes where ours does; its exit status."""
         return subprocess.run(self._command(arguments), cwd=self.folder, timeout=SECONDS, check=False).returncode
 
-    def must(self, *arguments: str) -> None:
-        """Raises CommandFailedError where it ends with an error."""
+    def must(self, *arguments: str, or_status: int = 0) -> int:
+        """Its exit status. Raises CommandFailedError where it ends with any but 0 and `or_status`."""
         status = self.show(*arguments)
-        if status != 0:
+        if status not in {0, or_status}:
             raise CommandFailedError(
                 f"`frazil {' '.join(arguments)}` ended with status {status}: see its own words above",
                 hint="mend what it names, and run the same command of scripts/deploy.sh again: it goes on",
             )
+        return status
 
     def told(self, *arguments: str) -> Any:
         """What it prints as JSON."""

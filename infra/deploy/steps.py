@@ -17,10 +17,11 @@ from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.deploy import services
 from infra.deploy.accounts_and_topics import delete_all_keys, make_keys, make_wanted_topics
+from infra.deploy.brokers import connect, out_of_reach
 from infra.deploy.deployment import CHECKOUT, Deployment
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
 from infra.deploy.farewell import Farewell, refuse_in_production
-from infra.deploy.frazil_command import Frazil
+from infra.deploy.frazil_command import NOT_THERE_YET, Frazil
 from infra.deploy.from_here import write_what_frazil_needs
 from infra.deploy.listed_tables import tables_in_glue, waiting
 from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly, raise_if_missing
@@ -154,9 +155,17 @@ def upload(deployment: Deployment, _: Asked) -> None:
 
 
 def tables(deployment: Deployment, _: Asked) -> None:
-    """Empty tables for whoever attaches to them. A topic whose schema is not registered yet gets its table later."""
+    """Empty tables for whoever attaches to them. A topic whose schema is not registered yet gets its table later.
+
+    Raises CommandFailedError for all else that keeps a table from being made.
+    """
     _write_config(deployment, _stacks(deployment).outputs("jobs"))
-    if Frazil(deployment.checkout).show("materialize", "--create-only", "--config", str(deployment.config)) != 0:
+    unreached = out_of_reach(deployment.settings.kafka, connect)
+    if unreached is not None:
+        tell(f"warning: {unreached} cannot be reached from here, so that no table is made: the job makes them")
+        return
+    create = ("materialize", "--create-only", "--config", str(deployment.config))
+    if Frazil(deployment.checkout).must(*create, or_status=NOT_THERE_YET) == NOT_THERE_YET:
         tell("some tables are not there yet, see above: the job makes them, or the next `create`")
 
 

@@ -8,10 +8,24 @@ from unittest.mock import patch
 import pytest
 
 from infra.deploy.__main__ import run
+from infra.deploy.brokers import out_of_reach
 from infra.deploy.deployment import Deployment, open_deployment
+from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS, Asked
+from infra.settings import ExternalKafka, ExternalRegistry
+from jobs.cli import materialize
 from jobs.model.errors import SettingError
+
+MSK = ExternalKafka(
+    name="msk",
+    bootstrap_servers="b-1.private:9098, b-2.private:9098",
+    protocol="sasl_ssl",
+    mechanism=None,
+    msk_iam=True,
+    credentials=None,
+    registry=ExternalRegistry("https://registry.private", None),
+)
 
 
 @pytest.fixture
@@ -40,3 +54,59 @@ def test_a_question_is_answered_in_words_and_settings_that_cannot_be_read_are_no
 
     assert (answered, failed) == (0, 2)
     assert capsys.readouterr().out == "yes\n"
+
+
+@pytest.fixture
+def applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """All that comes before the tables is there."""
+    monkeypatch.setattr("infra.deploy.steps._stacks", lambda _: NothingApplied())
+    return replace(open_deployment("dev", "me", asks=False), checkout=tmp_path)
+
+
+class NothingApplied:
+    def outputs(self, _: str) -> dict[str, str]:
+        return {}
+
+
+@pytest.mark.parametrize("status", [0, NOT_THERE_YET])
+def test_tables_that_wait_for_a_topic_or_a_subject_stop_nothing(
+    applied: Deployment, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(Frazil, "show", lambda *_: status)
+
+    STEPS["tables"](applied, Asked((), keeps_data=False))
+
+    assert materialize.NOT_THERE_YET == NOT_THERE_YET
+
+
+@pytest.mark.parametrize("status", [1, 2])
+def test_tables_that_cannot_be_made_stop_the_create(
+    applied: Deployment, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(Frazil, "show", lambda *_: status)
+
+    with pytest.raises(CommandFailedError, match=f"ended with status {status}"):
+        STEPS["tables"](applied, Asked((), keeps_data=False))
+
+
+def test_brokers_of_a_private_network_are_left_to_the_job(
+    applied: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("infra.deploy.steps.connect", refused)
+    monkeypatch.setattr(Frazil, "show", lambda *_: pytest.fail("there is nobody to ask"))
+
+    STEPS["tables"](replace(applied, settings=replace(applied.settings, kafka=MSK)), Asked((), keeps_data=False))
+
+    assert "warning: b-1.private:9098, b-2.private:9098 cannot be reached from here" in capsys.readouterr().err
+
+
+def test_one_broker_that_answers_is_enough() -> None:
+    def only_the_second(host: str, port: int) -> None:
+        if (host, port) != ("b-2.private", 9098):
+            refused(host, port)
+
+    assert out_of_reach(MSK, only_the_second) is None
+
+
+def refused(host: str, port: int) -> None:
+    raise ConnectionRefusedError(host, port)
