@@ -25,7 +25,7 @@ demo: setup ## stock trades through a real broker into a table, queried, and run
 	$(BIN)/python -m jobs.demo
 
 test: lint ## all checks and all tests; starts the services that they need, and stops them
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # in the order of folders: the longest files first
 
 test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
 	$(BIN)/python -m pytest tests/unit tests/repo tests/shell

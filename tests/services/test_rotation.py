@@ -6,11 +6,12 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -332,7 +333,7 @@ def test_no_secret_is_in_a_log_an_answer_or_a_file_of_the_cloud(cloud: Cloud, us
     said["function"] = json.dumps(cloud.client("lambda").get_function(FunctionName=cloud.function), default=str)
     for number, secret in enumerate(secrets):
         assert [name for name, text in said.items() if secret in text] == [], f"secret {number}"
-        assert files_with(cloud.services, secret) == [], f"secret {number}"
+    assert files_with(secrets) == []
 
 
 def key_material(cloud: Cloud) -> Iterator[str]:
@@ -355,14 +356,16 @@ def secrets_of(text: str) -> Iterator[str]:
             yield value.splitlines()[5]
 
 
-def files_with(services: LocalServices, secret: str) -> list[str]:
-    """Everything that the services wrote down: the record of calls, logs, what functions left."""
+def files_with(secrets: Sequence[str]) -> list[str]:
+    """Everything that the services wrote down, each file read once: the record of calls, logs, what functions left."""
+    any_of_them = re.compile(b"|".join(re.escape(secret.encode()) for secret in secrets))
     folder = Path(os.environ["FRAZIL_TEST_SERVICES"])
-    found = []
-    for path in folder.rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            content = gzip.decompress(content) if path.suffix == ".gz" else content
-            if secret.encode() in content:
-                found.append(str(path))
-    return found
+    return [str(path) for path in folder.rglob("*") if path.is_file() and any_of_them.search(_content(path))]
+
+
+def _content(path: Path) -> bytes:
+    """The broker's indexes are 10 MB of room for numbers each, and hold no text."""
+    if path.suffix in {".index", ".timeindex"}:
+        return b""
+    content = path.read_bytes()
+    return gzip.decompress(content) if path.suffix == ".gz" else content
