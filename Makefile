@@ -24,8 +24,9 @@ setup: $(FRAZIL) native node ## install everything into .venv: packages, frazil 
 demo: setup ## stock trades through a real broker into a table, queried, and run again: nothing new
 	$(BIN)/python -m jobs.demo
 
+# in the order of folders: the longest files begin first
 test: lint ## all checks and all tests; starts the services that they need, and stops them
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # in the order of folders: the longest files first
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
 	$(BIN)/python -m pytest tests/unit tests/repo tests/shell
