@@ -242,8 +242,14 @@ class IcebergLake:
         return CatalogError(
             f"the {self._settings.type} catalog at {self._settings.warehouse} could not {verb}:"
             f" {type(problem).__name__}: {problem}",
-            hint="check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`",
+            hint=_hint(str(problem)),
         )
+
+
+def _hint(said: str) -> str:
+    if any(word in said for word in ("AccessDenied", "ACCESS_DENIED", "Forbidden", "Permission denied")):
+        return "allow it to whoever runs this: `frazil doctor` says who that is in AWS, and which permission is missing"
+    return "check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`"
 
 
 class _Append(_FastAppendFiles):

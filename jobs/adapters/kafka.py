@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
+from jobs.adapters.kafka_errors import ear, hint_of, said
 from jobs.adapters.msk_iam import for_this_process
 from jobs.model.errors import BrokerError, SettingError
 from jobs.model.plan import PartitionFacts, TopicFacts
@@ -26,6 +27,9 @@ from jobs.model.spec import (
 
 ANSWER_SECONDS = 15.0
 """How long the broker is given to answer one request."""
+
+FETCH_BYTES = 64 << 20
+IS_IT_UP = "check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)"
 
 ELECTIONS = 10
 ELECTION_SECONDS = 0.2
@@ -50,7 +54,7 @@ def librdkafka(settings: Mapping[str, SettingValue]) -> dict[str, object]:
 
 
 def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, object]:
-    """For reading explicit ranges: no group, committed records only, checksums on, no silent reset.
+    """For reading explicit ranges: no group, committed records only, checksums on, no silent reset, no log of its own.
 
     The fetch sizes keep librdkafka from reading far past the end of a range (`bench/`).
     """
@@ -60,12 +64,13 @@ def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, object]
         "enable.auto.commit": False,
         "isolation.level": "read_committed",
         "auto.offset.reset": "error",
+        "log_level": 0,
         "check.crcs": True,
         "enable.partition.eof": True,
         "fetch.wait.max.ms": 10,
         "fetch.queue.backoff.ms": 5,
         "fetch.message.max.bytes": 1 << 20,
-        "fetch.max.bytes": 64 << 20,
+        "fetch.max.bytes": FETCH_BYTES,
         "queued.min.messages": 10_000,
         "queued.max.messages.kbytes": 64 << 10,
     }
@@ -76,7 +81,9 @@ class KafkaTopics:
 
     def __init__(self, settings: Mapping[str, SettingValue]) -> None:
         self._servers = str(settings.get("bootstrap.servers", ""))
-        self._admin = _admin({**librdkafka(settings), "socket.timeout.ms": int(ANSWER_SECONDS * 1000)})
+        self._heard = ear()
+        ours = {"log_level": 0, "error_cb": self._heard.append, "socket.timeout.ms": int(ANSWER_SECONDS * 1000)}
+        self._admin = _admin({**librdkafka(settings), **ours})
 
     def describe(self, topic: str) -> TopicFacts | None:
         described = self._described(topic)
@@ -113,6 +120,7 @@ class KafkaTopics:
     def _described(self, topic: str) -> TopicDescription | None:
         futures = self._ask(
             f"describe the topic {topic}",
+            topic,
             lambda: self._admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS),
         )
         try:
@@ -120,7 +128,7 @@ class KafkaTopics:
         except (KafkaException, TimeoutError) as problem:
             if isinstance(problem, KafkaException) and problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
-            raise self._failed(f"describe the topic {topic}", problem) from problem
+            raise self._failed(f"describe the topic {topic}", problem, topic) from problem
         return described
 
     def _offsets(self, topic: str, numbers: Iterable[int], spec: OffsetSpec) -> dict[int, ListOffsetsResultInfo]:
@@ -130,6 +138,7 @@ class KafkaTopics:
         for _ in range(ELECTIONS):
             futures = self._ask(
                 what,
+                topic,
                 lambda: self._admin.list_offsets(
                     asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
                 ),
@@ -141,19 +150,23 @@ class KafkaTopics:
             if not _has_no_leader_yet(failure):
                 break
             time.sleep(ELECTION_SECONDS)
-        raise self._failed(what, failure) from failure
+        raise self._failed(what, failure, topic) from failure
 
-    def _ask(self, what: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
+    def _ask(self, what: str, topic: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
+        self._admin.poll(0)
+        self._heard.clear()
         try:
             return request()
         except KafkaException as problem:
-            raise self._failed(what, problem) from problem
+            raise self._failed(what, problem, topic) from problem
 
-    def _failed(self, what: str, problem: KafkaException | TimeoutError) -> BrokerError:
-        why = problem.args[0] if problem.args else f"no answer within {ANSWER_SECONDS:.0f} s"
+    def _failed(self, what: str, problem: KafkaException | TimeoutError, topic: str) -> BrokerError:
+        self._admin.poll(0)
+        errors = [each for each in problem.args if isinstance(each, KafkaError)]
+        why = errors[0].str() if errors else f"no answer within {ANSWER_SECONDS:.0f} s"
         return BrokerError(
-            f"the Kafka cluster at {self._servers} could not {what}: {why}",
-            hint="check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)",
+            f"the Kafka cluster at {self._servers} could not {what}: {why}{said(self._heard)}",
+            hint=hint_of([*errors, *self._heard], otherwise=IS_IT_UP, topic=topic),
         )
 
 

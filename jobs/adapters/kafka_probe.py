@@ -9,19 +9,13 @@ from typing import Any, cast
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from jobs.adapters.kafka import consumer_settings
+from jobs.adapters.kafka_errors import REFUSALS, ear, hint_of, said
 from jobs.model.errors import BrokerError, SettingError
 from jobs.model.spec import SettingValue
 
 LOOK_SECONDS = 0.2
-REFUSALS = (
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._SSL,
-)
-"""What does not get better by waiting."""
-
-MOST_SAID = 3
-QUIET: Mapping[str, object] = {"log_level": 0, "reconnect.backoff.max.ms": 1000}
+NOT_KAFKA = "see whether the port is one for clients of Kafka, and security.protocol the one that it speaks"
+QUIET: Mapping[str, object] = {"reconnect.backoff.max.ms": 1000}
 
 
 class KafkaProbe:
@@ -29,7 +23,7 @@ class KafkaProbe:
 
     def __init__(self, settings: Mapping[str, SettingValue], *, seconds: float) -> None:
         self._seconds = seconds
-        self._heard: list[KafkaError] = []
+        self._heard = ear()
         made = {**consumer_settings(settings), **QUIET, "error_cb": self._heard.append}
         try:
             self._consumer = Consumer(cast("dict[str, Any]", made))
@@ -62,7 +56,7 @@ class KafkaProbe:
         finally:
             self._consumer.unassign()
         raise BrokerError(
-            f"nothing came from {topic}-{partition} within {self._seconds:g} s{self._said()}",
+            f"nothing came from {topic}-{partition} within {self._seconds:g} s{said(self._heard)}",
             hint="see whether the broker that leads the partition can be reached from here",
         )
 
@@ -71,13 +65,9 @@ class KafkaProbe:
 
     def _failed(self, failure: KafkaException) -> BrokerError:
         return BrokerError(
-            f"the cluster does not answer: {failure.args[0].str()}{self._said()}", hint=_hint(self._heard)
+            f"the cluster does not answer: {failure.args[0].str()}{said(self._heard)}",
+            hint=hint_of(self._heard, otherwise=NOT_KAFKA),
         )
-
-    def _said(self) -> str:
-        """What the client heard besides, without how often and after how long."""
-        said = dict.fromkeys(error.str().partition(" (after ")[0] for error in self._heard)
-        return "".join(f"; {text}" for text in list(said)[:MOST_SAID])
 
 
 def _read(message: Message, topic: str, partition: int) -> str:
@@ -88,12 +78,3 @@ def _read(message: Message, topic: str, partition: int) -> str:
         f"{topic}-{partition} cannot be read: {error.str()}",
         hint=f"allow READ and DESCRIBE on the topic {topic} to the user of `kafka` in frazil.yaml",
     )
-
-
-def _hint(heard: list[KafkaError]) -> str:
-    codes = {error.code() for error in heard}
-    if codes & {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}:
-        return "mend sasl.username and sasl.password (a new API key takes up to minutes), and see sasl.mechanism"
-    if KafkaError._SSL in codes:
-        return "mend the ssl.* keys of `kafka`, and see whether security.protocol is the port's"
-    return "see whether the port is one for clients of Kafka, and security.protocol the one that it speaks"

@@ -16,6 +16,7 @@ from confluent_kafka import (
 )
 
 from jobs.adapters.kafka import consumer_settings
+from jobs.adapters.kafka_errors import ear, hint_of, said
 from jobs.model.errors import BrokerError, RecordsLostError
 from jobs.model.plan import OffsetRange
 from jobs.model.records import Headers, Records, Wanted
@@ -36,11 +37,13 @@ class KafkaReader:
 
     def __init__(self, settings: Mapping[str, SettingValue]) -> None:
         self._servers = str(settings.get("bootstrap.servers", ""))
-        self._consumer = Consumer(consumer_settings(settings))
+        self._heard = ear()
+        self._consumer = Consumer({**consumer_settings(settings), "error_cb": self._heard.append})
 
     def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
         """Chunks of the range in order. The last one's `next_offset` is the range's end, or where the caller stops."""
         where = TopicPartition(wanted_range.topic, wanted_range.partition, wanted_range.start)
+        self._heard.clear()
         self._consumer.assign([where])
         try:
             yield from self._chunks(wanted_range, where, wanted)
@@ -107,14 +110,23 @@ class KafkaReader:
         return BrokerError(
             f"{name}: reading offsets [{wanted_range.start}, {wanted_range.end}) from {self._servers} failed:"
             f" {error.str()}",
-            hint="check that the cluster is up and that this user may read the topic; the next run reads them again",
+            hint=hint_of(
+                [error],
+                otherwise="check that the cluster is up and that this user may read the topic; the next run reads them"
+                " again",
+                topic=wanted_range.topic,
+            ),
         )
 
     def _stalled(self, wanted_range: OffsetRange, position: int) -> BrokerError:
         return BrokerError(
             f"{wanted_range.topic}-{wanted_range.partition}: no record came for {STALLED_SECONDS:.0f} s at offset"
-            f" {position}, expected up to {wanted_range.end}",
-            hint="check that the cluster is up; the next run reads the range again",
+            f" {position}, expected up to {wanted_range.end}{said(self._heard)}",
+            hint=hint_of(
+                self._heard,
+                otherwise="check that the cluster is up; the next run reads the range again",
+                topic=wanted_range.topic,
+            ),
         )
 
     def _jumped_back(self, wanted_range: OffsetRange, position: int, found: int) -> BrokerError:

@@ -17,6 +17,14 @@ from jobs.model.spec import RegistrySettings, revealed
 UNKNOWN_FOR_SECONDS = 60.0
 """How long an id that the registry does not know is remembered as unknown."""
 
+_HINTS = {
+    401: "mend basic.auth.user.info of `schema_registry`: it takes a key of its own, not the one of the brokers",
+    403: "allow reading the subjects of the topics to the account of `schema_registry`, such as by DeveloperRead",
+}
+"""By HTTP status: up it is, and refuses."""
+
+_IS_IT_UP = "check `schema_registry` in frazil.yaml and that the registry is up; records wait, none is lost"
+
 Answer = TypeVar("Answer")
 
 
@@ -105,5 +113,5 @@ class ConfluentRegistry:
     def _failed(self, what: str, problem: Exception) -> RegistryError:
         return RegistryError(
             f"the schema registry at {self._url} could not {what}: {problem}",
-            hint="check `schema_registry` in frazil.yaml and that the registry is up; records wait, none is lost",
+            hint=_HINTS.get(getattr(problem, "http_status_code", 0), _IS_IT_UP),
         )

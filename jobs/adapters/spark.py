@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -73,7 +74,7 @@ def _start(application: str, log_file: Path) -> Any:
         conf = SparkConf(loadDefaults=True).setAppName(application)
         for name, value in (_EVERYWHERE if _submitted() else _EVERYWHERE | _ON_A_LAPTOP).items():
             conf.setIfMissing(name, value)
-        with _stderr_to(log_file):
+        with _stderr_to(log_file), _sigint_kept():
             return SparkContext.getOrCreate(conf)
     except Exception as problem:
         raise MissingToolError(
@@ -94,6 +95,17 @@ def _stderr_to(log_file: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@contextmanager
+def _sigint_kept() -> Iterator[None]:
+    """SparkContext puts a handler of its own in place, by which Ctrl-C kills the batch on its way."""
+    kept = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, kept)
 
 
 def _submitted() -> bool:

@@ -1,0 +1,183 @@
+"""Kafka, the registry and AWS refuse instead of being down: the hint says what to allow, or which password to mend."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyspark
+import pytest
+from botocore.exceptions import ClientError
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from jobs.adapters import kafka, kafka_reader, spark
+from jobs.adapters.iceberg import IcebergLake
+from jobs.adapters.kafka import KafkaTopics, consumer_settings
+from jobs.adapters.kafka_reader import KafkaReader
+from jobs.adapters.registry import ConfluentRegistry
+from jobs.model.errors import BrokerError, CatalogError, RegistryError
+from jobs.model.plan import OffsetRange
+from jobs.model.records import Wanted
+from jobs.model.spec import CatalogSettings, RegistrySettings
+
+SERVERS = {"bootstrap.servers": "broker:9092"}
+
+
+class Admin:
+    """Answers every question with one error, after it has told the client of others."""
+
+    def __init__(self, settings: dict[str, Any], *, answer: int, told: tuple[int, ...] = ()) -> None:
+        self.settings = settings
+        self._answer, self._told = answer, told
+
+    def poll(self, timeout: float) -> int:
+        del timeout
+        for code in self._told:
+            self.settings["error_cb"](KafkaError(code, f"code {code} (after 1ms in state AUTH)"))
+        return len(self._told)
+
+    def describe_topics(self, topics: object, *, request_timeout: float) -> dict[str, Future[object]]:
+        del topics, request_timeout
+        future: Future[object] = Future()
+        future.set_exception(KafkaException(KafkaError(self._answer)))
+        return {"orders": future}
+
+
+@pytest.fixture
+def refusal(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def refused(answer: int, *told: int) -> BrokerError:
+        monkeypatch.setattr(kafka, "AdminClient", lambda settings: Admin(settings, answer=answer, told=told))
+        with pytest.raises(BrokerError) as raised:
+            KafkaTopics(SERVERS).describe("orders")
+        return raised.value
+
+    return refused
+
+
+def test_a_topic_that_this_user_may_not_see_is_a_matter_of_permissions(refusal: Any) -> None:
+    hint = refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED).hint
+
+    assert hint == "allow READ and DESCRIBE on the topic orders to the user of `kafka` in frazil.yaml"
+
+
+def test_a_cluster_that_this_user_may_not_ask_is_a_matter_of_permissions(refusal: Any) -> None:
+    assert refusal(KafkaError.CLUSTER_AUTHORIZATION_FAILED).hint.startswith("allow DESCRIBE on the cluster")
+
+
+def test_a_wrong_password_is_told_though_the_client_only_ran_out_of_time(refusal: Any) -> None:
+    error = refusal(KafkaError._TIMED_OUT, KafkaError._AUTHENTICATION, KafkaError._AUTHENTICATION)
+
+    assert error.hint.startswith("mend sasl.username and sasl.password")
+    assert error.what.endswith(f"; code {KafkaError._AUTHENTICATION}"), "once, and without the time"
+
+
+def test_a_broker_that_is_down_is_still_one_to_look_at(refusal: Any) -> None:
+    assert "the cluster is up" in refusal(KafkaError._TIMED_OUT, KafkaError._TRANSPORT).hint
+
+
+def test_no_client_writes_lines_of_its_own_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(kafka, "AdminClient", made.append)
+    KafkaTopics(SERVERS)
+
+    assert made[0]["log_level"] == 0
+    assert consumer_settings(SERVERS)["log_level"] == 0
+
+
+class Consumer:
+    """Hands out one message, which is an error."""
+
+    def __init__(self, settings: object, *, code: int) -> None:
+        del settings
+        self._error = KafkaError(code)
+
+    def assign(self, partitions: object) -> None: ...
+
+    def unassign(self) -> None: ...
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        del count, timeout
+        return [Message(self._error)]
+
+
+class Message:
+    def __init__(self, error: KafkaError) -> None:
+        self._error = error
+
+    def error(self) -> KafkaError:
+        return self._error
+
+
+def test_a_task_that_may_not_read_a_topic_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    forbidden = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    monkeypatch.setattr(kafka_reader, "Consumer", lambda settings: Consumer(settings, code=forbidden))
+    monkeypatch.setattr(kafka_reader, "Message", Message)
+    ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 20)
+
+    with pytest.raises(BrokerError, match="allow READ and DESCRIBE on the topic orders"):
+        list(KafkaReader(SERVERS).read(ten, Wanted(timestamp_type=False, leader_epoch=False)))
+
+
+@pytest.mark.parametrize(("status", "said"), [(401, "basic.auth.user.info"), (403, "allow reading the subjects")])
+def test_a_registry_that_refuses_is_not_down(status: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = ConfluentRegistry(RegistrySettings("http://registry:8081", {}))
+
+    def refuse(subject: str) -> None:
+        raise SchemaRegistryError(status, status * 100, f"no {subject} for you")
+
+    monkeypatch.setattr(registry._client, "get_latest_version", refuse)
+
+    with pytest.raises(RegistryError, match=said):
+        registry.latest("orders-value")
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetTable"),
+        OSError("AWS Error ACCESS_DENIED during HeadObject operation"),
+    ],
+    ids=["glue", "s3"],
+)
+def test_what_aws_denies_is_a_matter_of_permissions(problem: Exception) -> None:
+    lake = IcebergLake(CatalogSettings("glue", "s3://bucket/warehouse", {}))
+
+    def refuse(identifier: str) -> None:
+        raise problem
+
+    lake.__dict__["catalog"] = SimpleNamespace(load_table=refuse)
+
+    with pytest.raises(CatalogError, match="which permission is missing"):
+        lake.load("lake.orders")
+
+
+def test_spark_leaves_ctrl_c_to_who_handles_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    before = signal.getsignal(signal.SIGINT)
+
+    def steal(conf: object) -> None:
+        del conf
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    monkeypatch.setattr(pyspark, "SparkContext", SimpleNamespace(getOrCreate=steal))
+    monkeypatch.setattr(pyspark, "SparkConf", Conf)
+
+    try:
+        spark._start("test", tmp_path / "spark.log")
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Conf:
+    def __init__(self, *, loadDefaults: bool) -> None: ...  # noqa: N803
+
+    def setAppName(self, name: str) -> Conf:  # noqa: N802
+        del name
+        return self
+
+    def setIfMissing(self, name: str, value: str) -> None: ...  # noqa: N802
