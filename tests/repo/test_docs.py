@@ -31,7 +31,7 @@ from jobs.verify.verification import FindingKind
 OPERATE = ROOT / "docs/operate.md"
 DECISIONS = ROOT / "docs/decisions"
 FOLDERS = ("jobs", "docs", "tests", "bench", "native", "tables", "scripts", "infra", "lambdas")
-OF_OTHERS = {"git", "cd", "source", "export", "aws", "confluent", "terraform"}
+OF_OTHERS = {"git", "cd", "source", "export", "aws", "confluent", "openssl", "terraform"}
 each_page = pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 
 

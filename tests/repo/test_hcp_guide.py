@@ -12,7 +12,7 @@ from pages import ROOT, section, table
 from infra.app import build
 from infra.costs import Document, read_stacks
 from infra.naming import workspace_name
-from infra.picture import NOTHING_PACKED
+from infra.picture import ACCOUNT, NOTHING_PACKED
 from infra.settings import ConfluentKafka, HcpState
 from infra.settings_file import load_environment
 
@@ -27,7 +27,8 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
     assert isinstance(settings.kafka, ConfluentKafka)
     kept = HcpState("acme", "lake", "app.terraform.io")
     out = tmp_path_factory.mktemp("out")
-    build(replace(settings, backend=kept, kafka=replace(settings.kafka, tableflow=True)), out, NOTHING_PACKED)
+    kafka = replace(settings.kafka, tableflow=True)
+    build(replace(settings, backend=kept, kafka=kafka, snowflake=ACCOUNT), out, NOTHING_PACKED)
     return read_stacks(out)
 
 
@@ -56,7 +57,7 @@ def test_each_workspace_shares_its_state_with_those_that_read_it(
 def test_each_workspace_needs_what_its_providers_do(
     stacks: Mapping[str, Document], rows: Mapping[str, list[str]]
 ) -> None:
-    words = {"aws": "AWS", "confluent": "Confluent"}
+    words = {"aws": "AWS", "confluent": "Confluent", "snowflake": "Snowflake"}
 
     told = {stack: rows[workspace_name("dev", stack)][1] for stack in stacks}
 
