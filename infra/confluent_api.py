@@ -110,6 +110,11 @@ class ConfluentCloud:
         self._session.trust_env = self._address == ADDRESS
         self._sleep = sleep
 
+    def knows_who_asks(self) -> bool:
+        """Whether the Cloud API key is one, whatever it may do."""
+        answer = self._ask("GET", f"{ADDRESS}/iam/v2/api-keys", params={"page_size": "1"}, also=_REFUSED_KEY)
+        return answer.status_code != HTTPStatus.UNAUTHORIZED
+
     def make_key(self, wanted: NewKey) -> KeyPair:
         """Raises SettingError where the Cloud API key is refused, ServiceError for all else."""
         spec = {

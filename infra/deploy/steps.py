@@ -15,9 +15,11 @@ from infra.artefacts.lambda_zip import lambda_zip
 from infra.artefacts.pack import pack
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
+from infra.confluent_api import ConfluentCloud
 from infra.deploy import services
 from infra.deploy.accounts_and_topics import delete_all_keys, make_keys, make_wanted_topics
 from infra.deploy.brokers import connect, out_of_reach
+from infra.deploy.cloud_key import of_confluent
 from infra.deploy.deployment import CHECKOUT, Deployment
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
 from infra.deploy.farewell import Farewell, refuse_in_production
@@ -53,6 +55,8 @@ def check(deployment: Deployment, _: Asked) -> None:
     )
     if not deployment.is_local:
         findings += of_the_account(_session, deployment.profile)
+    if deployment.has_confluent and not deployment.is_local:
+        findings.append(of_confluent(ConfluentCloud, os.environ))
     if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:
         findings.append(of_snowflake(deployment.settings.snowflake, os.environ))
     for finding in findings:

@@ -1,0 +1,33 @@
+"""The Cloud API key of Confluent: asked about with one small question, before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from infra.confluent_api import KEY_VARIABLE, SECRET_VARIABLE, ConfluentCloud, KeyPair, key_from_environment
+from infra.deploy.prerequisites import Finding
+from jobs.model.errors import FrazilError
+
+WHAT = "Confluent Cloud key"
+EXPECTED = f"in {KEY_VARIABLE} and {SECRET_VARIABLE}: a Cloud API key and its secret"
+
+Connect = Callable[[KeyPair], ConfluentCloud]
+
+
+def of_confluent(connect: Connect, environment: Mapping[str, str]) -> Finding:
+    """That none is given is fine: whoever needs one asks for it first. What it may do is not tried."""
+    if not (environment.get(KEY_VARIABLE) and environment.get(SECRET_VARIABLE)):
+        return Finding(WHAT, "not given: `create` asks for it", EXPECTED)
+    who = key_from_environment(environment)
+    try:
+        is_known = connect(who).knows_who_asks()
+    except FrazilError as error:
+        return Finding(WHAT, error.what[:160], EXPECTED, error.hint)
+    if not is_known:
+        return Finding(
+            WHAT,
+            f"{who.key} is refused",
+            EXPECTED,
+            "is it a key of Cloud, not of a cluster? `confluent api-key create --resource cloud` makes one",
+        )
+    return Finding(WHAT, who.key, EXPECTED)
