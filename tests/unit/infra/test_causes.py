@@ -20,7 +20,7 @@ from botocore.exceptions import (
 )
 
 from infra.deploy.__main__ import run
-from infra.deploy.causes import of_aws
+from infra.deploy.causes import hint_for, of_aws
 
 SSO = """
 [profile me]
@@ -90,3 +90,10 @@ def test_each_kind_of_trouble_has_its_hint(problem: Exception, hint: str) -> Non
 
     assert told is not None
     assert hint in told.hint
+
+
+def test_a_key_that_confluent_cloud_does_not_know_is_told_apart_from_a_session_of_aws() -> None:
+    hint = hint_for('Error: error creating Environment "frazil-dev-kafka": 401 Unauthorized: Unauthorized')
+
+    assert hint is not None
+    assert "export CONFLUENT_CLOUD_API_KEY" in hint
