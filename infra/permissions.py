@@ -120,6 +120,10 @@ RULES: Mapping[str, Rule] = {
     ),
     "s3:CompleteMultipartUpload": Rule((Asked("s3:PutObject"), DECRYPT), "the parts are read to be put together"),
     "s3:DeleteObject": _itself("s3:DeleteObject", reason="with versions, it hides the object and destroys nothing"),
+    "s3:DeleteObjects": Rule(
+        (Asked("s3:DeleteObject"),),
+        "each is asked for like one; old versions of a Delta log go so",
+    ),
     "s3:ListObjectsV2": Rule((MISSING,), "listing is an action on the bucket, whatever the prefix"),
     "glue:GetDatabase": _in_glue("glue:GetDatabase", Place.CATALOG),
     "glue:CreateDatabase": _in_glue("glue:CreateDatabase", Place.CATALOG),
@@ -187,6 +191,7 @@ JOB = frozenset(
                 "UploadPart",
                 "CompleteMultipartUpload",
                 "DeleteObject",
+                "DeleteObjects",
             )
         ),
         Call("s3:GetObject", Place.ARTEFACTS),

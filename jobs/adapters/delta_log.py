@@ -1,7 +1,8 @@
 """Delta logs, through delta-rs: versions that name files which are there already. No data is read or written.
 
 A version is put only where none is (a conditional put on S3, a hard link in a folder), carries the Iceberg snapshot
-that it stands for as an application transaction, and is one attempt. delta-rs writes checkpoints after every hundredth.
+that it stands for as an application transaction, and is one attempt. delta-rs writes checkpoints, and deletes versions
+that are older than 30 days and stand in one.
 """
 
 from __future__ import annotations
@@ -45,6 +46,12 @@ from jobs.ports import CommitRejectedError
 
 APPLICATION = "frazil.iceberg.snapshot"
 """The application whose transactions number Iceberg snapshots."""
+
+CONFIGURATION = {"delta.deletedFileRetentionDuration": "interval 36500 days", "delta.checkpointInterval": "10"}
+"""A VACUUM deletes what the log does not name, such as all of Iceberg's metadata: not if it is younger than that.
+
+Who opens a log reads every version since its last checkpoint, twice a batch here: so there is one after every tenth.
+"""
 
 _S3_OPTIONS = {
     "AWS_ENDPOINT_URL": ("s3.endpoint",),
@@ -97,6 +104,7 @@ class DeltaLogs:
                 Schema.from_json(write.metadata.schema),
                 [_add(each) for each in write.add],
                 mode="error",
+                configuration=CONFIGURATION,
                 storage_options=self._options(location),
                 commit_properties=_stands_for(write.snapshot_id),
             )

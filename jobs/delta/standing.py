@@ -48,11 +48,11 @@ def log_standing(view: TableView, logs: DeltaLogs) -> LogStanding:
         plan = next_version(view, log, logs)
     except FrazilError as problem:
         return LogStanding("unreadable", reason=problem.what)
-    at = (None, None) if log is None else (log.version, log.snapshot_id)
+    version, snapshot_id = (None, None) if log is None else (log.version, log.snapshot_id)
     match plan:
         case None | LogIsCurrent():
-            return LogStanding("current", *at)
+            return LogStanding("current", version, snapshot_id)
         case Withheld(_, reason):
-            return LogStanding("withheld", *at, reason)
+            return LogStanding("withheld", version, snapshot_id, reason)
         case _:
-            return LogStanding("behind", *at)
+            return LogStanding("behind", version, snapshot_id)
