@@ -12,6 +12,7 @@ from jobs.model.ingested import IngestTask, TaskResult, WrittenFile
 from jobs.model.plan import OffsetRange, TopicFacts
 from jobs.model.records import Records, Wanted
 from jobs.model.schemas import RegisteredSchema
+from jobs.model.secret_history import SecretHistory
 from jobs.model.snapshot import TableView
 from jobs.model.snowflake import Served
 from jobs.model.spec import SettingValue, Start
@@ -148,6 +149,14 @@ class DeltaLogs(Protocol):
 
     def write(self, location: str, write: LogWrite) -> None:
         """Raises CommitRejectedError where somebody else has put a version meanwhile."""
+        ...
+
+
+class SecretHistories(Protocol):
+    """Tells of secrets without reading them."""
+
+    def history(self, name: str) -> SecretHistory | None:
+        """None where there is no such secret. Raises ServiceError where it may not be described, or nobody answers."""
         ...
 
 

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jobs.cli.keys import print_keys_as_json, show_keys
 from jobs.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
 
 if TYPE_CHECKING:
@@ -19,14 +20,21 @@ if TYPE_CHECKING:
     from jobs.status import TableStatus
 
 
+OnlyKeys = Annotated[bool, typer.Option("--keys", help="Show the keys alone.")]
+
+
 def register(app: typer.Typer) -> None:
-    app.command("status", epilog=example("frazil status", "frazil status stock_trades --json"))(status)
+    examples = example("frazil status", "frazil status stock_trades --json", "frazil status --keys")
+    app.command("status", epilog=examples)(status)
 
 
-def status(tables: Tables = None, as_json: Json = False, config: Config = DEFAULT_CONFIG) -> None:
+def status(
+    tables: Tables = None, as_json: Json = False, only_keys: OnlyKeys = False, config: Config = DEFAULT_CONFIG
+) -> None:
     """Show how far behind and how fresh each table is, what it holds, and why it does not go on.
 
-    Tables are shown as they are when Kafka does not answer; only the lag is unknown then.
+    Tables are shown as they are when Kafka does not answer; only the lag is unknown then. Where no table is named, the
+    keys in AWS Secrets Manager that the configuration refers to are shown as well: their age, and how they rotate.
     """
     from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from jobs.adapters.kafka import KafkaTopics  # noqa: PLC0415
@@ -35,6 +43,9 @@ def status(tables: Tables = None, as_json: Json = False, config: Config = DEFAUL
     from jobs.status import table_statuses  # noqa: PLC0415
 
     settings = settings_from(config)
+    if only_keys:
+        print_keys_as_json(settings) if as_json else show_keys(settings)
+        return
     specs = select_tables(settings, tables or ())
     now = datetime.now(UTC)
     lake, topics = IcebergLake(settings.catalog), KafkaTopics(settings.kafka)
@@ -45,6 +56,8 @@ def status(tables: Tables = None, as_json: Json = False, config: Config = DEFAUL
     _print(found)
     for remark in remarks(found):
         print(remark)
+    if not tables:
+        show_keys(settings)
 
 
 def _print(found: Sequence[TableStatus]) -> None:

@@ -218,7 +218,10 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`frazil.yaml` and every table spec it points to. `kafka` holds librdkafka's own names."""
+    """`frazil.yaml` and every table spec it points to. `kafka` holds librdkafka's own names.
+
+    `secrets` are the names of all that it refers to by `${secret:…}`.
+    """
 
     source_file: str
     kafka: Mapping[str, SettingValue]
@@ -227,3 +230,4 @@ class Settings:
     database: str
     tables: tuple[TableSpec, ...]
     snowflake: SnowflakeSettings | None = None
+    secrets: tuple[str, ...] = ()

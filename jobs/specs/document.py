@@ -79,6 +79,19 @@ def duplicates(node: MapNode) -> Iterator[tuple[ScalarNode, ScalarNode]]:
         seen.setdefault(key.text, key)
 
 
+def scalars(node: Node) -> Iterator[ScalarNode]:
+    """Every value, however deep; not the keys."""
+    match node:
+        case ScalarNode():
+            yield node
+        case ListNode():
+            for item in node.items:
+                yield from scalars(item)
+        case MapNode():
+            for _, value in node.entries:
+                yield from scalars(value)
+
+
 class _PlainLoader(yaml.SafeLoader):
     """Refuses aliases and tags: what is written is what there is, and no file can grow while it is read."""
 

@@ -10,9 +10,9 @@ from jobs.model.spec import CatalogSettings, Settings, TableSpec
 from jobs.specs import settings_keys
 from jobs.specs.across import problems_across
 from jobs.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of
-from jobs.specs.document import MapNode, Mark, Node, UnreadableError, parse
+from jobs.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
 from jobs.specs.keys import Key, NoSecrets, Section, Values, default_of
-from jobs.specs.placeholders import SecretSource, Sources
+from jobs.specs.placeholders import SecretSource, Sources, secrets_in
 from jobs.specs.problems import Place, Problem, Problems
 from jobs.specs.shapes import At, Rejected
 from jobs.specs.snowflake_keys import snowflake_of, snowflake_problems
@@ -66,6 +66,7 @@ class _Loading:
             database=values[settings_keys.DATABASE],
             tables=specs,
             snowflake=None if snowflake is None else snowflake_of(snowflake),
+            secrets=tuple(sorted({name for each in scalars(root) for name in secrets_in(each.text)})),
         )
 
     def _open(self, path: Path) -> tuple[Node, At]:

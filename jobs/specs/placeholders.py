@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,6 +89,14 @@ def check_placeholders(text: str) -> None:
     for match in PLACEHOLDER.finditer(text):
         if match.group(0) != "$${":
             _placeholder(match.group(1), closed=bool(match.group(2)))
+
+
+def secrets_in(text: str) -> Iterator[str]:
+    """The names of the secrets that a text refers to."""
+    for match in PLACEHOLDER.finditer(text):
+        kind, _, reference = (match.group(1) or "").partition(":")
+        if kind == "secret" and reference:
+            yield reference.partition("#")[0]
 
 
 def _placeholder(inner: str, *, closed: bool) -> tuple[str, str]:

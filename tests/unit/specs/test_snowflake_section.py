@@ -44,6 +44,12 @@ def test_loader_and_reader_may_be_left_out(load: Load) -> None:
     assert load(GOOD + MINIMAL % "").snowflake == SnowflakeSettings("ACME-LAKE", "D", "S")
 
 
+def test_every_secret_that_the_file_refers_to_is_known_by_name_though_none_was_read(load: Load) -> None:
+    settings = load(GOOD + SECTION + "# not ${secret:this}\n", secrets={})
+
+    assert settings.secrets == ("frazil/dev/snowflake/loader", "frazil/dev/snowflake/reader")
+
+
 def test_the_section_may_be_left_out(load: Load) -> None:
     assert load(GOOD).snowflake is None
 
