@@ -13,11 +13,9 @@ from infra.cdk import Construct, Resource
 from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Storage
 from infra.resources import snowflake
-from infra.stacks.lake import LakeStack
+from infra.stacks.lake import EXPORTS, LakeStack
 from jobs.model.spec import TableSpec
 
-EXPORTS = "exports"
-"""The folder of the lake's bucket that exports go to."""
 FORMATS: Mapping[str, str] = {
     "csv": """TYPE = CSV SKIP_HEADER = 1 FIELD_OPTIONALLY_ENCLOSED_BY = '"'""",
     "parquet": "TYPE = PARQUET",

@@ -14,10 +14,10 @@ from infra.iam import Policy, Statement, trust_external
 from infra.resources import confluent
 from infra.settings import ConfluentKafka, EnvironmentSettings
 from infra.stacks.confluent import ConfluentStack, enter_confluent
-from infra.stacks.lake import QUERY_RESULTS, LakeStack
+from infra.stacks.lake import EXPORTS, QUERY_RESULTS, LakeStack
 from infra.topics import TRADES
 
-OTHER_FOLDERS = (ARTEFACTS, QUERY_RESULTS)
+OTHER_FOLDERS = (ARTEFACTS, QUERY_RESULTS, EXPORTS)
 """Of ours in the bucket, beside that of the cluster."""
 
 

@@ -14,6 +14,7 @@ from infra.settings import EnvironmentSettings, Reader
 from infra.stacks.kafka import Kafka
 
 QUERY_RESULTS = "athena-results"
+EXPORTS = "exports"
 QUERY_RESULT_DAYS = 7
 UNFINISHED_UPLOAD_DAYS = 3
 SHORTEST_KEY_DELETION_DAYS = 7

@@ -14,11 +14,11 @@ from infra.cdk import App, Output, Stack
 from infra.components.region import enter_region
 from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Catalog, Doorway, Known, Storage, Volume
-from infra.components.snowflake_external import EXPORTS, DeltaTables, Exports, Place, read_by_its_delta_log
+from infra.components.snowflake_external import DeltaTables, Exports, Place, read_by_its_delta_log
 from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
 from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
-from infra.stacks.lake import LakeStack
+from infra.stacks.lake import EXPORTS, LakeStack
 from jobs.model.spec import TableSpec
 
 Word = Literal["loader", "reader", "rotator"]

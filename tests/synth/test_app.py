@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,6 +17,7 @@ from test_snowflake import SNOWFLAKE
 from infra.app import build
 from infra.artefacts.artefact import write_manifest
 from infra.settings_file import load_environment
+from infra.stacks.snowflake import PURPOSES
 from jobs.model.errors import SettingError
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +57,31 @@ def test_snowflake_comes_last_where_the_environment_names_an_account(tmp_path: P
 
     manifest = json.loads((tmp_path / "manifest.json").read_text())["stacks"]
     assert names == (*WITH_CONFLUENT, "snowflake")
-    assert set(manifest["snowflake"]["dependencies"]) == {"confluent", "lake"}
+    assert set(manifest["snowflake"]["dependencies"]) == {"confluent", "lake", "secrets"}
+
+
+def test_users_of_snowflake_begin_with_what_the_function_answers_for_their_secrets(tmp_path: Path) -> None:
+    build(replace(load_environment("dev", {}), snowflake=SNOWFLAKE), tmp_path, ARTEFACTS)
+
+    written = json.loads((tmp_path / "stacks" / "snowflake" / "cdk.tf.json").read_text())["resource"]
+    keys = [user["rsa_public_key"] for user in written["snowflake_service_user"].values()]
+    assert sorted(re.findall(r"first-key-of-(\w+)_\w+result\)\.public_key", " ".join(keys))) == [*PURPOSES]
+
+
+def test_snowflake_attaches_to_tables_that_are_in_glue_and_to_another_when_it_is(tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    for table in ("orders", "clicks"):
+        (tmp_path / "tables" / f"{table}.yaml").write_text(f"topic: {table}\n")
+    settings = replace(load_environment("dev", {}), snowflake=SNOWFLAKE)
+
+    def attached(*listed: str) -> set[str]:
+        build(settings, tmp_path / "out", ARTEFACTS, tables=tmp_path / "tables", listed=listed)
+        written = json.loads((tmp_path / "out" / "stacks" / "snowflake" / "cdk.tf.json").read_text())["resource"]
+        return {table["name"] for table in written.get("snowflake_iceberg_table_from_aws_glue", {}).values()}
+
+    assert attached("orders", "orders__dead_letters") == {"ORDERS"}
+    assert attached("orders", "clicks") == {"ORDERS", "CLICKS"}
+    assert attached() == set()
 
 
 def test_before_anything_is_packed_the_jobs_wait(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_tableflow_may_not_touch_what_is_ours_in_the_bucket_and_has_its_own_data
     assert found["NotOurs"]["Effect"] == "Deny"
     assert found["NotOurs"]["Resource"] == [
         f"{bucket}/{CLUSTER['id']}/*",
-        *(f"{bucket}/{folder}/*" for folder in ("artefacts", "athena-results")),
+        *(f"{bucket}/{folder}/*" for folder in ("artefacts", "athena-results", "exports")),
     ]
     assert found["KeepTables"]["Resource"] == f"{bucket}/*"
     assert found["KeepTables"]["Action"] == [
