@@ -51,7 +51,7 @@ MSK = ExternalKafka(
 
 
 def shapes() -> Mapping[str, EnvironmentSettings]:
-    """Between them they have every setting that adds, leaves out or changes a resource; `local` is applied elsewhere."""
+    """Between them they have every setting that adds, leaves out or changes a resource; `local` is applied anyway."""
     dev = load_environment("dev", {})
     full = everything(dev)
     gateways = Network(MadeVpc("10.42.0.0/16", 3, "one_per_zone"), dev.network.egress, LINK)
