@@ -24,11 +24,11 @@ from jobs.model.spec import (
     StartTimestamp,
     revealed,
 )
+from jobs.specs.kafka_keys import FETCH_BYTES
 
 ANSWER_SECONDS = 15.0
 """How long the broker is given to answer one request."""
 
-FETCH_BYTES = 64 << 20
 IS_IT_UP = "check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)"
 
 ELECTIONS = 10

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -30,6 +30,9 @@ LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 4
 """Tables with a batch on its way at the same time; the others wait for their turn, however many there are."""
+
+SIGNAL_SECONDS = 0.5
+"""How often the main thread wakes: Python handles a signal that came as it fell asleep only then."""
 
 LOOK_SECONDS = 5.0
 """Between two triggers, how often it is looked whether a full batch has come together before its time."""
@@ -88,7 +91,10 @@ def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]
     if len(runs) == 1:
         return [carry_out(runs[0])]
     with ThreadPoolExecutor(max_workers=max(len(runs), 1), thread_name_prefix="table") as pool:
-        return list(pool.map(carry_out, runs))
+        reports = [pool.submit(carry_out, run) for run in runs]
+        while wait(reports, timeout=SIGNAL_SECONDS).not_done:
+            pass
+        return [report.result() for report in reports]
 
 
 def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
@@ -203,13 +209,13 @@ def _full_batch_waits(run: TableRun) -> bool:
 
 def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:
     """Try again after what is outside did not answer; every other failure ends it at once."""
-    for wait in RETRY_WAITS_SECONDS:
+    for seconds in RETRY_WAITS_SECONDS:
         try:
             return act()
         except ServiceError as failure:
             if not failure.worth_retrying:
                 raise
-            LOG.warning("waiting", extra={"seconds": wait, "error": failure.what})
-            if stopping.sleep(wait):
+            LOG.warning("waiting", extra={"seconds": seconds, "error": failure.what})
+            if stopping.sleep(seconds):
                 raise
     return act()

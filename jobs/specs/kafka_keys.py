@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from jobs.specs.keys import Derived, Key, Refused, Required, Section
-from jobs.specs.scalars import BOOLEAN_TEXT, NUMBER_TEXT, TEXT
-from jobs.specs.shapes import Choice, FilePath, HandedOn, NotYet, SecretText
+from jobs.specs.scalars import BOOLEAN_TEXT, NUMBER_TEXT, TEXT, parse_number_text, parse_whole
+from jobs.specs.shapes import Choice, FilePath, HandedOn, NotYet, Scalar, SecretText, Unfit
 
 LIBRDKAFKA = Derived("librdkafka's own")
 NONE = Derived("none")
+
+FETCH_BYTES = 64 << 20
+"""The most that one fetch asks for, over all partitions."""
+
+LEAST_ANSWER = FETCH_BYTES + 512
+"""What librdkafka wants for the answer to such a fetch."""
+
+
+def parse_answer(text: str) -> str:
+    if parse_whole(text) < LEAST_ANSWER:
+        raise Unfit(f"write at least {LEAST_ANSWER}, the answer to one fetch; or remove the key")
+    return parse_number_text(text)
+
+
+ANSWER_TEXT = Scalar(
+    f"a whole number from {LEAST_ANSWER}", parse_answer, {"type": "integer", "minimum": LEAST_ANSWER}, numeric=True
+)
 
 PROTOCOLS = Choice(("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"), ignore_case=True)
 MECHANISMS = Choice(
@@ -64,8 +81,7 @@ KAFKA_KEYS: tuple[Key[object], ...] = (
     Key("reconnect.backoff.ms", NUMBER_TEXT, "How long to wait before connecting again.", LIBRDKAFKA, "milliseconds"),
     Key("reconnect.backoff.max.ms", NUMBER_TEXT, "How long that wait may grow.", LIBRDKAFKA, "milliseconds"),
     Key("metadata.max.age.ms", NUMBER_TEXT, "How long the cluster's layout is remembered.", LIBRDKAFKA, "milliseconds"),
-    Key("receive.message.max.bytes", NUMBER_TEXT, "The largest answer taken from a broker.", LIBRDKAFKA, "bytes"),
-    Key("fetch.max.bytes", NUMBER_TEXT, "The most that one fetch asks for, over all partitions.", LIBRDKAFKA, "bytes"),
+    Key("receive.message.max.bytes", ANSWER_TEXT, "The largest answer taken from a broker.", LIBRDKAFKA, "bytes"),
 )  # fmt: skip
 
 OURS = "Frazil sets this itself"
@@ -83,6 +99,7 @@ REFUSED = (
     Refused("auto.offset.reset", OURS, "say where to begin with `start:` in the table spec; remove the key"),
     Refused("isolation.level", OURS, "only committed records are ever read; remove the key"),
     Refused("enable.partition.eof", OURS, "remove the key"),
+    Refused("fetch.*", OURS, "remove the key; a record that is larger than a fetch is read all the same"),
     Refused("check.crcs", OURS, "checksums are always checked; remove the key"),
     Refused("key.deserializer*", JAVA, DECODING),
     Refused("value.deserializer*", JAVA, DECODING),

@@ -131,7 +131,7 @@ class Scalar(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """A value or a key that is planned and refused by name, and what there is instead."""
+    """A value or a key that is planned and refused by name, and what there is instead; * is every other word."""
 
     name: str
     instead: str
@@ -156,9 +156,11 @@ class Choice:
         value = at.printable(node, expected=expected)
         if value.text in self.words or (self.ignore_case and self._has(value.text)):
             return value.text
-        planned = {each.name.lower(): each for each in self.not_yet}.get(value.text.lower())
+        names = {each.name.lower(): each for each in self.not_yet}
+        planned = names.get(value.text.lower()) or names.get("*")
         if planned is not None:
-            raise at.reject(node.mark, f"{planned.name} is not there yet", hint=planned.instead)
+            name = value.shown if planned.name == "*" else planned.name
+            raise at.reject(node.mark, f"{name} is not there yet", hint=planned.instead)
         raise at.reject(node.mark, f"expected {expected}, found {value.shown}", hint=self._suggest(value.text))
 
     def _has(self, text: str) -> bool:

@@ -97,7 +97,7 @@ ON_SCHEMA = Key(
 EVERY = Key("every", DURATION, "How long after a batch started the next one starts.", "60s", "s, m, h or d")
 ROWS = Key("rows", COUNT, "How many waiting records start a batch, and how many it takes at most.", "5000000",
            "records")  # fmt: skip
-BYTES = Key("bytes", SIZE, "How many waiting bytes start a batch, and how many it takes at most.", "1GB",
+BYTES = Key("bytes", SIZE, "How many bytes a batch takes at most; what waits is counted in records.", "1GB",
             "KB, MB, GB (1000) or KiB, MiB, GiB (1024)")  # fmt: skip
 TRIGGER = Key(
     "trigger",
@@ -162,7 +162,7 @@ KEY_SUBJECT = Key("key_subject", SUBJECT_SHAPE, "The registry subject of the key
                   "topic")  # fmt: skip
 ORDER_BY = Key(
     "order_by",
-    Choice(("kafka_offset",)),
+    Choice(("kafka_offset",), planned("append keeps every version of a row, so there is nothing to order", "*")),
     "Which version of a row is newest; without effect while append is the only way to write.",
     "kafka_offset",
 )

@@ -40,7 +40,7 @@ def test_a_signal_lets_every_table_end_in_order(asked: signal.Signals, status: i
     with two_tables("idle") as process:
         process.send_signal(asked)
 
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=30)
 
     assert process.returncode == status
     assert err.endswith("lake.a: nothing new\nlake.b: nothing new\n")
@@ -54,7 +54,7 @@ def test_a_second_signal_ends_at_once_without_a_trace() -> None:
         said = process.stderr.readline()
         process.send_signal(signal.SIGINT)
 
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=30)
 
     assert said == "stopping after the batches on their way; Ctrl-C again stops at once\n"
     assert (process.returncode, err) == (-signal.SIGINT, "")

@@ -51,6 +51,16 @@ SETTINGS_ERRORS = {
         "frazil.yaml:1:78: kafka.ssl.keystore.location: a Java key store cannot be read, only PKCS#12",
         "convert the store with `keytool -importkeystore -deststoretype PKCS12` and give ssl.keystore.location",
     ),
+    "sizes of fetches": (
+        f"kafka: {{bootstrap.servers: b, fetch.max.bytes: 1000000}}\n{REGISTRY}",
+        "frazil.yaml:1:31: kafka.fetch.max.bytes: Frazil sets this itself",
+        "remove the key; a record that is larger than a fetch is read all the same",
+    ),
+    "answers too small for a fetch": (
+        f"kafka: {{bootstrap.servers: b, receive.message.max.bytes: 1000000}}\n{REGISTRY}",
+        'frazil.yaml:1:58: kafka.receive.message.max.bytes: expected a whole number from 67109376, found "1000000"',
+        "write at least 67109376, the answer to one fetch; or remove the key",
+    ),
     "Kerberos": (
         f"kafka: {{bootstrap.servers: b, sasl.mechanism: GSSAPI}}\n{REGISTRY}",
         "frazil.yaml:1:47: kafka.sasl.mechanism: GSSAPI is not there yet",
@@ -133,6 +143,11 @@ SPEC_ERRORS = {
         "topic: a\nwrite: upsert",
         "tables/a.yaml:2:8: write: upsert is not there yet",
         "there is append: every record becomes a row",
+    ),
+    "order of a later release": (
+        "topic: a\norder_by: placed_at",
+        'tables/a.yaml:2:11: order_by: "placed_at" is not there yet',
+        "append keeps every version of a row, so there is nothing to order",
     ),
     "misspelt value of a later release": (
         "topic: a\nvalue: protobuff",
