@@ -14,6 +14,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.types import PrimitiveType
 
@@ -58,6 +59,13 @@ class Footer:
 
 def metadata_location(view: TableView) -> str:
     return str(_table(view).metadata_location)
+
+
+def snapshot_in(view: TableView, location: str) -> int | None:
+    """The snapshot that is current by another metadata file of the table, such as an older one."""
+    with reading(view.identifier):
+        metadata = FromInputFile.table_metadata(_table(view).io.new_input(location))
+    return metadata.current_snapshot_id
 
 
 def live_files(view: TableView, snapshot_id: int) -> LiveFiles:

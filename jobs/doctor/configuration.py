@@ -11,7 +11,7 @@ from pathlib import Path
 from jobs.doctor.asking import Asking
 from jobs.doctor.finding import Finding, failed, not_asked
 from jobs.model.errors import FrazilError, ServiceError
-from jobs.model.spec import Secret, Settings, SettingValue, revealed
+from jobs.model.spec import DeferredSecret, Secret, Settings, SettingValue, revealed
 from jobs.specs.load import load_settings
 from jobs.specs.placeholders import SecretSource
 
@@ -105,6 +105,18 @@ class Loaded:
     settings: Settings | None
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     asked_secrets: bool = False
+    watched: WatchedSecrets | None = field(default=None, repr=False)
+
+    def why_unreadable(self, secret: DeferredSecret) -> str | None:
+        """Of a secret that is looked up only by who uses it; None where it can be read."""
+        told = [] if self.watched is None else self.watched.findings
+        before = len(told)
+        try:
+            text = secret.read().reveal()
+        except FrazilError as problem:
+            return problem.what
+        problems = (finding.found for finding in told[before:] if finding.verdict != "ok")
+        return next(problems, "its secret cannot be read: see above" if STAND_IN in text else None)
 
 
 def load(path: Path, env: Mapping[str, str], source: SecretSource, asking: Asking) -> Loaded:
@@ -116,7 +128,7 @@ def load(path: Path, env: Mapping[str, str], source: SecretSource, asking: Askin
         return Loaded((finding, *watched.findings), None, frozenset(watched.values))
     finding = Finding("configuration", str(path), "ok", _described(settings))
     secrets = frozenset({*watched.values, *_secrets_of(settings)})
-    return Loaded((finding, *watched.findings), settings, secrets, watched.any_asked)
+    return Loaded((finding, *watched.findings), settings, secrets, watched.any_asked, watched)
 
 
 def keys_in(path: Path) -> Mapping[str, frozenset[str]]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from jobs.adapters.network import time_at
+from jobs.adapters.snowflake import SnowflakeAccount
 from jobs.doctor.addresses import registry_address, tls_of_registry
 from jobs.doctor.asking import SECONDS, Asking
 from jobs.doctor.broker import ask_brokers
@@ -18,9 +19,11 @@ from jobs.doctor.finding import Finding, Part, failed, not_asked, without
 from jobs.doctor.identity import ask_identity
 from jobs.doctor.machine import look_at_machine
 from jobs.doctor.registry import ask_registry
+from jobs.doctor.snowflake import LOGIN_SECONDS, ask_snowflake
 from jobs.doctor.tables import look_at_tables
 from jobs.doctor.warehouse import ask_warehouse
 from jobs.model.errors import FrazilError
+from jobs.model.snapshot import TableView
 from jobs.model.spec import RegistrySettings, Settings
 from jobs.specs.placeholders import SecretSource
 
@@ -69,6 +72,24 @@ def _outside(settings: Settings, loaded: Loaded, given: Surroundings) -> Iterato
     listed = ask_catalog(settings.catalog, settings.database, settings.tables, asking("catalog"))
     yield from listed.findings
     yield from look_at_tables(settings.tables, listed.views, now=given.now())
+    yield from _snowflake(settings, loaded, listed.views, asking("snowflake"), now=given.now())
+
+
+def _snowflake(
+    settings: Settings, loaded: Loaded, views: Mapping[str, TableView], asking: Asking, *, now: datetime
+) -> Iterator[Finding]:
+    """Nothing where no account is named. Who may not read the reader's key, such as a job, does not ask."""
+    specs = [spec for spec in settings.tables if "snowflake" in spec.readers]
+    if settings.snowflake is None or not specs:
+        return
+    reader = settings.snowflake.reader
+    why = "frazil.yaml has no snowflake.reader" if reader is None else loaded.why_unreadable(reader.private_key)
+    if reader is None or why is not None:
+        hint = "ask as somebody who may read the reader's key" if reader else ""
+        yield not_asked("snowflake", "what it shows", str(why), hint)
+        return
+    account = SnowflakeAccount(settings.snowflake, reader, login_seconds=int(LOGIN_SECONDS))
+    yield from ask_snowflake(account, specs, views, asking, now=now)
 
 
 def _answers(registry: Sequence[Finding]) -> bool:

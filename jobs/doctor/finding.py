@@ -11,7 +11,9 @@ from typing import Literal, cast
 from jobs.model.errors import FrazilError
 
 Verdict = Literal["ok", "failed", "not asked"]
-Part = Literal["configuration", "machine", "identity", "broker", "registry", "catalog", "warehouse", "clock", "tables"]
+Part = Literal[
+    "configuration", "machine", "identity", "broker", "registry", "catalog", "warehouse", "clock", "tables", "snowflake"
+]
 
 NO_ANSWER = "no answer within"
 HIDDEN = "***"
