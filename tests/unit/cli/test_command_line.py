@@ -143,6 +143,14 @@ def test_help_imports_nothing_slow() -> None:
     assert done.stderr.strip() == ""
 
 
+def test_tables_without_a_delta_log_load_nothing_of_it() -> None:
+    code = "import sys, jobs.cli.doors, jobs.status; sys.exit(' '.join({'deltalake', 'arro3'} & set(sys.modules)))"
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.stderr.strip() == ""
+
+
 def test_help_answers_at_once() -> None:
     began = time.monotonic()
 

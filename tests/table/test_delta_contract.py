@@ -1,0 +1,74 @@
+"""What a door to Delta logs does, the real one and the one in memory alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import Field, Schema
+from deltalake.schema import PrimitiveType
+
+from jobs.adapters.delta_log import DeltaLogs as RealLogs
+from jobs.model.delta import AddFile, BeginLog, DeltaMetadata, ExtendLog, LoggedFile, LogWrite, RemoveFile, ReplaceLog
+from jobs.ports import CommitRejectedError, DeltaLogs
+from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
+
+VENUE = Field("venue", PrimitiveType("string"), metadata={"frazil.fieldId": 2})
+NARROW = Schema([Field("n", PrimitiveType("long"), metadata={"frazil.fieldId": 1})])
+ONE = DeltaMetadata(NARROW.to_json())
+TWO = DeltaMetadata(Schema([*NARROW.fields, VENUE]).to_json())
+BEGIN = BeginLog(7, ONE, (AddFile("data/a", 1, 1, "{}"),))
+EXTEND = ExtendLog(8, 0, ONE, (AddFile("data/b", 2, 1, "{}"),), (RemoveFile("data/a", 1, 1),))
+
+
+@pytest.fixture(params=[DeltaLogsInMemory, lambda: RealLogs({})], ids=["in memory", "real"])
+def logs(request: pytest.FixtureRequest) -> DeltaLogs:
+    made: DeltaLogs = request.param()
+    return made
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    return str(tmp_path / "trades")
+
+
+def test_there_is_none_before_it_is_begun(logs: DeltaLogs, location: str) -> None:
+    assert logs.read(location) is None
+
+
+@pytest.mark.parametrize(
+    ("write", "files"),
+    [
+        (BEGIN, ()),
+        (EXTEND, (LoggedFile("data/b", 2),)),
+        (ExtendLog(8, 0, TWO, (), (), (VENUE.to_json(),)), (LoggedFile("data/a", 1),)),
+        (ReplaceLog(8, 0, TWO, (AddFile("data/c", 3, 1, "{}"),)), (LoggedFile("data/c", 3),)),
+    ],
+    ids=["begin", "extend", "new columns", "replace"],
+)
+def test_what_is_written_is_read(
+    logs: DeltaLogs, location: str, write: LogWrite, files: tuple[LoggedFile, ...]
+) -> None:
+    logs.write(location, BEGIN)
+    if write is not BEGIN:
+        logs.write(location, write)
+
+    log = logs.read(location)
+
+    assert log is not None
+    assert (log.version, log.snapshot_id) == (write.version, write.snapshot_id)
+    assert log.files == (files or (LoggedFile("data/a", 1),))
+    assert Schema.from_json(log.metadata.schema) == Schema.from_json(write.metadata.schema)
+
+
+@pytest.mark.parametrize("late", [BEGIN, EXTEND], ids=["begin", "extend"])
+def test_a_version_that_is_there_is_never_written_again(logs: DeltaLogs, location: str, late: LogWrite) -> None:
+    logs.write(location, BEGIN)
+    logs.write(location, EXTEND)
+
+    with pytest.raises(CommitRejectedError):
+        logs.write(location, late)
+
+    log = logs.read(location)
+    assert log is not None
+    assert (log.version, log.snapshot_id) == (1, 8)
