@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 from jobs.adapters.network import time_at
-from jobs.adapters.snowflake import SnowflakeAccount
 from jobs.doctor.addresses import registry_address, tls_of_registry
 from jobs.doctor.asking import SECONDS, Asking
 from jobs.doctor.broker import ask_brokers
@@ -19,7 +18,7 @@ from jobs.doctor.finding import Finding, Part, failed, not_asked, without
 from jobs.doctor.identity import ask_identity
 from jobs.doctor.machine import look_at_machine
 from jobs.doctor.registry import ask_registry
-from jobs.doctor.snowflake import LOGIN_SECONDS, ask_snowflake
+from jobs.doctor.snowflake import ask_snowflake, reader_of
 from jobs.doctor.tables import look_at_tables
 from jobs.doctor.warehouse import ask_warehouse
 from jobs.model.errors import FrazilError
@@ -78,18 +77,15 @@ def _outside(settings: Settings, loaded: Loaded, given: Surroundings) -> Iterato
 def _snowflake(
     settings: Settings, loaded: Loaded, views: Mapping[str, TableView], asking: Asking, *, now: datetime
 ) -> Iterator[Finding]:
-    """Nothing where no account is named. Who may not read the reader's key, such as a job, does not ask."""
+    """Nothing where no account is named."""
     specs = [spec for spec in settings.tables if "snowflake" in spec.readers]
     if settings.snowflake is None or not specs:
         return
-    reader = settings.snowflake.reader
-    why = "frazil.yaml has no snowflake.reader" if reader is None else loaded.why_unreadable(reader.private_key)
-    if reader is None or why is not None:
-        hint = "ask as somebody who may read the reader's key" if reader else ""
-        yield not_asked("snowflake", "what it shows", str(why), hint)
-        return
-    account = SnowflakeAccount(settings.snowflake, reader, login_seconds=int(LOGIN_SECONDS))
-    yield from ask_snowflake(account, specs, views, asking, now=now)
+    account, why = reader_of(settings.snowflake, loaded.why_unreadable)
+    if account is None:
+        yield not_asked("snowflake", "what it shows", why)
+    else:
+        yield from ask_snowflake(account, specs, views, asking, now=now)
 
 
 def _answers(registry: Sequence[Finding]) -> bool:

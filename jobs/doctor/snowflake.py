@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
+from urllib.parse import urlsplit
 
 from jobs.adapters.iceberg_scan import metadata_location, snapshot_in
+from jobs.adapters.snowflake import SnowflakeAccount
 from jobs.doctor.asking import Asking
 from jobs.doctor.finding import Finding, failed, not_asked
 from jobs.model.errors import FrazilError
 from jobs.model.snapshot import TableView
 from jobs.model.snowflake import Served, iceberg_table
-from jobs.model.spec import TableSpec
+from jobs.model.spec import DeferredSecret, SnowflakeSettings, TableSpec
 from jobs.ports import Snowflake
+from jobs.specs.snowflake_keys import LOOPBACK
 
 LOGIN_SECONDS = 10.0
 """A login takes a second or two, and a warehouse none."""
@@ -23,6 +26,21 @@ FRESH = timedelta(minutes=5)
 """Snowflake looks every half minute, and takes its time to read what it finds."""
 
 READS = ("RUNNING", None)
+
+
+def reader_of(
+    settings: SnowflakeSettings, why_unreadable: Callable[[DeferredSecret], str | None]
+) -> tuple[Snowflake | None, str]:
+    """Who asks; or why nobody can. Who may not read the reader's key, such as a job, does not ask."""
+    reader = settings.reader
+    if reader is None:
+        return None, "frazil.yaml has no snowflake.reader"
+    if urlsplit(settings.url or "").hostname in LOOPBACK:
+        return None, "a double of its login answers on loopback, and reads no table"
+    why = why_unreadable(reader.private_key)
+    if why is not None:
+        return None, why
+    return SnowflakeAccount(settings, reader, login_seconds=int(LOGIN_SECONDS)), ""
 
 
 def ask_snowflake(
