@@ -107,9 +107,11 @@ def main() -> None:
     parser.add_argument("--environment", required=True, help="a file of infra/environments/, by its name")
     parser.add_argument("--out", required=True, type=Path, help="where the stacks are written")
     parser.add_argument("--artefacts", type=Path, help="the manifest of what is packed, for the stack jobs")
+    parser.add_argument("--rotate-keys", type=Path, help="the function that rotates keys, packed with its packages")
     given = parser.parse_args()
     artefacts = None if given.artefacts is None else read_manifest(given.artefacts)
-    for name in build(load_environment(given.environment, os.environ), given.out, artefacts):
+    settings, code = load_environment(given.environment, os.environ), Code(given.rotate_keys)
+    for name in build(settings, given.out, artefacts, code=code):
         print(name)
 
 

@@ -259,9 +259,9 @@ JOBS = Key(
 )
 
 # keys
-ROTATION_DAYS = Key("days", COUNT, "How old an API key may become before a new one replaces it.", "30", "days")
+ROTATION_DAYS = Key("days", COUNT, "How old a key may become before a new one replaces it.", "30", "days")
 KEYS_TO_RETAIN = Key("keys_to_retain", COUNT, "How many API keys an account has at a time: the newest.", "2")
-ROTATION = Key("rotation", Section((ROTATION_DAYS, KEYS_TO_RETAIN)), "When API keys are replaced.", "{}")
+ROTATION = Key("rotation", Section((ROTATION_DAYS, KEYS_TO_RETAIN)), "When keys are replaced.", "{}")
 
 # Snowflake
 SNOWFLAKE_ORGANIZATION = Key("organization", SNOWFLAKE_NAME, "The organization of the account.", Required())

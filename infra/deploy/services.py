@@ -17,7 +17,7 @@ STARTED_HERE = "services-started-here"
 BROKER = "FRAZIL_LOCAL_BROKER"
 REGISTRY = "FRAZIL_LOCAL_REGISTRY"
 SNOWFLAKE = "FRAZIL_LOCAL_SNOWFLAKE"
-NOBODY = {"CONFLUENT_CLOUD_API_KEY": "local", "CONFLUENT_CLOUD_API_SECRET": "local"}
+NOBODY = {"CONFLUENT_CLOUD_API_KEY": "NOBODY", "CONFLUENT_CLOUD_API_SECRET": "secret-of-nobody-4tXw9"}
 """The Cloud API key that the double of Confluent Cloud takes."""
 
 PREFERRED = ("127.0.0.1:9092", "http://127.0.0.1:8081/apis/ccompat/v7", "http://127.0.0.1:4566")

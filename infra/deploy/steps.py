@@ -219,7 +219,8 @@ def inventory(deployment: Deployment, asked: Asked) -> None:
 
 
 def tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{line}\n")  # at once, end of line and all: some steps work side by side
+    sys.stderr.flush()
 
 
 def _stacks(deployment: Deployment) -> Stacks:

@@ -205,7 +205,7 @@ def test_the_heading_of_the_script_tells_its_verbs_and_options() -> None:
     code = text_of(ROOT / SCRIPT).partition("\nset -e")[2]
 
     assert set(re.findall(r"^ +(--[a-z-]+)(?:=\?\*)?(?:\)| \|)", code, re.MULTILINE)) <= DEPLOY_OPTIONS
-    assert {"create", "delete", "plan", "check", "outputs"} == set(DEPLOY_VERBS)
+    assert {"create", "delete", "plan", "check", "outputs", "rotate"} == set(DEPLOY_VERBS)
 
 
 def test_every_make_target_has_a_help_text() -> None:
