@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from jobs.model.changes import Change
@@ -165,6 +166,10 @@ class Snowflake(Protocol):
 
     def refresh(self, table: str) -> None:
         """Have an external table see what lies in its folder now. Any number of times does no harm."""
+        ...
+
+    def refreshed_at(self, table: str) -> datetime | None:
+        """When an external table last saw what lies in its folder; None where it never did."""
         ...
 
     def served(self, table: str) -> Served:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from jobs.delta.in_snowflake import Look, Looks
 from jobs.delta.standing import LogStanding, log_standing
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import ServiceError, TableError
@@ -16,7 +17,7 @@ from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.model.summary import receipt_from_summary
 from jobs.pause import Pause, pause_of
-from jobs.ports import DeltaLogs, Lake, Topics
+from jobs.ports import DeltaLogs, Lake, Snowflake, Topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class LastBatch:
 @dataclass(frozen=True, slots=True)
 class TableStatus:
     """One table. `problem` says what is wrong with it, `kafka_problem` why no lag is known; `delta` is of those that
-    are offered as Delta.
+    are offered as Delta, `delta_in_snowflake` of those that Snowflake reads so.
     """
 
     table: str
@@ -65,6 +66,7 @@ class TableStatus:
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
     rolled_back: bool = False
     delta: LogStanding | None = None
+    delta_in_snowflake: Look | None = None
 
     @property
     def lag(self) -> int | None:
@@ -86,6 +88,8 @@ class TableStatus:
         value["partitions"] = [{**asdict(each), "lag": each.lag} for each in self.partitions]
         if self.last_batch is not None:
             value["last_batch"]["at"] = _text(self.last_batch.at)
+        if self.delta_in_snowflake is not None:
+            value["delta_in_snowflake"]["looked_at"] = _text(self.delta_in_snowflake.looked_at)
         return {"state": self.state, "lag": self.lag, **value}
 
 
@@ -100,17 +104,22 @@ def table_statuses(
     *,
     delta_logs: Callable[[], DeltaLogs],
     now: datetime,
+    snowflake: Snowflake | None = None,
 ) -> Iterator[TableStatus]:
     """Each table's status. A table in trouble, or Kafka being down, is told and keeps nothing else from being told.
 
+    `snowflake` is asked when it looked at Delta logs.
+
     Raises CatalogError where the catalog does not answer.
     """
-    ends = _Ends(topics)
+    ends, looks = _Ends(topics), None if snowflake is None else Looks(snowflake)
     for spec in specs:
         view = lake.load(spec.identifier)
         status = _status(view, ends, spec, now)
         if view is not None and "delta" in spec.formats:
-            status = replace(status, delta=log_standing(view, delta_logs()))
+            log = log_standing(view, delta_logs())
+            look = looks.of(spec, view, log, now=now) if looks is not None and "snowflake" in spec.readers else None
+            status = replace(status, delta=log, delta_in_snowflake=look)
         yield status
 
 

@@ -10,12 +10,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.local.snowflake_sql import SqlError, Table, full_name, unknown
 
 _NAME = r"""(?P<name>(?:"(?:[^"]|"")+"|[\w$]+)(?:\.(?:"(?:[^"]|"")+"|[\w$]+))*)"""
 _REFRESH = re.compile(rf"ALTER\s+EXTERNAL\s+TABLE\s+(IF\s+EXISTS\s+)?{_NAME}\s+REFRESH", re.IGNORECASE)
+_SHOW = re.compile(rf"SHOW\s+EXTERNAL\s+TABLES\s+LIKE\s+'(?P<like>[^']*)'\s+IN\s+SCHEMA\s+{_NAME}", re.IGNORECASE)
 _INFORMATION = re.compile(rf"SELECT\s+SYSTEM\$GET_ICEBERG_TABLE_INFORMATION\(\s*'{_NAME}'\s*\)", re.IGNORECASE)
 _REFRESHING = re.compile(rf"SELECT\s+SYSTEM\$AUTO_REFRESH_STATUS\(\s*'{_NAME}'\s*\)", re.IGNORECASE)
 
@@ -47,6 +49,7 @@ class Tables:
     external: set[str] = field(default_factory=set)
     iceberg: dict[str, Shown] = field(default_factory=dict)
     refreshed: list[str] = field(default_factory=list)
+    refreshed_on: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.file is not None and self.file.exists():
@@ -73,6 +76,8 @@ class Tables:
         """None for statements about something else."""
         if found := _REFRESH.fullmatch(text):
             return self._refresh(role, full_name(found["name"]))
+        if found := _SHOW.fullmatch(text):
+            return self._listed(f"{full_name(found['name'])}.{found['like']}")
         if found := _INFORMATION.fullmatch(text):
             return _answer("SYSTEM$GET_ICEBERG_TABLE_INFORMATION", self._shown(found["name"]).information)
         if found := _REFRESHING.fullmatch(text):
@@ -86,7 +91,13 @@ class Tables:
             words = f"SQL access control error:\nInsufficient privileges to operate on external table '{name}'"
             raise SqlError("003001", "42501", words)
         self.refreshed.append(name)
+        self.refreshed_on[name] = datetime.now(UTC).isoformat()
         return Table(("file", "status", "description"), [])
+
+    def _listed(self, name: str) -> Table:
+        """Of its many columns those that are asked for."""
+        there = [[name.rpartition(".")[2], self.refreshed_on.get(name)]] if name in self.external else []
+        return Table(("name", "last_refreshed_on"), [list(row) for row in there])
 
     def _shown(self, written: str) -> Shown:
         name = full_name(written)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ ANSWER_SECONDS = 120
 TOKEN_REFUSED = 390144
 MAY_NOT = 3001
 UNKNOWN_OR_HIDDEN = 2003
+MAKES_TABLES = "run `scripts/deploy.sh create`, which makes the tables in Snowflake and what users may do with them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,20 @@ class SnowflakeAccount:
     def refresh(self, table: str) -> None:
         with self._session() as session:
             session.ask(f"ALTER EXTERNAL TABLE {self._identifier(table)} REFRESH", f"refresh {table}")
+
+    def refreshed_at(self, table: str) -> datetime | None:
+        """`LIKE` takes `_` for any character, so others may be listed as well."""
+        schema = f"{_quoted(self.settings.database)}.{_quoted(self.settings.schema)}"
+        with self._session() as session:
+            statement = f"SHOW EXTERNAL TABLES LIKE {_literal(table)} IN SCHEMA {schema}"
+            listed = session.ask_named(statement, f"tell when {table} was refreshed")
+        found = next((row for row in listed if row["name"] == table), None)
+        if found is None:
+            raise SnowflakeError(
+                f"Snowflake does not let {self.user.user} see {table}, or it is not there", hint=MAKES_TABLES
+            )
+        at = found["last_refreshed_on"]
+        return datetime.fromisoformat(at) if isinstance(at, str) and at else at or None
 
     def served(self, table: str) -> Served:
         name = _literal(self._identifier(table))
@@ -79,14 +95,21 @@ class _Session:
     connection: Any
     user: str
 
-    def ask(self, statement: str, what: str) -> list[tuple[Any, ...]]:
+    def ask(self, statement: str, what: str, kind: Any = None) -> list[Any]:
+        """`kind` is the cursor's: rows are tuples unless it says otherwise."""
         from snowflake.connector.errors import Error  # noqa: PLC0415
 
         try:
-            with self.connection.cursor() as cursor:
+            with self.connection.cursor(*(() if kind is None else (kind,))) as cursor:
                 return list(cursor.execute(statement, timeout=ANSWER_SECONDS).fetchall())
         except Error as refused:
             raise _not_done(self.user, what, refused) from refused
+
+    def ask_named(self, statement: str, what: str) -> list[Mapping[str, Any]]:
+        """Rows by the names of their columns."""
+        from snowflake.connector import DictCursor  # noqa: PLC0415
+
+        return [dict(row) for row in self.ask(statement, what, DictCursor)]
 
     def ask_json(self, statement: str, what: str) -> Mapping[str, Any]:
         rows = self.ask(statement, what)
@@ -149,7 +172,7 @@ def _not_let_in(user: str, refused: Any) -> SnowflakeError:
 def _not_done(user: str, what: str, refused: Any) -> SnowflakeError:
     hint = "it is tried again with the next batch; see whether the account has trouble: status.snowflake.com"
     if refused.errno in (MAY_NOT, UNKNOWN_OR_HIDDEN):
-        hint = "run `scripts/deploy.sh create`, which makes the tables in Snowflake and what users may do with them"
+        hint = MAKES_TABLES
     return SnowflakeError(f"Snowflake does not let {user} {what}: {_said(refused)}", hint=hint)
 
 

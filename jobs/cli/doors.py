@@ -55,6 +55,14 @@ def open_delta_logs(lake: Lake) -> DeltaLogs:
     return Opened(lake.storage)
 
 
+def open_onlooker(settings: SnowflakeSettings | None) -> Snowflake | None:
+    """Who sees how fresh Snowflake is: the reader, or else the loader. Nobody waits for it as long as a job does."""
+    from jobs.adapters.snowflake import SnowflakeAccount  # noqa: PLC0415 - few have an account
+
+    user = None if settings is None else settings.reader or settings.loader
+    return None if settings is None or user is None else SnowflakeAccount(settings, user, login_seconds=5)
+
+
 def table_runs(
     doors: Doors, specs: tuple[TableSpec, ...], *, adopt: bool = False, keeper: Doorkeeper | None = None
 ) -> list[TableRun]:

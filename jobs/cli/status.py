@@ -38,7 +38,7 @@ def status(
     """
     from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from jobs.adapters.kafka import KafkaTopics  # noqa: PLC0415
-    from jobs.cli.doors import open_delta_logs  # noqa: PLC0415
+    from jobs.cli.doors import open_delta_logs, open_onlooker  # noqa: PLC0415
     from jobs.specs.select import select_tables  # noqa: PLC0415
     from jobs.status import table_statuses  # noqa: PLC0415
 
@@ -49,7 +49,8 @@ def status(
     specs = select_tables(settings, tables or ())
     now = datetime.now(UTC)
     lake, topics = IcebergLake(settings.catalog), KafkaTopics(settings.kafka)
-    found = list(table_statuses(lake, topics, specs, delta_logs=cache(lambda: open_delta_logs(lake)), now=now))
+    logs, snowflake = cache(lambda: open_delta_logs(lake)), open_onlooker(settings.snowflake)
+    found = list(table_statuses(lake, topics, specs, delta_logs=logs, now=now, snowflake=snowflake))
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
         return
@@ -120,6 +121,8 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
     for each in found:
         if each.delta is not None:
             yield f"{each.table}: {each.delta}"
+        if each.delta_in_snowflake is not None:
+            yield f"{each.table}: {each.delta_in_snowflake}"
         if each.problem is not None:
             yield f"{each.table}: {each.problem}"
         if each.pause is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pytest
 
@@ -76,6 +77,22 @@ def test_the_loader_refreshes_what_it_owns(made: Account) -> None:
     made.of("LOADER").refresh("TRADES__DELTA")
 
     assert made.double.tables.refreshed == ["FRAZIL_DEV.LAKE.TRADES__DELTA"]
+
+
+def test_when_a_table_was_refreshed_is_told(made: Account) -> None:
+    before = datetime.now(UTC)
+    assert made.of("READER").refreshed_at("TRADES__DELTA") is None
+
+    made.of("LOADER").refresh("TRADES__DELTA")
+
+    at = made.of("READER").refreshed_at("TRADES__DELTA")
+    assert at is not None
+    assert before <= at <= datetime.now(UTC)
+
+
+def test_a_table_that_nobody_sees_was_never_refreshed(account: Account) -> None:
+    with pytest.raises(SnowflakeError, match="does not let READER see TRADES__DELTA, or it is not there"):
+        account.of("READER").refreshed_at("TRADES__DELTA")
 
 
 def test_who_does_not_own_a_table_is_told_what_to_run(made: Account) -> None:

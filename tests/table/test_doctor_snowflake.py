@@ -33,6 +33,9 @@ class Account:
     def refresh(self, table: str) -> None:
         raise NotImplementedError
 
+    def refreshed_at(self, table: str) -> datetime | None:
+        raise NotImplementedError
+
     def served(self, table: str) -> Served:
         self.asked.append(table)
         return self.answer()

@@ -37,6 +37,9 @@ class Account:
         self.before()
         self.refreshed.append(table)
 
+    def refreshed_at(self, table: str) -> datetime | None:
+        raise NotImplementedError
+
     def served(self, table: str) -> Served:
         raise NotImplementedError
 
