@@ -69,8 +69,17 @@ def evolve(
     return view
 
 
+def known_schemas(registry: SchemaRegistry, spec: TableSpec, state: TableState) -> WriterSchemas:
+    """Those that a process which has met no other evolves the table for. Raises SubjectMissingError, RegistryError."""
+    latest, met = latest_schemas(registry, spec), WriterSchemas({}, {})
+    return WriterSchemas(
+        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {})},
+        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {})},
+    )
+
+
 def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
-    """What the latest schemas would do to the table. Raises IncompatibleSchemaError where one is no table at all."""
+    """What these schemas would do to the table. Raises IncompatibleSchemaError where one is no table at all."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
     partitions = _partition_names(view)
     wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from jobs.materialize.create import describe_topics, latest_schemas, new_table
-from jobs.materialize.evolve import foreseen
+from jobs.materialize.create import LatestSchemas, describe_topics, new_table
+from jobs.materialize.evolve import foreseen, known_schemas
 from jobs.materialize.plan import plan_batch
 from jobs.materialize.run import TableRun
 from jobs.materialize.state import Standing, standing
 from jobs.model.changes import Change
 from jobs.model.columns import Column
-from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, WriterSchemas
+from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan
 from jobs.model.progress import TableState
 from jobs.model.schemas import Finding
 from jobs.model.snapshot import Snapshot, TableView
@@ -35,17 +35,17 @@ def explain(run: TableRun) -> Explanation:
     """Raises FrazilError where the plan cannot even be made."""
     doors, spec = run.doors, run.spec
     view = doors.lake.load(spec.identifier)
-    latest = latest_schemas(doors.registry, spec)
-    schemas = WriterSchemas({s.id: s for s in latest.values}, {s.id: s for s in latest.keys})
     topics = describe_topics(doors.topics, spec)
     if view is None:
         new = new_table(doors.lake, doors.topics, doors.registry, spec, writer=run.writer)
-        here = _not_made_yet(run, new.state)
+        here, schemas = _not_made_yet(run, new.state), known_schemas(doors.registry, spec, new.state)
         plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
         return Explanation(spec.identifier, new.columns, (), (), plan)
     here = standing(view, pipeline=spec.pipeline)
+    schemas = known_schemas(doors.registry, spec, here.state)
     plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
-    evolution = foreseen(spec, view, latest)
+    known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
+    evolution = foreseen(spec, view, known)
     return Explanation(spec.identifier, (), evolution.changes, evolution.findings, plan)
 
 
@@ -85,16 +85,17 @@ def lines(explanation: Explanation) -> Iterator[str]:
         case Halt(_, error):
             yield f"  halt: {error.what}"
         case BatchPlan():
-            yield from _plan_lines(explanation.plan)
+            yield from _plan_lines(explanation.plan, new=bool(explanation.new_columns))
         case never:
             assert_never(never)
 
 
-def _plan_lines(plan: BatchPlan) -> Iterator[str]:
+def _plan_lines(plan: BatchPlan, *, new: bool) -> Iterator[str]:
     yield f"  epoch {plan.epoch}: {plan.offsets:,} offsets of {len(plan.ranges)} partition(s)"
     for each in sorted(plan.ranges, key=lambda r: (r.topic, r.partition)):
         yield f"    {each.topic}-{each.partition}: [{each.start}, {each.end}){_left(each)}"
-    yield f"  on snapshot {plan.base_snapshot_id}; writer schemas {sorted(plan.schemas.values)}"
+    base = "the new table's first snapshot" if new else f"snapshot {plan.base_snapshot_id}"
+    yield f"  on {base}; writer schemas {sorted(plan.schemas.values)}"
 
 
 def _left(each: OffsetRange) -> str:

@@ -1,0 +1,143 @@
+"""`frazil explain` shows what the next batch does, and does nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from values_of_tables import NOW, SPEC, topic
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.materialize import run as run_module
+from jobs.materialize.explain import Explanation, explain, lines
+from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
+from jobs.materialize.plan import plan_batch
+from jobs.materialize.run import Doors, TableRun
+from jobs.model.changes import AddColumn
+from jobs.model.errors import BrokerError, PausedError
+from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan
+from jobs.model.spec import CatalogSettings, RegistrySettings
+
+
+class NoTasks:
+    """The batch ends where its plan would be carried out."""
+
+    parallelism = 1
+
+    def run(self, tasks: Any, *, name: str) -> list[Any]:
+        raise BrokerError(f"{name}: {len(tasks)} tasks", hint="")
+
+    def stop(self) -> None: ...
+
+
+@dataclass
+class World:
+    lake: IcebergLake
+    registry: RegistryInMemory
+    topics: TopicsInMemory
+    planned: list[Plan] = field(default_factory=list)
+
+    def run(self) -> TableRun:
+        doors = Doors(
+            lake=self.lake,
+            topics=self.topics,
+            registry=self.registry,
+            runner=NoTasks(),
+            kafka={},
+            registry_settings=RegistrySettings("http://127.0.0.1:1"),
+            now=lambda: NOW,
+            new_id=lambda: "id",
+            announce=lambda receipt: None,
+            observe=lambda when, step: None,
+            delta_logs=lambda: cast(Any, None),
+        )
+        return TableRun(SPEC, doors, writer="w")
+
+    def explained(self) -> Explanation:
+        before = self.lake.load(SPEC.identifier)
+        explanation = explain(self.run())
+        assert self.lake.load(SPEC.identifier) == before, "nothing is done"
+        return explanation
+
+    def next_plan(self) -> BatchPlan:
+        with pytest.raises(BrokerError, match="tasks"):
+            self.run().batch()
+        plan = self.planned[-1]
+        assert isinstance(plan, BatchPlan)
+        return plan
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    registry = RegistryInMemory()
+    registry.register("orders-value", record(a_field("n")))
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))
+    made = World(lake, registry, TopicsInMemory({"orders": topic({0: (2, 9), 1: (0, 3_000)})}))
+
+    def spy(*args: Any, **kwargs: Any) -> Plan:
+        made.planned.append(plan_batch(*args, **kwargs))
+        return made.planned[-1]
+
+    monkeypatch.setattr(run_module, "plan_batch", spy)
+    return made
+
+
+def test_a_table_that_is_not_there_shows_its_columns_and_the_ranges_of_its_first_batch(world: World) -> None:
+    explained = world.explained()
+
+    assert [column.name for column in explained.new_columns][:1] == ["n"]
+    assert isinstance(explained.plan, BatchPlan)
+    said = list(lines(explained))
+    assert "    orders-0: [2, 9)" in said
+    assert "    orders-1: [0, 993), 2,007 left for the next batch" in said
+    assert said[-1] == "  on the new table's first snapshot; writer schemas [1]"
+    assert explained.plan.ranges == world.next_plan().ranges
+
+
+def test_the_plan_of_a_table_that_is_there_is_the_next_batch_s(world: World) -> None:
+    world.run().create()
+
+    assert world.explained().plan == world.next_plan()
+
+
+def test_a_new_column_is_shown_and_the_plan_knows_its_writer(world: World) -> None:
+    world.run().create()
+    world.registry.register("orders-value", record(a_field("n"), a_field("channel", ["null", "string"])))
+
+    explained = world.explained()
+
+    assert [type(change) for change in explained.changes] == [AddColumn]
+    assert "  add column channel: string" in list(lines(explained))
+    assert explained.plan == world.next_plan()
+
+
+def test_a_schema_that_does_not_fit_is_shown_with_every_finding(world: World) -> None:
+    world.run().create()
+    world.registry.register("orders-value", record(a_field("n", "string")))
+
+    assert any(line.startswith("  refused: n: ") for line in lines(world.explained()))
+
+
+def test_a_paused_table_shows_why_it_halts(world: World) -> None:
+    world.run().create()
+    why = pause_property(by="ann", why="a look first", at=NOW)
+    world.lake.set_properties(SPEC.identifier, put={PAUSED_PROPERTY: why})
+
+    explained = world.explained()
+
+    assert isinstance(explained.plan, Halt)
+    assert type(explained.plan.error) is PausedError
+    assert "a look first" in list(lines(explained))[-1]
+
+
+def test_a_table_that_is_caught_up_shows_that_there_is_nothing_to_do(world: World) -> None:
+    world.topics.facts = {"orders": topic({0: (9, 9)})}
+    world.run().create()
+
+    explained = world.explained()
+
+    assert isinstance(explained.plan, NothingToDo)
+    assert list(lines(explained))[-1] == "  nothing to do: read to the end of every partition, 0 rows so far"

@@ -1,0 +1,52 @@
+"""What is no failure, but the operator should know: a warning each, once a process."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from values_of_tables import SPEC, snapshot, state, topic, view
+
+from jobs.cli.logs import fields_of
+from jobs.materialize.run import TableRun
+from jobs.materialize.state import CHECKPOINT_TAG, Standing, standing
+from jobs.model.plan import TopicFacts
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Any:
+    """What two batches of one process say in such a place."""
+
+    def say_twice(here: Standing, *topics: TopicFacts) -> list[tuple[str, object]]:
+        run = TableRun(SPEC, cast(Any, None), writer="w")
+        run._say_once(here, topics)
+        run._say_once(here, topics)
+        return [(each.getMessage(), fields_of(each)["about"]) for each in caplog.records]
+
+    return say_twice
+
+
+def test_a_table_that_is_as_it_was_left_says_nothing(said: Any) -> None:
+    here = standing(view(snapshot(1, None, carries=state())), pipeline=SPEC.pipeline)
+
+    assert said(here, topic({0: (0, 9)})) == []
+
+
+def test_a_broker_without_topic_ids_is_told(said: Any) -> None:
+    here = standing(view(snapshot(1, None, carries=state())), pipeline=SPEC.pipeline)
+
+    assert said(here, topic({0: (0, 9)}, topic_id=None)) == [("no_topic_id", "orders")]
+
+
+def test_a_table_that_somebody_rolled_back_is_told_with_its_epoch(said: Any) -> None:
+    before, after = snapshot(1, None, carries=state(epoch=3)), snapshot(2, 1, carries=state(epoch=4))
+    here = standing(view(before, after, head=1, tags={CHECKPOINT_TAG: 2}), pipeline=SPEC.pipeline)
+
+    assert said(here, topic({0: (0, 9)})) == [("rolled_back_to_epoch", "3")]
+
+
+def test_each_commit_of_others_is_told(said: Any) -> None:
+    ours, theirs = snapshot(1, None, carries=state()), snapshot(2, 1, operation="delete")
+    here = standing(view(ours, theirs), pipeline=SPEC.pipeline)
+
+    assert said(here, topic({0: (0, 9)})) == [("changed_by_others", theirs.name)]
