@@ -298,7 +298,10 @@ SNOWFLAKE_SCHEMA = Key("schema", SNOWFLAKE_NAME, "The schema in it that the tabl
 REFRESH_EVERY = Key("refresh_every", REFRESH, "How often Snowflake looks for new snapshots in Glue.", "30s")
 READER_ROLES = Key("reader_roles", ListOf(SNOWFLAKE_NAME), "Roles of the account that may read the tables.", "[]")
 ALLOWED_CIDRS = Key(
-    "allowed_cidrs", ListOf(CIDR), "From where our own users may log in; anywhere, where none is named.", "[]"
+    "allowed_cidrs",
+    ListOf(CIDR),
+    "From where our own users may log in, also when keys are rotated; anywhere, if none is named.",
+    "[]",
 )
 SNOWFLAKE_STAND_IN = Key(
     "stand_in", LOOPBACK_URL, "Of the cloud on this machine: where the double of Snowflake's login answers.", NONE
