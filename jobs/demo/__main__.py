@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -131,11 +131,16 @@ def _run_and_kill() -> None:
 
 
 def _frazil(*arguments: str) -> None:
-    print(f"$ frazil {shlex.join(arguments)}", flush=True)
-    command = [sys.executable, "-m", "jobs.cli.app", *arguments, "--config", str(CONFIG)]
-    status = subprocess.run(command, check=False).returncode
+    asked = [*arguments, "--config", str(CONFIG)]
+    print(f"$ {shown(asked)}", flush=True)
+    status = subprocess.run([sys.executable, "-m", "jobs.cli.app", *asked], check=False).returncode
     if status:
         raise SystemExit(status)
+
+
+def shown(arguments: Sequence[str]) -> str:
+    """The command as it can be pasted into a shell, while the services run."""
+    return f".venv/bin/frazil {shlex.join(arguments)}"
 
 
 def _say(sentence: str) -> None:

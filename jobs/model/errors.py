@@ -10,8 +10,8 @@ FrazilError
 │   ├── RecordsLostError       retention or compaction overtook the reader
 │   └── BadRecordLimitError
 ├── TableError             the table's state forbids to go on (exit 1)
-│   ├── ForeignTableError      Frazil did not create it, or another pipeline owns it
-│   ├── ForeignOwnerError
+│   ├── ForeignTableError      Frazil did not create it
+│   ├── ForeignOwnerError      another pipeline writes it
 │   ├── StateLostError         rows but no state, or a broken chain of snapshots
 │   ├── FencedError            another process of this pipeline took over
 │   ├── ContendedError         `main` kept moving, the bounded attempts are used up
@@ -25,6 +25,7 @@ FrazilError
     │   └── SubjectMissingError
     ├── CatalogError
     ├── SnowflakeError
+    ├── TaskFailedError        Spark gave a task up (in adapters/spark.py)
     └── MissingToolError       Java, a jar or a compiler is not on this machine
 
 Two questions are answered by type: whose fault it is (the branch) and whether trying again at once, unchanged, can

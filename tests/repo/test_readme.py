@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
+from types import SimpleNamespace
 
 import pytest
-from pages import ROOT, Fence, fences, text_of, texts_in
+from pages import ROOT, Fence, fences, section, table, text_of, texts_in
+
+from jobs.demo import __main__ as demo
 
 README = ROOT / "README.md"
 DEMO = ast.parse(text_of(ROOT / "jobs/demo/__main__.py"))
@@ -45,12 +49,27 @@ def test_the_first_result_is_on_the_first_screen() -> None:
     assert "make demo" in "\n".join(text_of(README).splitlines()[:25])
 
 
-def test_the_commands_shown_are_those_that_the_demo_runs(output: Fence) -> None:
-    runs = [" ".join(("frazil", *(_argument(each) for each in call.args))).split() for call in _calls("_frazil")]
+def test_the_commands_shown_are_those_that_the_demo_prints(
+    output: Fence, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run: list[list[str]] = []
 
-    shown = [after.replace('"', "").split() for after in output.body.split("\n$ ")[1:]]
+    def instead(command: list[str], **_: object) -> SimpleNamespace:
+        run.append(command[3:])
+        return SimpleNamespace(returncode=0)
 
-    assert [words[: len(run)] for words, run in zip(shown, runs, strict=True)] == runs
+    monkeypatch.setattr(demo.subprocess, "run", instead)
+    for call in _calls("_frazil"):
+        demo._frazil(*(_argument(each) for each in call.args))
+    printed = capsys.readouterr().out
+
+    shown = ["$ " + after for after in output.body.split("\n$ ")[1:]]
+    commands = [f"$ {each}" for each in printed.removeprefix("$ ").split("\n$ ")]
+    assert len(shown) == len(commands)
+    for command, beginning in zip(commands, shown, strict=True):
+        assert beginning.startswith(command.rstrip("\n") + "\n")
+    pasted = [shlex.split(each) for each in commands]
+    assert [words[2:] for words in pasted] == run, "what is printed is what is run"
 
 
 def test_the_headings_shown_are_those_that_the_demo_prints(output: Fence) -> None:
@@ -59,3 +78,15 @@ def test_the_headings_shown_are_those_that_the_demo_prints(output: Fence) -> Non
     shown = [line.removeprefix(SHOWN) for line in output.body.splitlines() if line.startswith(SHOWN)]
 
     assert [re.sub(r"[\d,]+\d|\d", "…", line) for line in shown] == [re.sub(r"\d", "…", line) for line in said]
+
+
+def test_every_folder_of_the_jobs_and_of_the_functions_has_a_row() -> None:
+    named = {
+        name.strip("`/")
+        for row in table(section(README, "Where things are"))
+        for name in re.findall(r"`[^`]+`", " ".join(row))
+    }
+    folders = {f"jobs/{path.parent.name}" for path in (ROOT / "jobs").glob("*/__init__.py")}
+    functions = {path.parent.name for path in (ROOT / "lambdas").glob("*/__init__.py")}
+
+    assert (folders | functions) - named == set()
