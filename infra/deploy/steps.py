@@ -30,7 +30,7 @@ from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly,
 from infra.deploy.released_names import release_names
 from infra.deploy.rotating import Clouds, Rotating
 from infra.deploy.rotation_function import rotation_function
-from infra.deploy.snowflake_key import of_snowflake
+from infra.deploy.snowflake_key import log_in, of_snowflake
 from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
 from jobs.model.errors import SettingError
@@ -58,7 +58,7 @@ def check(deployment: Deployment, _: Asked) -> None:
     if deployment.has_confluent and not deployment.is_local:
         findings.append(of_confluent(ConfluentCloud, os.environ))
     if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:
-        findings.append(of_snowflake(deployment.settings.snowflake, os.environ))
+        findings.append(of_snowflake(deployment.settings.snowflake, os.environ, log_in))
     for finding in findings:
         tell(finding.line)
     raise_if_missing(findings)

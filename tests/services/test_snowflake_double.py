@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 from snowflake.connector import connect
 from snowflake.connector.errors import DatabaseError, ProgrammingError
 
+from infra.deploy.snowflake_key import log_in, of_snowflake
 from infra.local.http_double import Server
 from infra.local.kept_double import KeptDouble
 from infra.local.snowflake_double import MODIFY, MONITOR, LoginRefused, SnowflakeDouble
 from infra.local.stub_behind import GRANT, USER, SnowflakeLogin
+from infra.picture import ACCOUNT as DEPLOYERS
 from lambdas.rotate_keys.rsa_key import RsaKey
 
 ACCOUNT = "FRAZIL-LOCAL"
@@ -85,6 +88,17 @@ def token(key: RsaKey = KEY, *, algorithm: str = "RS256", **claims: Any) -> str:
 def test_a_registered_key_logs_in(server: int, double: SnowflakeDouble) -> None:
     assert asked(server, "loader", KEY, "SELECT CURRENT_USER()") == [("LOADER",)]
     assert double.logins == [("LOADER", "RSA_PUBLIC_KEY")]
+
+
+def test_check_logs_in_with_the_key_that_terraform_is_given(server: int) -> None:
+    account = replace(DEPLOYERS, organization="FRAZIL", account="LOCAL", stand_in=f"http://127.0.0.1:{server}")
+    given = {"SNOWFLAKE_PRIVATE_KEY": KEY.pem.reveal()}
+
+    found, refused = (of_snowflake(replace(account, user=user), given, log_in) for user in ("LOADER", "NOBODY"))
+
+    assert (found.is_met, found.found) == (True, f"{KEY.fingerprint}, FRAZIL-LOCAL as LOADER")
+    assert not refused.is_met
+    assert "390144" in refused.found
 
 
 def test_a_key_of_nobody_is_refused_with_snowflakes_code(server: int, double: SnowflakeDouble) -> None:

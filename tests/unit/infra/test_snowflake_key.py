@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from infra.deploy.snowflake_key import of_snowflake
 from infra.picture import ACCOUNT
+from infra.settings import Snowflake
+from lambdas.rotate_keys.errors import LoginRefusedError
 from lambdas.rotate_keys.rsa_key import RsaKey
 
 GOOD = RsaKey.new(2048)
@@ -25,10 +27,24 @@ def pem(key: PrivateKeyTypes, how: KeySerializationEncryption | None = None) -> 
 LOCKED = pem(rsa.generate_private_key(65537, 2048), BestAvailableEncryption(b"open"))
 
 
-def test_a_key_that_fits_is_told_by_the_fingerprint_that_snowflake_shows() -> None:
-    found = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()})
+def let_in(account: Snowflake, key: RsaKey) -> str:
+    return account.user
 
-    assert (found.is_met, found.found) == (True, f"RSA 2048, {GOOD.fingerprint}")
+
+def test_a_key_that_fits_is_told_by_the_fingerprint_that_snowflake_shows() -> None:
+    found = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()}, let_in)
+
+    assert (found.is_met, found.found) == (True, f"{GOOD.fingerprint}, ACME-LAKE as FRAZIL_DEPLOYER")
+
+
+def test_a_key_that_snowflake_does_not_know_is_told_with_its_reason_and_what_to_look_at() -> None:
+    def turn_away(account: Snowflake, key: RsaKey) -> str:
+        raise LoginRefusedError(f"{account.identifier} refuses", hint="Is the clock right?")
+
+    finding = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()}, turn_away)
+
+    assert finding.found == f"{GOOD.fingerprint}: ACME-LAKE refuses"
+    assert finding.hint == "does `DESC USER FRAZIL_DEPLOYER` show this fingerprint? Is the clock right?"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +59,7 @@ def test_a_key_that_fits_is_told_by_the_fingerprint_that_snowflake_shows() -> No
     ],
 )
 def test_what_is_no_such_key_is_refused_and_not_shown(given: dict[str, str], found: str) -> None:
-    finding = of_snowflake(ACCOUNT, given)
+    finding = of_snowflake(ACCOUNT, given, let_in)
 
     assert (finding.is_met, finding.found) == (False, found)
     assert "hush" not in finding.line
@@ -52,4 +68,4 @@ def test_what_is_no_such_key_is_refused_and_not_shown(given: dict[str, str], fou
 def test_a_key_with_a_passphrase_is_opened_by_it() -> None:
     given = {"SNOWFLAKE_PRIVATE_KEY": LOCKED, "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE": "open"}
 
-    assert of_snowflake(ACCOUNT, given).is_met
+    assert of_snowflake(ACCOUNT, given, let_in).is_met
