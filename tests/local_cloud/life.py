@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from deployed import CLOUD_KEY, REGION, Deployed, Ended, eventually
 from permission_proof import Account, Granted, Needed, granted_to, needed_by
@@ -17,7 +18,7 @@ from jobs.model.spec import Settings
 from jobs.specs.select import select_tables
 from jobs.status import TableStatus, table_statuses
 
-ROLES = ("frazil-local-job", "frazil-local-streaming-job", "frazil-local-schedules")
+ROLES = ("frazil-local-job", "frazil-local-streaming-job", "frazil-local-schedules", "frazil-local-rotate-keys")
 
 
 @dataclass
@@ -37,16 +38,32 @@ class Life:
         self._remember()
         return ended
 
+    def rotate(self, *options: str) -> Ended:
+        ended = self.deployed.deploy("rotate", *options)
+        self.ends.append(ended)
+        assert ended.status == 0, ended.said[-4000:]
+        self._remember()
+        return ended
+
     def _remember(self) -> None:
-        """Each `create` on this machine makes new keys; roles are gone when their calls are judged."""
-        vault, iam = self.deployed.client("secretsmanager"), self.deployed.client("iam")
-        listed = {secret["Name"]: secret["ARN"] for secret in vault.list_secrets()["SecretList"]}
-        for name in listed:
-            values = json.loads(vault.get_secret_value(SecretId=name)["SecretString"])
-            self.secrets |= {value for key, value in values.items() if key.endswith("_secret")}
+        """Secrets and roles are gone when files are searched for them, and calls are judged."""
+        iam, vault = self.deployed.client("iam"), self.deployed.client("secretsmanager")
+        listed = {secret["Name"]: secret["ARN"] for secret in vault.list_secrets(MaxResults=100)["SecretList"]}
+        self.secrets |= {material for name in listed for material in self._material(vault, name)}
         self.granted = {role: granted_to(iam, role) for role in ROLES}
         key = self.deployed.client("kms").describe_key(KeyId="alias/frazil-local-lake")["KeyMetadata"]
         self.account = Account(key["AWSAccountId"], REGION, key["Arn"], listed)
+
+    def _material(self, vault: Any, secret: str) -> Iterator[str]:
+        """Of every version that there is: API secrets, and a line from the middle of each private key."""
+        versions = vault.list_secret_version_ids(SecretId=secret, IncludeDeprecated=True)["Versions"]
+        for version in versions:
+            value = vault.get_secret_value(SecretId=secret, VersionId=version["VersionId"])["SecretString"]
+            for field_name, text in json.loads(value).items():
+                if field_name.endswith("_secret"):
+                    yield text
+                elif field_name == "private_key":
+                    yield text.splitlines()[5]
 
     def needs(self, role: str) -> set[Needed]:
         """What IAM would have asked for all that the role was recorded to call."""

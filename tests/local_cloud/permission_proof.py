@@ -128,7 +128,7 @@ def _resource(place: Place | None, call: Recorded, named: Mapping[str, str], acc
         ("glue", Place.CATALOG): lambda: account.arn("glue", "catalog"),
         ("glue", Place.DATABASE): lambda: account.arn("glue", f"database/{named['DatabaseName']}"),
         ("glue", None): lambda: account.arn("glue", _in_glue(named)),
-        ("secretsmanager", None): lambda: account.secrets[named["SecretId"]],
+        ("secretsmanager", None): lambda: _secret(named["SecretId"], account),
         ("logs", None): lambda: account.arn("logs", _stream(named)),
         ("emr-serverless", None): lambda: account.arn("emr-serverless", _application(named)),
         ("emr-serverless", Place.JOB_RUNS): lambda: account.arn("emr-serverless", f"{_application(named)}/jobruns/new"),
@@ -149,6 +149,10 @@ def _stream(named: Mapping[str, str]) -> str:
 def _application(named: Mapping[str, str]) -> str:
     application = f"/applications/{named['applicationId']}"
     return f"{application}/jobruns/{named['jobRunId']}" if "jobRunId" in named else application
+
+
+def _secret(name: str, account: Account) -> str:
+    return name if name.startswith("arn:") else account.secrets[name]
 
 
 def _function(name: str, account: Account) -> str:

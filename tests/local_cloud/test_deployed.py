@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import boto3
 import pytest
 from deployed import COLD, HOT, OF_THE_USER, REGION, Deployed, Running, copy_of_checkout, eventually
+from keys import Keys, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
 from permission_proof import Granted, refused, unused
 from search import files_with, written_files
@@ -24,12 +25,15 @@ from infra.deploy.inventory import Names, look
 from jobs.adapters.secrets import SecretsManager
 from jobs.local.produce import produce
 from jobs.specs.load import load_settings
+from lambdas.rotate_keys.errors import LoginRefusedError
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
     pytest.mark.timeout(900),
 ]
 KEEPS_STREAMING = "frazil-local-keep-streaming"
+TELLS_AGES = "frazil-local-tell-key-ages"
+READER = "frazil/local/snowflake/reader"
 NAMES = Names(
     prefix="frazil-local",
     bucket=f"frazil-local-123456789012-{REGION}",
@@ -148,12 +152,51 @@ def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed,
     assert "2000" in deployed.frazil("query", f"SELECT count(*) FROM {HOT}")
 
 
+def test_keys_rotate_now_and_a_client_with_the_old_key_goes_on(life: Life) -> None:
+    keys = Keys(life.deployed)
+    account, user = keys.of("frazil/local/producer"), keys.user(READER)
+    with user.logged_in() as client:
+        ended = life.rotate()
+
+        assert "keys: 8 rotated" in ended.stderr
+        assert client.current_user() == user.name
+    new = keys.user(READER)
+    assert (keys.slots(new), user.fingerprint != new.fingerprint) == ([user.fingerprint, new.fingerprint], True)
+    for each in (user, new):
+        with each.logged_in() as client:
+            assert client.current_user() == "FRAZIL_LOCAL_READER"
+    now = keys.of("frazil/local/producer")
+    assert not set(now.values()) & set(account.values())
+    assert keys.works(now)
+    assert keys.works(account)
+
+
+def test_a_key_that_leaked_is_out_at_once(life: Life) -> None:
+    keys = Keys(life.deployed)
+    leaked = keys.user(READER)
+
+    life.rotate("--secret=snowflake/reader", "--leaked")
+
+    assert keys.slots(keys.user(READER)) == [keys.user(READER).fingerprint]
+    with pytest.raises(LoginRefusedError), leaked.logged_in():
+        pass
+
+
+def test_ages_of_keys_are_told_for_the_alarm(deployed: Deployed) -> None:
+    deployed.fire(TELLS_AGES)
+
+    told = eventually(lambda: ages_told(deployed), lambda seen: len(seen) >= 2 * 8, explain=deployed.last_words)
+    assert {each["Secret"] for each in told} == set(rotated_secrets(deployed))
+    assert {each["Environment"] for each in told} == {"local"}
+    assert all(0 <= each["KeyAgeDays"] < 0.1 for each in told)
+
+
 @pytest.mark.usefixtures("unchanged")
 def test_a_table_with_a_schedule_is_written_by_a_batch_run_when_its_time_comes(
     deployed: Deployed, tables: Tables
 ) -> None:
     produce(HOT, 300, services=deployed.services, topic=COLD)
-    (schedule,) = deployed.schedules() - {KEEPS_STREAMING}
+    (schedule,) = deployed.schedules() - {KEEPS_STREAMING, TELLS_AGES}
 
     run = deployed.until_ended(deployed.fire(schedule)["jobRunId"])
 
@@ -202,9 +245,11 @@ def test_a_create_with_nothing_changed_changes_nothing(life: Life, unchanged: Un
     said = life.deployed.terraform_log[unchanged.log_before :]
     applied = re.findall(r"^Apply complete! Resources: (.*)\.$", said, re.MULTILINE)
     drifts = re.findall(r"^  # (\S+) (?:will|must) be ", said, re.MULTILINE)
-    assert sorted(set(drifts)) == sorted(KNOWN_DRIFTS), said
-    assert len(applied) == 6
-    assert set(applied) == {"0 added, 0 changed, 0 destroyed"}
+    attached = {f"snowflake_iceberg_table_from_aws_glue.iceberg-{table}" for table in (HOT, COLD)}
+    assert set(drifts) - attached == set(KNOWN_DRIFTS), said
+    assert len(applied) == 7
+    assert {*applied[:-1]} == {"0 added, 0 changed, 0 destroyed"}
+    assert applied[-1].endswith("added, 0 changed, 0 destroyed"), "Snowflake attaches tables that are new in Glue"
     assert life.deployed.active_runs() == unchanged.runs_before
 
 
@@ -249,7 +294,7 @@ def test_an_upgrade_while_records_come_in_loses_none_and_doubles_none(life: Life
 
 
 def test_no_secret_is_in_any_file_any_output_or_any_command_line(life: Life) -> None:
-    assert len(life.secrets) >= 3 * 8, "not every account had a key, or not each `create` a new one"
+    assert len(life.secrets) >= 2 * (8 + 3), "not every account and user had a key, or the rotation no new one"
     canaries = life.secrets | {OF_THE_USER["AWS_SECRET_ACCESS_KEY"]}
 
     lines = {line for ended in life.ends for line in ended.command_lines}
