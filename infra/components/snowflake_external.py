@@ -14,6 +14,7 @@ from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Storage
 from infra.resources import snowflake
 from infra.stacks.lake import EXPORTS, LakeStack
+from jobs.model.snowflake import delta_table
 from jobs.model.spec import TableSpec
 
 FORMATS: Mapping[str, str] = {
@@ -82,7 +83,7 @@ class DeltaTables(Construct):
                 spec.table,
                 database=place.schema.database,
                 schema=place.schema.name,
-                name=f"{spec.table.upper()}__DELTA",
+                name=delta_table(spec),
                 comment=f"Made of {', '.join(spec.topics)}, by its Delta log",
                 location=f"@{stage.fully_qualified_name}/{spec.table}/",
                 table_format="delta",

@@ -19,6 +19,7 @@ from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
 from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
 from infra.stacks.lake import EXPORTS, LakeStack
+from jobs.model.snowflake import iceberg_table
 from jobs.model.spec import TableSpec
 
 Word = Literal["loader", "reader", "rotator"]
@@ -176,7 +177,7 @@ class SnowflakeStack(Stack):
                 f"iceberg-{spec.table}",
                 database=self._database.name,
                 schema=self._schema.name,
-                name=spec.table.upper(),
+                name=iceberg_table(spec),
                 comment=f"Made of {', '.join(spec.topics)}",
                 external_volume=volume.volume.name,
                 catalog=catalog.integration.name,

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from infra.local.http_double import Server
 from infra.local.snowflake_double import SnowflakeDouble
-from infra.local.snowflake_tables import Shown
+from infra.local.snowflake_tables import Shown, Tables
 from infra.local.stub_behind import EXTERNAL, OWNERSHIP, SnowflakeLogin
 from jobs.adapters.snowflake import SnowflakeAccount
 from jobs.model.errors import SettingError, SnowflakeError
@@ -147,6 +148,18 @@ def test_a_key_that_was_rotated_meanwhile_is_taken_up(made: Account) -> None:
 
     assert "frazil status" in refused.value.hint
     assert len(made.double.tables.refreshed) == 2
+
+
+def test_external_tables_of_the_double_outlive_it(tmp_path: Path) -> None:
+    before = Tables(tmp_path / "tables.json")
+    before.own('"FRAZIL_DEV"."LAKE"', "LOADER")
+    for name in ("KEPT", "DROPPED"):
+        before.add_external(f'"FRAZIL_DEV"."LAKE"."{name}"')
+    before.drop("FRAZIL_DEV.LAKE.DROPPED")
+
+    after = Tables(tmp_path / "tables.json")
+
+    assert (after.owners, after.external) == ({"FRAZIL_DEV.LAKE": "LOADER"}, {"FRAZIL_DEV.LAKE.KEPT"})
 
 
 def test_a_secret_that_holds_no_key_is_not_quoted(account: Account) -> None:
