@@ -274,8 +274,9 @@ def copy_of_checkout(folder: Path) -> Deployed:
         shutil.copy2(CHECKOUT / name, deployed.checkout / name)
     (deployed.checkout / ".venv").symlink_to(sys.prefix)
     _share(CHECKOUT / "native/target/install", deployed.checkout / "native/target/install")
-    for packed in (CHECKOUT / ".frazil/artefacts").glob("*/environment.tar.gz"):
-        _share(packed, deployed.checkout / ".frazil/artefacts" / packed.parent.name / packed.name)
+    for name in ("environment.tar.gz", "rotate_keys.zip"):
+        for packed in (CHECKOUT / ".frazil/artefacts").glob(f"*/{name}"):
+            _share(packed, deployed.checkout / ".frazil/artefacts" / packed.parent.name / name)
     _script(folder / "bin" / "make", "#!/bin/sh\n")
     _hasten(deployed.checkout)
     return deployed
