@@ -41,7 +41,7 @@ RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts after something outside did not answer. Nothing else is tried again."""
 
 SICK_SECONDS = 15 * 60.0
-"""How long a table rests that failed for a reason which seldom mends itself. Whoever mends it restarts nothing."""
+"""How long a table rests that failed for a reason which seldom mends itself, while others go on."""
 
 FRUITLESS = 20
 """Batches in a row that publish nothing because a schema was met or the table was rolled back."""
@@ -82,9 +82,28 @@ def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
     return _each(runs, lambda run: _until_caught_up(run, stopping))
 
 
+class Sick:
+    """The tables that failed for a reason which seldom mends itself, and have not gone on since."""
+
+    def __init__(self, tables: int) -> None:
+        self._tables = tables
+        self._lock = threading.Lock()
+        self._sick: set[str] = set()
+
+    def note(self, table: str, *, is_sick: bool) -> None:
+        with self._lock:
+            (self._sick.add if is_sick else self._sick.discard)(table)
+
+    @property
+    def are_all(self) -> bool:
+        with self._lock:
+            return len(self._sick) == self._tables
+
+
 def run_every(runs: Sequence[TableRun], every: timedelta | None, stopping: Stopping) -> list[TableReport]:
-    """Go on until told to stop, each table at its own trigger (or at `every`), and after failures as well."""
-    return _each(runs, lambda run: _for_ever(run, (every or run.spec.trigger.every).total_seconds(), stopping))
+    """Go on until told to stop, or until no table is left that can; each at its own trigger, or at `every`."""
+    sick = Sick(len(runs))
+    return _each(runs, lambda run: _for_ever(run, (every or run.spec.trigger.every).total_seconds(), stopping, sick))
 
 
 def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]) -> list[TableReport]:
@@ -157,8 +176,8 @@ def _has_read(state: TableState, facts: TopicFacts) -> bool:
     return all(n in partitions and partitions[n].next >= p.end for n, p in facts.partitions.items())
 
 
-def _for_ever(run: TableRun, every_seconds: float, stopping: Stopping) -> TableReport:
-    """Only a table that another process took over ends by itself: every other failure is told, and tried again."""
+def _for_ever(run: TableRun, every_seconds: float, stopping: Stopping, sick: Sick) -> TableReport:
+    """A table that another process took over is left to it; every other failure is told, and tried again."""
     batches, rows = 0, 0
     failure: FrazilError | None = None
     while not stopping.asked:
@@ -167,10 +186,13 @@ def _for_ever(run: TableRun, every_seconds: float, stopping: Stopping) -> TableR
         batches, rows, failure = batches + report.batches, rows + report.rows, report.failure
         if failure is not None:
             _tell(run, failure)
+        sick.note(run.spec.identifier, is_sick=not _may_mend_itself(failure))
+        if sick.are_all:
+            stopping.stop()
         if isinstance(failure, FencedError):
             break
-        rest = _rest(failure, every_seconds) - (time.monotonic() - began)
-        _wait(run, rest, stopping, healthy=failure is None)
+        rest = every_seconds if _may_mend_itself(failure) else max(SICK_SECONDS, every_seconds)
+        _wait(run, rest - (time.monotonic() - began), stopping, healthy=failure is None)
     return TableReport(run.spec.identifier, batches, rows, failure)
 
 
@@ -179,11 +201,9 @@ def _tell(run: TableRun, failure: FrazilError) -> None:
     LOG.error(str(failure))
 
 
-def _rest(failure: FrazilError | None, every_seconds: float) -> float:
-    """From the start of one turn to the next. What is outside may answer again, a paused table may be resumed."""
-    if isinstance(failure, ServiceError | PausedError | BadRecordLimitError | IncompatibleSchemaError | None):
-        return every_seconds
-    return max(SICK_SECONDS, every_seconds)
+def _may_mend_itself(failure: FrazilError | None) -> bool:
+    """What is outside may answer again, and a paused table may be resumed: worth a look at every trigger."""
+    return isinstance(failure, ServiceError | PausedError | BadRecordLimitError | IncompatibleSchemaError | None)
 
 
 def _wait(run: TableRun, every_seconds: float, stopping: Stopping, *, healthy: bool) -> None:

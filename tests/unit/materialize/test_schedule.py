@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from doors_in_memory import TopicsInMemory
-from values_of_tables import SPEC, state
+from values_of_tables import SPEC, spec, state
 
 from jobs.cli.logs import fields_of
 from jobs.materialize import schedule
@@ -161,15 +162,29 @@ def test_a_full_batch_starts_before_its_time(monkeypatch: Any) -> None:
     assert len(batches) == 3
 
 
+WELL = spec(table="well")
+
+
+def well() -> Run:
+    return Run(lambda: None, spec=WELL)
+
+
+def broken() -> None:
+    raise StateLostError("chain broken", hint="mend it")
+
+
 @dataclass
 class Rests:
-    """Instead of waiting: how long each turn would have rested; after so many of them the run is told to stop."""
+    """Instead of waiting: how long a table would have rested; after so many turns of it the run is told to stop."""
 
     seconds: list[float] = field(default_factory=list)
     until: int = 2
 
     def __call__(self, run: TableRun, seconds: float, stopping: Stopping, *, healthy: bool) -> None:
-        del run, healthy
+        del healthy
+        if run.spec.identifier == WELL.identifier:
+            stopping.sleep(20)
+            return
         self.seconds.append(seconds)
         if len(self.seconds) == self.until:
             stopping.stop()
@@ -190,7 +205,7 @@ def test_a_sick_table_is_told_and_tried_again_after_a_long_rest(rests: Rests, ca
         if answer is not None:
             raise answer
 
-    (report,) = run_every(as_runs(Run(act)), timedelta(seconds=20), Stopping())
+    report, _ = run_every(as_runs(Run(act), well()), timedelta(seconds=20), Stopping())
 
     assert report.failure is None
     assert answers == []
@@ -200,14 +215,21 @@ def test_a_sick_table_is_told_and_tried_again_after_a_long_rest(rests: Rests, ca
     assert [fields_of(record) for record in told] == [{"table": "lake.orders", "error": "StateLostError"}]
 
 
-@pytest.mark.usefixtures("rests")
-def test_a_table_that_is_sick_at_the_end_is_a_failure() -> None:
-    def act() -> None:
-        raise StateLostError("chain broken", hint="mend it")
-
-    (report,) = run_every(as_runs(Run(act)), timedelta(seconds=20), Stopping())
+def test_a_table_that_is_sick_at_the_end_is_a_failure(rests: Rests) -> None:
+    report, other = run_every(as_runs(Run(broken), well()), timedelta(seconds=20), Stopping())
 
     assert type(report.failure) is StateLostError
+    assert other.failure is None
+    assert len(rests.seconds) == 2
+
+
+def test_a_run_ends_where_no_table_is_left_that_can_go_on() -> None:
+    began = time.monotonic()
+
+    reports = run_every(as_runs(Run(broken), Run(broken, spec=WELL)), timedelta(seconds=20), Stopping())
+
+    assert [type(report.failure) for report in reports] == [StateLostError, StateLostError]
+    assert time.monotonic() - began < 10
 
 
 def test_a_table_that_another_process_took_over_is_left_to_it(rests: Rests) -> None:
