@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ import pytest
 if TYPE_CHECKING:
     from jobs.local.supervisor import LocalServices
 
+
+SKIP_NOTHING = "FRAZIL_SKIP_NOTHING"
+"""Where it is set, a test that cannot run here has failed: whoever wants all of them hears of a missing tool."""
 
 SERVICES = "FRAZIL_TEST_SERVICES"
 """The folder of this run's services, for all of its processes."""
@@ -24,6 +28,15 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not hasattr(config, "workerinput"):  # the process that hands tests to others, or the only one
         os.environ[SERVICES] = tempfile.mkdtemp(prefix=f"frazil-services-{os.getpid()}-")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get(SKIP_NOTHING):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome, report.longrepr = "failed", f"{reason}, and {SKIP_NOTHING} is set"
+    return report
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
