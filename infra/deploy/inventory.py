@@ -157,6 +157,16 @@ def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callabl
     return tagged
 
 
+def _zones(session: Any, names: Names) -> Iterator[Thing]:
+    """Named after the brokers' domain, which says nothing of whose they are."""
+    route53 = session.client("route53")
+    for zone in _pages(route53, "list_hosted_zones", "HostedZones"):
+        number = zone["Id"].rsplit("/", 1)[-1]
+        told = route53.list_tags_for_resource(ResourceType="hostedzone", ResourceId=number)["ResourceTagSet"]["Tags"]
+        if any(tag["Key"] == "Name" and tag["Value"].startswith(f"{names.prefix}-") for tag in told):
+            yield Thing("Route 53 zone", f"{zone['Name']} ({number})")
+
+
 def _pages(client: Any, operation: str, listed: str, **asked: object) -> Iterator[Any]:
     if client.can_paginate(operation):
         for page in client.get_paginator(operation).paginate(**asked):
@@ -186,5 +196,8 @@ KINDS: tuple[Callable[[Any, Names], Iterator[Thing]], ...] = (
     _tagged("NAT gateway", "describe_nat_gateways", listed="NatGateways", identity="NatGatewayId"),
     _tagged("elastic IP", "describe_addresses", listed="Addresses", identity="AllocationId"),
     _tagged("security group", "describe_security_groups", listed="SecurityGroups", identity="GroupId"),
+    _tagged("internet gateway", "describe_internet_gateways", listed="InternetGateways", identity="InternetGatewayId"),
+    _tagged("route table", "describe_route_tables", listed="RouteTables", identity="RouteTableId"),
+    _zones,
     _tagged("VPC endpoint", "describe_vpc_endpoints", listed="VpcEndpoints", identity="VpcEndpointId"),
 )

@@ -35,8 +35,14 @@ def make_one_of_each(session: Any, *, name: str) -> None:
     session.client("kms").create_key(Tags=[{"TagKey": "frazil", "TagValue": name}])
     session.client("sns").create_topic(Name=f"{name}-alarms")
     session.client("sqs").create_queue(QueueName=f"{name}-missed")
-    vpc = session.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    session.client("ec2").create_tags(Resources=[vpc], Tags=[{"Key": "Name", "Value": f"{name}-vpc"}])
+    ec2, route53 = session.client("ec2"), session.client("route53")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    routes = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    tag = {"Key": "Name", "Value": f"{name}-part"}
+    ec2.create_tags(Resources=[vpc, gateway, routes], Tags=[tag])
+    zone = route53.create_hosted_zone(Name="private.example.com", CallerReference=name)["HostedZone"]["Id"]
+    route53.change_tags_for_resource(ResourceType="hostedzone", ResourceId=zone.rsplit("/", 1)[-1], AddTags=[tag])
 
 
 def test_only_what_is_of_the_environment_is_found(session: Any) -> None:
@@ -45,7 +51,19 @@ def test_only_what_is_of_the_environment_is_found(session: Any) -> None:
 
     kinds = [thing.kind for thing in look(session, NAMES)]
 
-    assert kinds == ["IAM role", "KMS key", "S3 bucket", "SNS topic", "SQS queue", "VPC", "log group", "secret"]
+    assert kinds == [
+        "IAM role",
+        "KMS key",
+        "Route 53 zone",
+        "S3 bucket",
+        "SNS topic",
+        "SQS queue",
+        "VPC",
+        "internet gateway",
+        "log group",
+        "route table",
+        "secret",
+    ]
 
 
 def test_of_snowflake_it_is_what_terraform_made_by_its_name_there() -> None:
