@@ -1,0 +1,58 @@
+"""The stack `network` with all that it can make, by Terraform's real AWS provider on the double."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from cloud import Cloud
+
+from infra.app import build
+from infra.deploy.terraform import Terraform
+from infra.local.terraform_here import prepare
+from infra.settings import MadeVpc, Network, PrivateLink
+from infra.settings_file import load_environment
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
+    pytest.mark.timeout(300),
+]
+
+ROOT = Path(__file__).parents[2]
+LINK = PrivateLink("com.amazonaws.vpce.us-east-1.vpce-svc-01", domain=None)
+"""Without a domain: the double forgets that a zone made in a VPC is private, and to wait for zones takes a minute."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """As much of a deployment as is asked for."""
+
+    folder: Path
+    checkout: Path = ROOT
+    is_local: bool = True
+
+
+@pytest.fixture
+def terraform(cloud: Cloud, tmp_path: Path) -> Terraform:
+    dev = load_environment("dev", {})
+    network = Network(MadeVpc("10.42.0.0/16", 2, "one"), dev.network.egress, LINK)
+    build(replace(dev, network=network), tmp_path / "cdktf.out", None)
+    directory = tmp_path / "cdktf.out" / "stacks" / "network"
+    nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
+    env = {**os.environ, **nobody, **prepare(Local(tmp_path), directory)}
+    return Terraform("network", directory, env, tmp_path / "log", print)
+
+
+def test_a_made_network_is_applied_planned_empty_and_destroyed(terraform: Terraform) -> None:
+    terraform.init()
+    terraform.apply()
+
+    made = terraform.outputs()
+
+    assert (len(made["subnet_ids"]), len(made["nat_addresses"])) == (2, 1)
+    assert terraform.plan() is False, terraform.log.read_text()
+    terraform.destroy()
+    assert terraform.resources() == []
