@@ -62,11 +62,16 @@ class Rotating:
             side_by_side.shutdown(wait=False, cancel_futures=True)
 
     def _wanted(self, word: str | None) -> Mapping[str, str]:
+        if not self.secrets:
+            raise SettingError(
+                "there is no key of ours to rotate: the stack secrets has none",
+                hint="`scripts/deploy.sh create` makes them; those of a Kafka of your own are yours to rotate",
+            )
         if word is None:
             return self.secrets
         if word not in self.secrets:
             raise SettingError(
-                f"there is no key {word} to rotate", hint=f"the keys are {', '.join(sorted(self.secrets)) or 'none'}"
+                f"there is no key {word} to rotate", hint=f"the keys are {', '.join(sorted(self.secrets))}"
             )
         return {word: self.secrets[word]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -96,6 +96,14 @@ def test_a_word_that_names_no_key_is_answered_with_those_that_do() -> None:
         rotating(Account(), []).rotate("connector", leaked=False)
 
     assert "producer, snowflake/loader" in refused.value.hint
+
+
+@pytest.mark.parametrize("word", [None, "producer"])
+def test_where_no_key_is_ours_that_is_said(word: str | None) -> None:
+    nothing = replace(rotating(Account(), []), secrets={})
+
+    with pytest.raises(SettingError, match="no key of ours to rotate"):
+        nothing.rotate(word, leaked=False)
 
 
 def test_a_leaked_key_is_out_of_use_after_the_new_one_is_in() -> None:
