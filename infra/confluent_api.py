@@ -59,6 +59,15 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """Something of an organization, by what people see of it."""
+
+    kind: str
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class NewKey:
     """A key to be made: `resource` is the id of what it opens, `name` what people see."""
 
@@ -128,7 +137,30 @@ class ConfluentCloud:
 
     def keys_of(self, owner: str) -> list[ApiKey]:
         """All keys of a service account, whatever they open."""
-        return [_api_key(each) for page in self._pages({"spec.owner": owner}) for each in page["data"]]
+        return [
+            _api_key(each) for page in self._pages("iam/v2/api-keys", {"spec.owner": owner}) for each in page["data"]
+        ]
+
+    def things_named(self, start: str) -> list[Named]:
+        """Environments, their clusters, service accounts and API keys whose names begin so; not the key that asks."""
+        environments = list(self._named("environment", "org/v2/environments"))
+        found = [
+            *environments,
+            *(cluster for each in environments for cluster in self._clusters_of(each, start)),
+            *self._named("service account", "iam/v2/service-accounts"),
+            *self._named("API key", "iam/v2/api-keys"),
+        ]
+        return [each for each in found if each.name.startswith(start) and each.id != self._who.key]
+
+    def _clusters_of(self, environment: Named, start: str) -> Iterator[Named]:
+        if environment.name.startswith(start):
+            yield from self._named("Kafka cluster", "cmk/v2/clusters", environment=environment.id)
+
+    def _named(self, kind: str, path: str, **filters: str) -> Iterator[Named]:
+        for page in self._pages(path, filters):
+            for each in page["data"]:
+                name = each.get("display_name") or each.get("spec", {}).get("display_name") or ""
+                yield Named(kind, str(each["id"]), str(name))
 
     def find_key(self, key_id: str) -> ApiKey | None:
         answer = self._ask("GET", f"{ADDRESS}/iam/v2/api-keys/{key_id}", also={HTTPStatus.NOT_FOUND})
@@ -145,16 +177,18 @@ class ConfluentCloud:
         """
         return self._ask("GET", url, who=pair, also=_REFUSED_KEY).status_code != HTTPStatus.UNAUTHORIZED
 
-    def _pages(self, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+    def _pages(self, path: str, filters: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         asked: dict[str, str] = {**filters, "page_size": str(PAGE_SIZE)}
         for _ in range(MOST_PAGES):
-            page = self._ask("GET", f"{ADDRESS}/iam/v2/api-keys", params=asked).json()
+            page = self._ask("GET", f"{ADDRESS}/{path}", params=asked).json()
             yield page
             token = parse_qs(urlsplit(page["metadata"].get("next") or "").query).get("page_token")
             if not token:
                 return
             asked["page_token"] = token[0]
-        raise ServiceError(f"Confluent Cloud's list of API keys has over {MOST_PAGES} pages", hint="delete some keys")
+        raise ServiceError(
+            f"Confluent Cloud's list {path} has over {MOST_PAGES} pages", hint="delete what nobody needs"
+        )
 
     def _ask(
         self,

@@ -30,11 +30,15 @@ def make_keys(
 
 def delete_all_keys(deployment: Deployment, confluent: Mapping[str, Any], tell: Tell) -> int:
     """How many there were."""
+    return delete_keys(cloud_of(deployment), confluent["service_accounts"].values(), tell)
+
+
+def cloud_of(deployment: Deployment) -> ConfluentCloud:
+    """Confluent Cloud, or its double on this machine. Raises SettingError where the Cloud API key is missing."""
     address = address_from_environment(os.environ)
     if deployment.is_local:
         address = confluent_cloud(deployment.folder).address
-    cloud = ConfluentCloud(_cloud_key(deployment), address=address)
-    return delete_keys(cloud, confluent["service_accounts"].values(), tell)
+    return ConfluentCloud(_cloud_key(deployment), address=address)
 
 
 def make_wanted_topics(deployment: Deployment, confluent: Mapping[str, Any], vault: Any) -> Steps:

@@ -11,8 +11,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from infra.confluent_api import ConfluentCloud
 from infra.deploy.deployment import Deployment
-from infra.deploy.inventory import Inventory, Names, Thing, compare, in_snowflake, look
+from infra.deploy.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
 from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Tell
 from jobs.model.errors import FrazilError, Misuse, SettingError
@@ -43,6 +44,7 @@ class Farewell:
     stacks: Stacks
     session: Any
     tell: Tell
+    confluent: ConfluentCloud | None = None
 
     def confirm(self, *, keeps_data: bool) -> None:
         """Show what will go and ask. Raises NotConfirmedError where the answer is not the environment's name.
@@ -90,7 +92,8 @@ class Farewell:
         return before
 
     def _look(self, names: Names) -> list[Thing]:
-        return [*look(self.session, names), *in_snowflake(self.stacks.named("snowflake"))]
+        confluent = () if self.confluent is None else in_confluent(self.confluent, names.prefix)
+        return [*look(self.session, names), *confluent, *in_snowflake(self.stacks.named("snowflake"))]
 
     def _names(self) -> Names:
         lake: Mapping[str, Any] = self.stacks.outputs("lake")

@@ -1,7 +1,8 @@
 """What of an environment is in the account: looked up by name, whatever Terraform's state says.
 
-Snowflake is another account, which cannot be asked here: of it, there is what Terraform's state says. `delete` ends
-with all this, in three lists: gone, scheduled with its date, and left, which must be empty.
+Confluent Cloud is asked likewise. Snowflake is another account, which cannot be asked here: of it, there is what
+Terraform's state says. `delete` ends with all this, in three lists: gone, scheduled with its date, and left, which
+must be empty.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
+
+from infra.confluent_api import ConfluentCloud
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,6 +69,12 @@ def in_snowflake(named: Iterable[tuple[str, str]]) -> Iterator[Thing]:
         if kind.startswith("snowflake_"):
             words = SHORTER.get(kind) or kind.removeprefix("snowflake_").replace("_", " ")
             yield Thing(f"Snowflake {words}", name)
+
+
+def in_confluent(cloud: ConfluentCloud, prefix: str) -> Iterator[Thing]:
+    """Asked of Confluent Cloud itself, by name."""
+    for each in cloud.things_named(f"{prefix}-"):
+        yield Thing(f"Confluent {each.kind}", f"{each.name} ({each.id})")
 
 
 SHORTER = {

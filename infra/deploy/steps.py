@@ -17,7 +17,7 @@ from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.confluent_api import ConfluentCloud
 from infra.deploy import services
-from infra.deploy.accounts_and_topics import delete_all_keys, make_keys, make_wanted_topics
+from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys, make_keys, make_wanted_topics
 from infra.deploy.brokers import connect, out_of_reach
 from infra.deploy.cloud_key import of_confluent
 from infra.deploy.deployment import CHECKOUT, Deployment
@@ -190,7 +190,12 @@ def summary(deployment: Deployment, _: Asked) -> None:
 
 
 def confirm_delete(deployment: Deployment, asked: Asked) -> None:
-    Farewell(deployment, _stacks(deployment), _session(), tell).confirm(keeps_data=asked.keeps_data)
+    _farewell(deployment).confirm(keeps_data=asked.keeps_data)
+
+
+def _farewell(deployment: Deployment) -> Farewell:
+    confluent = cloud_of(deployment) if deployment.has_confluent else None
+    return Farewell(deployment, _stacks(deployment), _session(), tell, confluent)
 
 
 def destroy(deployment: Deployment, asked: Asked) -> None:
@@ -215,7 +220,7 @@ def empty(deployment: Deployment, asked: Asked) -> None:
 
 def inventory(deployment: Deployment, asked: Asked) -> None:
     remove_log_groups(_session().client("logs"), deployment.log_groups)
-    Farewell(deployment, _stacks(deployment), _session(), tell).take_stock(keeps_data=asked.keeps_data)
+    _farewell(deployment).take_stock(keeps_data=asked.keeps_data)
 
 
 def tell(line: str) -> None:

@@ -27,6 +27,8 @@ from infra.local.http_double import Answer, Asked, Server
 __all__ = ["Answer", "Asked", "ConfluentDouble", "Server", "failure", "missing"]
 
 KEYS = "/iam/v2/api-keys"
+LISTS = ("/org/v2/environments", "/cmk/v2/clusters", "/iam/v2/service-accounts")
+"""What Terraform makes in the real one; here only what a test has put there."""
 DEFAULT_PAGE, LARGEST_PAGE = 10, 100
 FIRST_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -62,6 +64,7 @@ class ConfluentDouble:
 
     def __init__(self, who: KeyPair, *, refused_for: int = 0, quota: int = 10_000) -> None:
         self.next_answers: list[Answer] = []
+        self.there: dict[str, list[dict[str, Any]]] = {path: [] for path in LISTS}
         self._who = (who.key, who.secret.reveal())
         self._refused_for, self._quota = refused_for, quota
         self._kept: dict[str, _Kept] = {}
@@ -79,7 +82,17 @@ class ConfluentDouble:
                 return self.next_answers.pop(0)
             if asked.path == KEYS or asked.path.startswith(f"{KEYS}/"):
                 return self._of_keys(asked)
+            if asked.path in self.there:
+                return self._of_lists(asked)
             return self._of_what_keys_open(asked)
+
+    def _of_lists(self, asked: Asked) -> Answer:
+        if asked.who != self._who:
+            return failure(HTTPStatus.UNAUTHORIZED, "Valid authentication credentials must be provided")
+        environment = asked.parameter("environment")
+        kept = self.there[asked.path]
+        found = [each for each in kept if environment in (None, each.get("spec", {}).get("environment", {}).get("id"))]
+        return Answer(HTTPStatus.OK, {"metadata": {}, "data": found})
 
     def _of_keys(self, asked: Asked) -> Answer:
         if asked.who != self._who:

@@ -6,12 +6,15 @@ from typing import Any
 
 import boto3
 import pytest
+from confluent_in_memory import WHO, Wire, cloud_over
 from moto import mock_aws
 
+from infra.confluent_api import NewKey
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
-from infra.deploy.inventory import Inventory, Names, Thing, compare, in_snowflake, look
+from infra.deploy.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
 from infra.deploy.listed_tables import tables_in_glue
 from infra.deploy.released_names import release_names
+from infra.local.confluent_double import ConfluentDouble
 
 NAMES = Names("frazil-dev", "frazil-dev-lake", "lkc_1", "frazil/dev/", ("/frazil/dev", "/aws/lambda/frazil-dev"))
 ROLE = '{"Version": "2012-10-17", "Statement": []}'
@@ -76,6 +79,26 @@ def test_of_snowflake_it_is_what_terraform_made_by_its_name_there() -> None:
     found = list(in_snowflake(made))
 
     assert found == [Thing("Snowflake user", "FRAZIL_DEV_READER"), Thing("Snowflake database", "FRAZIL_DEV")]
+
+
+def test_of_confluent_it_is_what_has_a_name_of_the_environment_but_the_key_that_asks() -> None:
+    double = ConfluentDouble(WHO)
+    named = {"frazil-dev-kafka": "env-1", "frazil-development-kafka": "env-2"}
+    double.there["/org/v2/environments"] = [{"id": key, "display_name": name} for name, key in named.items()]
+    double.there["/cmk/v2/clusters"] = [
+        {"id": f"lkc-{key}", "spec": {"display_name": name, "environment": {"id": key}}} for name, key in named.items()
+    ]
+    double.there["/iam/v2/service-accounts"] = [{"id": "sa-1", "display_name": "frazil-dev-producer"}]
+    cloud = cloud_over(Wire(double), [])
+    key = cloud.make_key(NewKey(name="frazil-dev-producer-kafka", description="", owner="sa-1", resource="lkc-1"))
+    cloud.make_key(NewKey(name="another", description="", owner="sa-2", resource="lkc-1"))
+
+    assert list(in_confluent(cloud, "frazil-dev")) == [
+        Thing("Confluent environment", "frazil-dev-kafka (env-1)"),
+        Thing("Confluent Kafka cluster", "frazil-dev-kafka (lkc-env-1)"),
+        Thing("Confluent service account", "frazil-dev-producer (sa-1)"),
+        Thing("Confluent API key", f"frazil-dev-producer-kafka ({key.key})"),
+    ]
 
 
 def test_tables_that_can_be_attached_to_are_those_in_glue(session: Any) -> None:
