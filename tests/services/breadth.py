@@ -53,7 +53,8 @@ class NoSecrets:
 
 @functools.cache
 def producer_of(services: LocalServices) -> Producer:
-    return Producer({**QUIET, "bootstrap.servers": services.bootstrap_servers, "linger.ms": 5})
+    in_order = {"enable.idempotence": True}  # a new topic refuses the first records for a moment
+    return Producer({**QUIET, **in_order, "bootstrap.servers": services.bootstrap_servers, "linger.ms": 5})
 
 
 @functools.cache
