@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from deployed import Deployed
 
-NOT_SEARCHED = ("local/aws/unpacked/", "deploy/local/terraform/", "artefacts/")
+NOT_SEARCHED = ("local/aws/unpacked/", "artefacts/")
+PROVIDERS = re.compile(r"deploy/[^/]+/terraform/[^/]+/providers/")
 """Below .frazil: packages and providers, which are of others and were there before any secret was."""
 
 
 def written_files(deployed: Deployed) -> list[Path]:
-    """States, synthesized stacks, logs, records of calls, work folders of jobs; also what deploy.sh printed."""
+    """States and what lies beside them, stacks, logs, records of calls, work folders of jobs; what deploy.sh printed."""
     base = deployed.checkout / ".frazil"
     below = [file for file in base.rglob("*") if file.is_file() and not _is_left_out(file.relative_to(base))]
     return [*below, *(running.output for running in deployed.running), *(each.errors for each in deployed.running)]
 
 
 def _is_left_out(file: Path) -> bool:
-    return file.as_posix().startswith(NOT_SEARCHED)
+    path = file.as_posix()
+    return path.startswith(NOT_SEARCHED) or PROVIDERS.match(path) is not None
 
 
 def files_with(secrets: Collection[str], files: Iterable[Path]) -> list[str]:
     wanted = [secret.encode() for secret in secrets]
-    return [str(file) for file in files if any(secret in content for content in _content(file) for secret in wanted)]
+    return [str(file) for file in files if any(secret in _content(file) for secret in wanted)]
 
 
-def _content(file: Path) -> Iterator[bytes]:
+def _content(file: Path) -> bytes:
+    """Nothing for one that is gone since it was listed; one that cannot be read is an error, and not clean."""
     try:
-        yield file.read_bytes()
-    except OSError:
-        return
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""

@@ -221,6 +221,8 @@ def test_the_doctor_finds_everything_permitted_from_inside_the_application(deplo
 
     found = {f"{each['part']} {each['what']}": each["verdict"] for each in report["findings"]}
     assert {what for what, verdict in found.items() if verdict == "failed"} == set(), report
+    well = {each["part"] for each in report["findings"] if each["verdict"] == "ok"}
+    assert {"identity", "configuration", "broker", "registry", "catalog", "warehouse"} <= well, report
 
 
 # hurt

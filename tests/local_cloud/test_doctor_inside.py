@@ -129,6 +129,9 @@ def test_the_report_comes_from_inside(deployed: Deployed, capsys: Said) -> None:
     assert findings["broker", "way to 127.0.0.1:1"]["verdict"] == "failed"
     assert {findings["warehouse", step]["verdict"] for step in ("list", "put", "get", "remove")} == {"ok"}
     assert findings["machine", "Java"]["verdict"] == "not asked"
+    well = {part for (part, _), each in findings.items() if each["verdict"] == "ok"}
+    assert {"identity", "configuration", "catalog", "warehouse"} <= well
+    assert not {"broker", "registry"} & well
     assert (run["name"], run["mode"], run["tags"]) == (
         "frazil-test-scheduled-doctor",
         "BATCH",
