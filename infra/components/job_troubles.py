@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from infra.components.alarms import Asked, Counted, Trouble
 from infra.components.dashboard import NAMESPACE, OF_A_WORKER
 
+TABLE_FAILED = "table_failed"
+"""The event that jobs/materialize/schedule.py logs each time that a table fails and others go on."""
+
+SICK_TABLES = "SickTables"
+"""The metric that counts these events, in a namespace of the environment: what a filter counts has no dimensions."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
@@ -19,6 +25,7 @@ class Names:
     keeper: str
     schedules: str
     log_group: str
+    namespace: str
 
 
 def troubles(names: Names) -> Iterator[Trouble]:
@@ -32,6 +39,14 @@ def troubles(names: Names) -> Iterator[Trouble]:
             "FailedJobs",
             {"ApplicationId": names.application_id, "ApplicationName": names.application_name},
         ),
+    )
+    yield Trouble(
+        word="table-failing",
+        meaning=f"A table has failed for 40 minutes while others go on. Search the log group {names.log_group} for "
+        f"{TABLE_FAILED}; `frazil status` names the table, docs/operate.md what to do.",
+        metric=Counted(names.namespace, SICK_TABLES, {}),
+        minutes=20,
+        times=2,
     )
     yield Trouble(
         word="streaming-not-kept",

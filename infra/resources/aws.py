@@ -143,6 +143,24 @@ class CloudwatchLogGroup(Resource):
             "skip_destroy": skip_destroy, "tags": tags}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CloudwatchLogMetricFilter_MetricTransformation(Block):
+    default_value: str | None = None
+    dimensions: Mapping[str, str] | None = None
+    name: str
+    namespace: str
+    unit: str | None = None
+    value: str
+
+class CloudwatchLogMetricFilter(Resource):
+    TYPE = "aws_cloudwatch_log_metric_filter"
+    id: str; log_group_name: str; name: str; pattern: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, log_group_name: str, name: str, pattern: str,
+        metric_transformation: CloudwatchLogMetricFilter_MetricTransformation, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"log_group_name": log_group_name, "name": name, "pattern": pattern,
+            "metric_transformation": metric_transformation}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloudwatchMetricAlarm_MetricQuery_Metric(Block):
     dimensions: Mapping[str, str] | None = None
     metric_name: str

@@ -15,7 +15,7 @@ from infra.components.frazil_config import frazil_yaml, snowflake_section
 from infra.components.job_request import JobRuns, for_scheduler
 from infra.components.job_role import Touched, job_role
 from infra.components.job_schedules import JobSchedules, Schedule, universal_target, word_of
-from infra.components.job_troubles import Names, troubles
+from infra.components.job_troubles import SICK_TABLES, TABLE_FAILED, Names, troubles
 from infra.components.key_troubles import key_troubles, telling_ages
 from infra.components.log_group import LogGroup
 from infra.components.region import enter_region
@@ -90,6 +90,21 @@ class JobsStack(Stack):
         name = naming.log_group_name(self._settings.environment, "jobs")
         days = self._settings.log_retention_days
         return LogGroup(self, "logs", name=name, key_arn=lake.key_arn, retention_days=days)
+
+    def _count_sick_tables(self) -> str:
+        """In the log, since the run is well: one sick table ends it no more than a paused one. The namespace."""
+        namespace = f"Frazil/{self._settings.environment}"
+        aws.CloudwatchLogMetricFilter(
+            self,
+            "sick-tables",
+            name=self._name("sick-tables"),
+            log_group_name=self._logs.name,
+            pattern=TABLE_FAILED,
+            metric_transformation=aws.CloudwatchLogMetricFilter_MetricTransformation(
+                namespace=namespace, name=SICK_TABLES, value="1"
+            ),
+        )
+        return namespace
 
     def _make_application(self, network: NetworkStack) -> aws.EmrserverlessApplication:
         jobs = self._settings.jobs
@@ -211,6 +226,7 @@ class JobsStack(Stack):
             keeper=self._keeper.name,
             schedules=self._schedules.group.name,
             log_group=self._logs.name,
+            namespace=self._count_sick_tables(),
         )
         of_keys = () if secrets.rotation is None else key_troubles(secrets.rotation, self._settings)
         for trouble in (*troubles(names), *of_keys):

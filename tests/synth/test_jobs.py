@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from infra.artefacts.artefact import Artefact, Artefacts
 from infra.picture import ACCOUNT
 from infra.settings import EnvironmentSettings, Scheduled, Streamed
 from infra.settings_file import load_environment
+from jobs.materialize import schedule
+from jobs.materialize.schedule import SICK_SECONDS
 from jobs.model.errors import SettingError
 
 Json = dict[str, Any]
@@ -342,6 +345,22 @@ def test_production_keeps_no_rule_from_holding(synthesize: Synthesize, dev: Envi
     assert synthesize(replace(dev, production=True)).one("aws_emrserverless_application")
 
 
+def test_a_table_that_keeps_failing_beside_healthy_ones_is_told_of(
+    synthesize: Synthesize, dev: EnvironmentSettings
+) -> None:
+    written = synthesize(dev)
+
+    counted = written.one("aws_cloudwatch_log_metric_filter")
+    alarms = {each["alarm_name"]: each for each in written.all("aws_cloudwatch_metric_alarm")}
+    alarm = alarms["frazil-dev-table-failing"]
+    watched = alarm["metric_query"]["metric"]
+    transformed = counted["metric_transformation"]
+    assert (watched["namespace"], watched["metric_name"]) == (transformed["namespace"], transformed["name"])
+    assert watched["period"] * alarm["evaluation_periods"] > 2 * SICK_SECONDS
+    assert watched["period"] > SICK_SECONDS, "each period meets a try"
+    assert f'LOG.error("{counted["pattern"]}"' in inspect.getsource(schedule)
+
+
 def test_alarms_are_mailed_where_there_is_an_address(synthesize: Synthesize, msk: EnvironmentSettings) -> None:
     written = synthesize(msk)
 
@@ -353,6 +372,7 @@ def test_alarms_are_mailed_where_there_is_an_address(synthesize: Synthesize, msk
     } == {
         "frazil-msk-streaming-stopped": "breaching",
         "frazil-msk-job-run-failed": "notBreaching",
+        "frazil-msk-table-failing": "notBreaching",
         "frazil-msk-streaming-not-kept": "notBreaching",
         "frazil-msk-schedule-dropped": "notBreaching",
     }
