@@ -40,7 +40,14 @@ OF_THE_USER = {
 EVERY_SECONDS = "every: 2s"
 HOT = "stock_trades"
 COLD = "cold_trades"
-COLD_SPEC = f"topic: {COLD}\nkey: string\nvalue: avro\nwrite: append\n"
+COLD_SPEC = f"""
+topic: {COLD}
+key: string
+value: avro
+write: append
+readers: [athena, duckdb]
+formats: [iceberg, delta]
+"""
 COLD_SCHEDULE = f"  tables: {{{COLD}: rate(1 hour)}}\n"
 
 
