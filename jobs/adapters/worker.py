@@ -17,7 +17,7 @@ _Key = tuple[tuple[str, SettingValue], ...]
 
 _readers: dict[_Key, KafkaReader] = {}
 _registries: dict[_Key, ConfluentRegistry] = {}
-"""The last one opened of each: what was opened with a secret that has changed since is dropped."""
+"""The last one opened of each: what was opened with a secret that has changed since is closed."""
 
 
 def run(task: IngestTask) -> TaskResult | FrazilError:
@@ -43,7 +43,8 @@ def _reader(settings: Mapping[str, SettingValue]) -> KafkaReader:
 def _registry(settings: RegistrySettings) -> ConfluentRegistry:
     key = _key({"url": settings.url, **settings.properties})
     if key not in _registries:
-        _registries.clear()
+        while _registries:
+            _registries.popitem()[1].close()
         _registries[key] = ConfluentRegistry(settings)
     return _registries[key]
 

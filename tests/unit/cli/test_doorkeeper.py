@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from jobs.adapters import worker
+from jobs.adapters.registry import ConfluentRegistry
 from jobs.cli.doorkeeper import DOUBT_SECONDS, LOOK_SECONDS, SecretWatch
 from jobs.cli.doors import open_doors
 from jobs.model.errors import ServiceError
@@ -179,9 +180,12 @@ def test_tasks_ask_the_registry_with_the_new_key(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(worker, "_registries", {})
     before = RegistrySettings("http://127.0.0.1:1", {"basic.auth.user.info": Secret("user:1")})
     after = RegistrySettings("http://127.0.0.1:1", {"basic.auth.user.info": Secret("user:2")})
+    closed: list[ConfluentRegistry] = []
+    monkeypatch.setattr(ConfluentRegistry, "close", closed.append)
 
     first, again, second = worker._registry(before), worker._registry(before), worker._registry(after)
 
     assert first is again
     assert second is not first
     assert list(worker._registries.values()) == [second]
+    assert closed == [first], "its connection would stay open until Python collects it"
