@@ -181,7 +181,7 @@ def test_tasks_ask_the_registry_with_the_new_key(monkeypatch: pytest.MonkeyPatch
     before = RegistrySettings("http://127.0.0.1:1", {"basic.auth.user.info": Secret("user:1")})
     after = RegistrySettings("http://127.0.0.1:1", {"basic.auth.user.info": Secret("user:2")})
     closed: list[ConfluentRegistry] = []
-    monkeypatch.setattr(ConfluentRegistry, "close", closed.append)
+    monkeypatch.setattr(ConfluentRegistry, "close", lambda closing: closed.append(closing))
 
     first, again, second = worker._registry(before), worker._registry(before), worker._registry(after)
 
