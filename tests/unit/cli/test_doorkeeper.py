@@ -180,8 +180,12 @@ def test_tasks_ask_the_registry_with_the_new_key(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(worker, "_registries", {})
     before = RegistrySettings("http://127.0.0.1:1", {"basic.auth.user.info": Secret("user:1")})
     after = RegistrySettings("http://127.0.0.1:1", {"basic.auth.user.info": Secret("user:2")})
-    closed: list[ConfluentRegistry] = []
-    monkeypatch.setattr(ConfluentRegistry, "close", lambda closing: closed.append(closing))
+    closed = []
+
+    def close(registry: ConfluentRegistry) -> None:
+        closed.append(registry)
+
+    monkeypatch.setattr(ConfluentRegistry, "close", close)
 
     first, again, second = worker._registry(before), worker._registry(before), worker._registry(after)
 
