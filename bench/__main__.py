@@ -25,6 +25,7 @@ from jobs.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 HOME = Path(".frazil/bench")
 RESULTS = Path("bench/RESULTS.md")
 Result = TypeVar("Result")
+WITHOUT_NATIVE = Path(__file__).parent / "without_native"
 SUBJECTS = ("bench.frazil_drain", "bench.peers.structured_streaming")
 
 
@@ -40,11 +41,13 @@ def main() -> None:
         print(f"filling the topic with {asked.rows:,} records, once", file=sys.stderr)
         orders.fill(services, asked.rows)
         ours, theirs = run_pairs(services, asked.pairs)
+        fallback = subject("bench.frazil_drain", services, "fallback", Cost.read, PYTHONPATH=str(WITHOUT_NATIVE))
+        print(_line(fallback), file=sys.stderr)
         stages = subject("bench.stages", services, "stages", lambda path: dict(json.loads(path.read_text())))
         latency = subject("bench.latency", services, "latency", lambda path: dict(json.loads(path.read_text())))
     finally:
         down(HOME / "local")
-    text = report(asked, ours, theirs, stages, latency)
+    text = report(asked, ours, theirs, fallback, stages, latency)
     RESULTS.write_text(text)
     print(text)
 
@@ -61,15 +64,16 @@ def run_pairs(services: LocalServices, pairs: int) -> tuple[list[Cost], list[Cos
     return costs
 
 
-def subject(module: str, services: LocalServices, name: str, read: Callable[[Path], Result]) -> Result:
-    """Run one subject in a process of its own."""
+def subject(module: str, services: LocalServices, name: str, read: Callable[[Path], Result], **env: str) -> Result:
+    """Run one subject in a process of its own. `env` is added to the environment."""
     result = (HOME / f"{name}.json").absolute()
     result.unlink(missing_ok=True)
     folder = HOME / "warehouses" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", module, services.bootstrap_servers, services.schema_registry_url]
     with (HOME / f"{name}.log").open("wb") as log:
-        subprocess.run([*command, str(folder), str(result)], check=True, stderr=log, stdout=log)
+        command += [str(folder), str(result)]
+        subprocess.run(command, check=True, stderr=log, stdout=log, env={**os.environ, **env})
     return read(result)
 
 
@@ -77,6 +81,7 @@ def report(
     asked: argparse.Namespace,
     ours: Sequence[Cost],
     theirs: Sequence[Cost],
+    fallback: Cost,
     stages: dict[str, float],
     latency: dict[str, float],
 ) -> str:
@@ -101,6 +106,9 @@ def report(
         f" **{statistics.median(cpu):.2f} times** in rows per CPU-second ({_span(cpu)}),"
         f" **{statistics.median(wall):.2f} times** in wall time ({_span(wall)}).",
         "",
+        f"Without the native decoder: {fallback.rows_per_second:,.0f} rows/s, {fallback.rows_per_cpu_second:,.0f} rows"
+        f" per CPU-second, {_of_median(fallback, theirs):.2f} times plain Structured Streaming.",
+        "",
         "Stages alone, CPU microseconds a row, in one process (20 columns):",
         "",
         *(f"- {name}: {value:.2f}" for name, value in stages.items()),
@@ -113,6 +121,10 @@ def report(
         "",
     ]
     return "\n".join(lines)
+
+
+def _of_median(cost: Cost, others: Sequence[Cost]) -> float:
+    return cost.rows_per_cpu_second / statistics.median(other.rows_per_cpu_second for other in others)
 
 
 def _row(cost: Cost) -> str:
