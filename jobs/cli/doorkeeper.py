@@ -12,12 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.registry import ConfluentRegistry
-from jobs.cli.doors import open_delta_logs
+from jobs.cli.doors import delta_logs_of
 from jobs.materialize.run import Doors
 from jobs.model.errors import FrazilError
 from jobs.model.spec import Secret, Settings, SettingValue
@@ -86,7 +85,7 @@ def _opened_anew(doors: Doors, before: Settings, now: Settings) -> Doors:
     if now.catalog != before.catalog:
         LOG.info("secrets_taken_up", extra={"of": "catalog"})
         lake = IcebergLake(now.catalog)
-        doors = replace(doors, lake=lake, delta_logs=cache(lambda: open_delta_logs(lake)))
+        doors = replace(doors, lake=lake, delta_logs=delta_logs_of(lake))
     return doors
 
 

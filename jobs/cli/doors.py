@@ -35,32 +35,40 @@ def open_doors(
         new_id=new_id,
         announce=announce,
         observe=observe or _nobody,
-        delta_logs=cache(lambda: open_delta_logs(lake)),
+        delta_logs=delta_logs_of(lake),
         snowflake=open_loader(settings.snowflake),
     )
 
 
 def open_loader(settings: SnowflakeSettings | None) -> Snowflake | None:
     """Who tells Snowflake of new Delta logs, if anybody. Nobody logs in before there is one."""
+    if settings is None or settings.loader is None:
+        return None
     from jobs.adapters.snowflake import SnowflakeAccount  # noqa: PLC0415 - few have an account
 
-    loader = None if settings is None else settings.loader
-    return None if settings is None or loader is None else SnowflakeAccount(settings, loader)
+    return SnowflakeAccount(settings, settings.loader)
 
 
-def open_delta_logs(lake: Lake) -> DeltaLogs:
-    """Beside the tables of the lake. Called where a table has a log, since the library takes a moment to load."""
-    from jobs.adapters.delta_log import DeltaLogs as Opened  # noqa: PLC0415
+def delta_logs_of(lake: Lake) -> Callable[[], DeltaLogs]:
+    """Beside the tables of the lake, opened once and when a table has a log: the library takes a moment to load."""
 
-    return Opened(lake.storage)
+    @cache
+    def opened() -> DeltaLogs:
+        from jobs.adapters.delta_log import DeltaLogs as Opened  # noqa: PLC0415
+
+        return Opened(lake.storage)
+
+    return opened
 
 
 def open_onlooker(settings: SnowflakeSettings | None) -> Snowflake | None:
     """Who sees how fresh Snowflake is: the reader, or else the loader. Nobody waits for it as long as a job does."""
+    user = None if settings is None else settings.reader or settings.loader
+    if settings is None or user is None:
+        return None
     from jobs.adapters.snowflake import SnowflakeAccount  # noqa: PLC0415 - few have an account
 
-    user = None if settings is None else settings.reader or settings.loader
-    return None if settings is None or user is None else SnowflakeAccount(settings, user, login_seconds=5)
+    return SnowflakeAccount(settings, user, login_seconds=5)
 
 
 def table_runs(

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,7 +37,7 @@ def status(
     """
     from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from jobs.adapters.kafka import KafkaTopics  # noqa: PLC0415
-    from jobs.cli.doors import open_delta_logs, open_onlooker  # noqa: PLC0415
+    from jobs.cli.doors import delta_logs_of, open_onlooker  # noqa: PLC0415
     from jobs.specs.select import select_tables  # noqa: PLC0415
     from jobs.status import table_statuses  # noqa: PLC0415
 
@@ -49,7 +48,7 @@ def status(
     specs = select_tables(settings, tables or ())
     now = datetime.now(UTC)
     lake, topics = IcebergLake(settings.catalog), KafkaTopics(settings.kafka)
-    logs, snowflake = cache(lambda: open_delta_logs(lake)), open_onlooker(settings.snowflake)
+    logs, snowflake = delta_logs_of(lake), open_onlooker(settings.snowflake)
     found = list(table_statuses(lake, topics, specs, delta_logs=logs, now=now, snowflake=snowflake))
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
