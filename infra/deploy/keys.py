@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from infra.confluent_api import ConfluentCloud, KeyPair
 from infra.deploy.key_secrets import read_keys, write_cloud_key
 from infra.deploy.rotation_function import FunctionFailedError, RotationFunction
+from infra.deploy.side_by_side import side_by_side
 from infra.naming import Account, cloud_secret_name, secret_name
 from jobs.model.spec import Secret
 
@@ -59,12 +60,8 @@ class Keys:
         """
         if write_cloud_key(self.vault, cloud_secret_name(self.environment), cloud_key):
             self.tell("keys: the Cloud API key is stored")
-        side_by_side = ThreadPoolExecutor(max(1, len(self.secrets)))
-        try:
-            begun = [side_by_side.submit(self._make, account, name) for account, name in self.secrets.items()]
-            return sum(each.result() for each in begun)
-        finally:
-            side_by_side.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for nobody
+        calls = [partial(self._make, account, name) for account, name in self.secrets.items()]
+        return sum(side_by_side(calls))
 
     def _make(self, account: Account, secret: str) -> bool:
         """Whether the key is new."""

@@ -9,12 +9,13 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from infra.deploy.keys import SLEEPING, Tell, Waiting
-from infra.deploy.rotation_function import RotationFunction
+from infra.deploy.rotation_function import RotationFunction, what_and_hint
+from infra.deploy.side_by_side import side_by_side
 from jobs.model.errors import ServiceError, SettingError
 
 PATIENCE_SECONDS = 1800.0
@@ -52,14 +53,7 @@ class Rotating:
         Raises SettingError for a word that names none, ServiceError where one was not rotated: its old key works on.
         """
         wanted = self._wanted(word)
-        side_by_side = ThreadPoolExecutor(max(1, len(wanted)))
-        try:
-            begun = [side_by_side.submit(self._rotate, each, name, leaked) for each, name in wanted.items()]
-            for each in begun:
-                each.result()
-            return len(begun)
-        finally:
-            side_by_side.shutdown(wait=False, cancel_futures=True)
+        return len(side_by_side([partial(self._rotate, each, name, leaked) for each, name in wanted.items()]))
 
     def _wanted(self, word: str | None) -> Mapping[str, str]:
         if not self.secrets:
@@ -119,7 +113,7 @@ class Rotating:
     def _failures(self, version: str, began: float) -> Iterator[str]:
         """As the function has said them itself, in order."""
         pages = self.clouds.logs.get_paginator("filter_log_events").paginate(
-            logGroupName=f"/aws/lambda/{self.clouds.function.name}", startTime=int(began * 1000)
+            logGroupName=self.clouds.function.log_group, startTime=int(began * 1000)
         )
         for event in sorted((each for page in pages for each in page["events"]), key=lambda each: each["timestamp"]):
             said = _said(event["message"])
@@ -139,7 +133,7 @@ def _said(line: str) -> Mapping[str, str]:
 def _not_rotated(secret: str, failures: list[str]) -> ServiceError:
     """The function's own words, with its hint where it gave one."""
     last = failures[-1] if failures else "the function has said nothing"
-    what, _, hint = last.partition("\n\nhint: ")
+    what, hint = what_and_hint(last)
     return ServiceError(
         f"{secret} was not rotated, and its key of before works on: {what}",
         hint=f"{hint or 'see docs/rotation.md'}; then run the same command again: it goes on",

@@ -28,6 +28,10 @@ class RotationFunction:
     name: str
     client: Any
 
+    @property
+    def log_group(self) -> str:
+        return f"/aws/lambda/{self.name}"
+
     def first_key(self, secret: str) -> Mapping[str, str]:
         return self._asked(Step="firstKey", SecretId=secret)
 
@@ -53,7 +57,7 @@ class RotationFunction:
                 hint="run `scripts/deploy.sh create`, which makes it; `scripts/deploy.sh check` tries who you are",
             ) from error
         if "FunctionError" in told:
-            raise _failed(self.name, event, answer)
+            raise _failed(self.log_group, event, answer)
         return answer
 
 
@@ -65,12 +69,18 @@ def rotation_function(name: str) -> RotationFunction:
     return RotationFunction(name, boto3.client("lambda", config=once))
 
 
-def _failed(name: str, event: Mapping[str, object], answer: Mapping[str, str]) -> FunctionFailedError:
+def _failed(log_group: str, event: Mapping[str, object], answer: Mapping[str, str]) -> FunctionFailedError:
     """Errors of ours bring their own hint."""
     error, words = str(answer.get("errorType", "")), str(answer.get("errorMessage", ""))
-    what, _, hint = words.partition("\n\nhint: ")
+    what, hint = what_and_hint(words)
     return FunctionFailedError(
         f"{event['Step']} of {event.get('SecretId', 'all secrets')}: {error}: {what}",
-        hint=hint or f"read the log group /aws/lambda/{name}; then run the same command again: it goes on",
+        hint=hint or f"read the log group {log_group}; then run the same command again: it goes on",
         error=error,
     )
+
+
+def what_and_hint(words: str) -> tuple[str, str]:
+    """An error of ours, as the function says it, in its two parts; the hint is empty where there is none."""
+    what, _, hint = words.partition("\n\nhint: ")
+    return what, hint
