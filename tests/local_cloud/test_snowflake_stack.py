@@ -25,7 +25,8 @@ from infra.local.http_double import Server
 from infra.local.snowflake_double import SnowflakeDouble
 from infra.local.stub_behind import SNOWFLAKE as LOGIN
 from infra.local.terraform_here import prepare
-from infra.settings import EnvironmentSettings, ExternalKafka, MadeWarehouse, Snowflake
+from infra.picture import ACCOUNT as EXAMPLE
+from infra.settings import EnvironmentSettings, ExternalKafka
 from infra.settings_file import load_environment
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
@@ -43,18 +44,7 @@ region: {REGION}
 kafka:
   external: {{bootstrap.servers: "b:9092", security.protocol: plaintext, registry: {{url: "http://r:8081"}}}}
 """
-SNOWFLAKE = Snowflake(
-    organization="ACME",
-    account="LAKE",
-    user="FRAZIL_DEPLOYER",
-    role="FRAZIL_DEPLOYER",
-    warehouse=MadeWarehouse("XSMALL", 60),
-    database=None,
-    schema="LAKE",
-    refresh_seconds=30,
-    reader_roles=("ANALYST",),
-    allowed_cidrs=("203.0.113.0/24",),
-)
+SNOWFLAKE = replace(EXAMPLE, reader_roles=("ANALYST",), allowed_cidrs=("203.0.113.0/24",))
 SNOWFLAKES_USER = "arn:aws:iam::111122223333:user/abcd0000-s"
 """Whom the stub of the provider names."""
 FIRST, SECOND, THIRD = (RsaKey.new(2048).body for _ in range(3))

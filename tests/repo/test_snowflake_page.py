@@ -15,7 +15,8 @@ from pages import ROOT, section, table, text_of
 
 from infra.cdk import App
 from infra.guards import synthesize
-from infra.settings import ExternalKafka, ExternalRegistry, MadeWarehouse, Snowflake
+from infra.picture import ACCOUNT as EXAMPLE
+from infra.settings import ExternalKafka, ExternalRegistry
 from infra.settings_file import load_environment
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
@@ -24,18 +25,7 @@ from jobs.specs.load import load_tables
 
 PAGE = ROOT / "docs" / "snowflake.md"
 WORKSHEETS = sorted((ROOT / "worksheets").glob("*.sql"))
-ACCOUNT = Snowflake(
-    organization="ACME",
-    account="LAKE",
-    user="FRAZIL_DEPLOYER",
-    role="FRAZIL_DEPLOYER",
-    warehouse=MadeWarehouse("XSMALL", 60),
-    database=None,
-    schema="LAKE",
-    refresh_seconds=30,
-    reader_roles=(),
-    allowed_cidrs=("203.0.113.0/24",),
-)
+ACCOUNT = replace(EXAMPLE, allowed_cidrs=("203.0.113.0/24",))
 KAFKA = ExternalKafka("kafka", "b:9092", "plaintext", None, False, None, ExternalRegistry("http://r", None))
 MADE_BY_HAND = {"FRAZIL_DEPLOYER"}
 Resources = Mapping[str, Mapping[str, Any]]

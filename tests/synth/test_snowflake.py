@@ -13,24 +13,14 @@ from every_feature import BACKENDS
 from written import KAFKA, Written, dev, write
 
 from infra.cdk import App
-from infra.settings import ExistingWarehouse, MadeWarehouse, Snowflake
+from infra.picture import ACCOUNT as EXAMPLE
+from infra.settings import ExistingWarehouse, MadeWarehouse
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
 from jobs.model.spec import MetadataColumns, TableSpec
 from jobs.specs.load import load_tables
 
-SNOWFLAKE = Snowflake(
-    organization="ACME",
-    account="LAKE",
-    user="FRAZIL_DEPLOYER",
-    role="FRAZIL_DEPLOYER",
-    warehouse=MadeWarehouse("XSMALL", 60),
-    database=None,
-    schema="LAKE",
-    refresh_seconds=30,
-    reader_roles=("ANALYST",),
-    allowed_cidrs=("203.0.113.0/24",),
-)
+SNOWFLAKE = replace(EXAMPLE, reader_roles=("ANALYST",), allowed_cidrs=("203.0.113.0/24",))
 ACCOUNT = "{caller.account_id}"
 LAKE = "${data.terraform_remote_state.cross-stack-reference-input-lake.outputs.cross-stack-output-"
 LAKE_ACCOUNT = f"{LAKE}dataaws_caller_identitycalleraccount_id}}"
