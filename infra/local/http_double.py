@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,12 +83,17 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """The double on a port of loopback; 0 is any free one."""
+    """The double on a port of loopback; 0 is any free one, and so is one that is taken."""
 
     daemon_threads = True
 
     def __init__(self, double: Double, port: int) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except OSError as taken:
+            if taken.errno != errno.EADDRINUSE:
+                raise
+            super().__init__(("127.0.0.1", 0), _Handler)
         self.double = double
 
     @property

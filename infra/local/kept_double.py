@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -72,7 +71,7 @@ class KeptDouble:
         return was_there
 
     def _start(self, port: int) -> subprocess.Popen[bytes]:
-        words = ("-W", "ignore", "-m", self.module, str(port if _is_free(port) else 0), *self.arguments)
+        words = ("-W", "ignore", "-m", self.module, str(port), *self.arguments)
         with self._log.open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, *words],
@@ -114,13 +113,3 @@ class KeptDouble:
     @property
     def _log(self) -> Path:
         return self.folder / "log"
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

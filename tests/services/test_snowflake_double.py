@@ -251,6 +251,13 @@ def test_a_kept_double_is_started_once_and_leaves_nothing(kept: KeptDouble) -> N
     assert not kept.down()
 
 
+def test_a_double_whose_port_is_taken_answers_at_another(kept: KeptDouble) -> None:
+    port = int(kept.address.rpartition(":")[2])
+
+    with Server(SnowflakeDouble(ACCOUNT), port) as other:
+        assert other.server_address[1] not in (0, port)
+
+
 def test_the_fingerprint_is_of_the_der_of_the_public_key() -> None:
     assert len(base64.b64decode(KEY.fingerprint.removeprefix("SHA256:"))) == 32
     assert len(base64.b64decode(KEY.body)) == 294
