@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from cloud import REGION, Cloud
 from infra.cdk import App
 from infra.deploy.terraform import Terraform
 from infra.guards import synthesize
-from infra.local.http_double import Server
 from infra.local.snowflake_double import SnowflakeDouble
 from infra.local.stub_behind import SNOWFLAKE as LOGIN
 from infra.local.terraform_here import prepare
@@ -33,6 +31,7 @@ from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
 from jobs.specs.load import load_tables
 from lambdas.rotate_keys.rsa_key import RsaKey
+from tests.fakes.served import served
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
@@ -116,12 +115,8 @@ class Login:
 @pytest.fixture
 def login() -> Iterator[Login]:
     double = SnowflakeDouble("ACME-LAKE")
-    with Server(double, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with served(double) as server:
         yield Login(double, server.address)
-        server.shutdown()
-        thread.join(10)
 
 
 def terraform(cloud: Cloud, folder: Path, login: Login) -> Terraform:

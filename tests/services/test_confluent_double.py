@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -20,20 +19,15 @@ from infra.confluent_api import (
 )
 from infra.local.confluent_double import ConfluentDouble, Server
 from jobs.model.spec import Secret
+from tests.fakes.served import served
 
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(ConfluentDouble(WHO, refused_for=1), 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with served(ConfluentDouble(WHO, refused_for=1)) as server:
+        yield server
 
 
 def test_keys_are_made_work_and_go_over_a_socket(server: Server) -> None:

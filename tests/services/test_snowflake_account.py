@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.http_double import Server
 from infra.local.snowflake_double import SnowflakeDouble
 from infra.local.snowflake_tables import Shown, Tables
 from infra.local.stub_behind import EXTERNAL, OWNERSHIP, SnowflakeLogin
@@ -19,6 +17,7 @@ from jobs.model.errors import SettingError, SnowflakeError
 from jobs.model.snowflake import Served
 from jobs.model.spec import DeferredSecret, Secret, SnowflakeSettings, SnowflakeUser
 from lambdas.rotate_keys.rsa_key import RsaKey
+from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"
 KEY, OTHER = RsaKey.new(2048), RsaKey.new(2048)
@@ -55,14 +54,8 @@ def account() -> Iterator[Account]:
     double = SnowflakeDouble(ACCOUNT)
     for user in ("LOADER", "READER"):
         double.add_user(user, KEY.body)
-    with Server(double, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield Account(double, server.address)
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with served(double) as server:
+        yield Account(double, server.address)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
@@ -15,6 +14,7 @@ from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
 from lambdas.rotate_keys.rsa_key import RsaKey
 from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
 from lambdas.rotate_keys.snowflake_rsa import Slots
+from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"
 KEY, OTHER = RsaKey.new(2048), RsaKey.new(4096)
@@ -31,14 +31,8 @@ def double() -> SnowflakeDouble:
 @pytest.fixture
 def door(double: SnowflakeDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[SnowflakeDoor]:
     monkeypatch.setattr(snowflake_door, "LOGIN_SECONDS", 3)
-    with Server(double, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield SnowflakeDoor(ACCOUNT, server.address)
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with served(double) as server:
+        yield SnowflakeDoor(ACCOUNT, server.address)
 
 
 def test_slots_are_read_and_one_is_set(door: SnowflakeDoor, double: SnowflakeDouble) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from infra.local.snowflake_double import MODIFY, MONITOR, LoginRefused, Snowflak
 from infra.local.stub_behind import GRANT, USER, SnowflakeLogin
 from infra.picture import ACCOUNT as DEPLOYERS
 from lambdas.rotate_keys.rsa_key import RsaKey
+from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"
 KEY, OTHER = RsaKey.new(2048), RsaKey.new(2048)
@@ -48,14 +48,8 @@ def double() -> SnowflakeDouble:
 @pytest.fixture
 def server(double: SnowflakeDouble) -> Iterator[int]:
     """Its port."""
-    with Server(double, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with served(double) as server:
+        yield server.server_address[1]
 
 
 def logged_in(server: int, user: str, key: RsaKey) -> Any:
