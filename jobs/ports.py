@@ -53,7 +53,14 @@ class Topics(Protocol):
 class TaskRunner(Protocol):
     """Runs ingest tasks, each to success or not at all, and returns what the successful attempt of each returned."""
 
-    parallelism: int
+    @property
+    def parallelism(self) -> int:
+        """How many tasks the cluster runs at the same time; 1 before `start`."""
+        ...
+
+    def start(self) -> object:
+        """Start what runs the tasks, if it is not running."""
+        ...
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]: ...
 

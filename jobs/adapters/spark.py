@@ -32,7 +32,12 @@ class SparkRunner:
         self._application = application
         self._lock = threading.Lock()
         self._context: Any = None
-        self.parallelism = os.cpu_count() or 1
+        self._parallelism = 1
+
+    @property
+    def parallelism(self) -> int:
+        """Cores of the executors, not of the driver: the most seen since the start, since executors come and go."""
+        return self._parallelism
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         context = self.start()
@@ -60,7 +65,7 @@ class SparkRunner:
         with self._lock:
             if self._context is None:
                 self._context = _start(self._application, self._log_file)
-                self.parallelism = int(self._context.defaultParallelism)
+            self._parallelism = max(self._parallelism, int(self._context.defaultParallelism))
             return self._context
 
 

@@ -226,6 +226,7 @@ class TableRun:
             registry=doors.registry_settings,
             storage=doors.lake.storage,
         )
+        doors.runner.start()
         tasks = tasks_of(plan, context, parallelism=doors.runner.parallelism)
         got = gather(plan, doors.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}"))
         self.met = self._resolved(got)

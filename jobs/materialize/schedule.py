@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from jobs.materialize.create import describe_topics
+from jobs.materialize.fair_queue import FairQueue, in_flight
 from jobs.materialize.run import Again, Outcome, Published, TableRun
 from jobs.model.errors import (
     BadRecordLimitError,
@@ -27,9 +28,6 @@ from jobs.model.plan import NothingToDo, TopicFacts
 from jobs.model.progress import TableState
 
 LOG = logging.getLogger(__name__)
-
-IN_FLIGHT = 4
-"""Tables with a batch on its way at the same time; the others wait for their turn, however many there are."""
 
 SIGNAL_SECONDS = 0.5
 """How often the main thread wakes: Python handles a signal that came as it fell asleep only then."""
@@ -60,11 +58,10 @@ class TableReport:
 
 
 class Stopping:
-    """Tells every table to stop after the batch that is on its way, and whose turn it is until then."""
+    """Tells every table to stop after the batch that is on its way."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self.turns = threading.BoundedSemaphore(IN_FLIGHT)
 
     def stop(self) -> None:
         self._event.set()
@@ -79,7 +76,16 @@ class Stopping:
 
 def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
     """Bring every table to where its topics stood at the start."""
-    return _each(runs, lambda run: _until_caught_up(run, stopping))
+    queue = _queue_for(runs, stopping)
+    return _each(runs, lambda run: _until_caught_up(run, queue, stopping))
+
+
+def _queue_for(runs: Sequence[TableRun], stopping: Stopping) -> FairQueue:
+    """One queue for all tables of the application, with as many slots as the cluster's cores can use."""
+    return FairQueue(
+        lambda: in_flight(max((run.doors.runner.parallelism for run in runs), default=1)),
+        stopped=lambda: stopping.asked,
+    )
 
 
 class Sick:
@@ -102,8 +108,12 @@ class Sick:
 
 def run_every(runs: Sequence[TableRun], every: timedelta | None, stopping: Stopping) -> list[TableReport]:
     """Go on until told to stop, or until no table is left that can; each at its own trigger, or at `every`."""
-    sick = Sick(len(runs))
-    return _each(runs, lambda run: _for_ever(run, (every or run.spec.trigger.every).total_seconds(), stopping, sick))
+    sick, queue = Sick(len(runs)), _queue_for(runs, stopping)
+
+    def carry_out(run: TableRun) -> TableReport:
+        return _for_ever(run, (every or run.spec.trigger.every).total_seconds(), queue, stopping, sick)
+
+    return _each(runs, carry_out)
 
 
 def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]) -> list[TableReport]:
@@ -116,14 +126,16 @@ def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]
         return [report.result() for report in reports]
 
 
-def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
+def _until_caught_up(run: TableRun, queue: FairQueue, stopping: Stopping) -> TableReport:
     batches, rows = 0, 0
     run.renew_doors()
     try:
         targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping)
         fruitless = 0
         while not stopping.asked:
-            outcome = retrying(lambda: _in_turn(run, stopping), stopping)
+            outcome = retrying(lambda: _in_turn(run, queue), stopping)
+            if outcome is None:
+                break
             if isinstance(outcome, Published):
                 batches, rows = batches + 1, rows + outcome.receipt.counts.rows
             fruitless = fruitless + 1 if isinstance(outcome, Again) else 0
@@ -141,8 +153,11 @@ def _until_caught_up(run: TableRun, stopping: Stopping) -> TableReport:
     return TableReport(run.spec.identifier, batches, rows, None)
 
 
-def _in_turn(run: TableRun, stopping: Stopping) -> Outcome:
-    with stopping.turns:
+def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
+    """One batch, once it is this table's turn; None if the run was stopped before."""
+    with queue.slot() as granted:
+        if not granted:
+            return None
         run.renew_doors()
         return run.batch()
 
@@ -176,13 +191,13 @@ def _has_read(state: TableState, facts: TopicFacts) -> bool:
     return all(n in partitions and partitions[n].next >= p.end for n, p in facts.partitions.items())
 
 
-def _for_ever(run: TableRun, every_seconds: float, stopping: Stopping, sick: Sick) -> TableReport:
+def _for_ever(run: TableRun, every_seconds: float, queue: FairQueue, stopping: Stopping, sick: Sick) -> TableReport:
     """A table that another process took over is left to it; every other failure is told, and tried again."""
     batches, rows = 0, 0
     failure: FrazilError | None = None
     while not stopping.asked:
         began = time.monotonic()
-        report = _until_caught_up(run, stopping)
+        report = _until_caught_up(run, queue, stopping)
         batches, rows, failure = batches + report.batches, rows + report.rows, report.failure
         if failure is not None:
             _tell(run, failure)

@@ -16,6 +16,8 @@ class InProcessRunner:
 
     parallelism: int = 2
 
+    def start(self) -> None: ...
+
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name
         return [_succeeded(worker.run(task)) for task in tasks]

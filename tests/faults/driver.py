@@ -54,6 +54,8 @@ class WorkerProcess:
         self._reach = reach
         self._pipe = _forked_worker()
 
+    def start(self) -> None: ...
+
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name
         return [self._carried_out(task) for task in tasks]

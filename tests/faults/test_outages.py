@@ -166,6 +166,8 @@ class DisturbedRunner:
     parallelism: int = 2
     failures: list[FrazilError] = field(default_factory=list)
 
+    def start(self) -> None: ...
+
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name
         try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
-from values_of_tables import NOW, SPEC, topic
+from values_of_tables import NOW, SPEC, spec, topic
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.materialize import run as run_module
@@ -19,13 +19,19 @@ from jobs.materialize.run import Doors, TableRun
 from jobs.model.changes import AddColumn
 from jobs.model.errors import BrokerError, PausedError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan
-from jobs.model.spec import CatalogSettings, RegistrySettings
+from jobs.model.spec import CatalogSettings, RegistrySettings, Trigger
 
 
 class NoTasks:
     """The batch ends where its plan would be carried out."""
 
     parallelism = 1
+
+    def __init__(self, cores: int = 1) -> None:
+        self.cores = cores
+
+    def start(self) -> None:
+        self.parallelism = self.cores
 
     def run(self, tasks: Any, *, name: str) -> list[Any]:
         raise BrokerError(f"{name}: {len(tasks)} tasks", hint="")
@@ -141,3 +147,13 @@ def test_a_table_that_is_caught_up_shows_that_there_is_nothing_to_do(world: Worl
 
     assert isinstance(explained.plan, NothingToDo)
     assert list(lines(explained))[-1] == "  nothing to do: read to the end of every partition, 0 rows so far"
+
+
+def test_the_first_batch_has_as_many_tasks_as_the_cluster_has_cores(world: World) -> None:
+    world.topics.facts = {"orders": topic(dict.fromkeys(range(4), (0, 100000)))}
+    run = world.run()
+    run.doors = replace(run.doors, runner=NoTasks(cores=3))
+    run.spec = spec(trigger=Trigger(SPEC.trigger.every, rows=200_000, bytes=10**9))
+
+    with pytest.raises(BrokerError, match="3 tasks"):
+        run.batch()

@@ -15,8 +15,9 @@ from values_of_tables import SPEC, spec, state
 
 from jobs.cli.logs import fields_of
 from jobs.materialize import schedule
-from jobs.materialize.run import Outcome, TableRun
-from jobs.materialize.schedule import IN_FLIGHT, Stopping, retrying, run_every, run_once
+from jobs.materialize.fair_queue import LEAST
+from jobs.materialize.run import Again, Outcome, TableRun
+from jobs.materialize.schedule import Stopping, retrying, run_every, run_once
 from jobs.model.errors import (
     BrokerError,
     DefectError,
@@ -33,6 +34,7 @@ from jobs.model.progress import TableState
 @dataclass
 class Doors:
     topics: TopicsInMemory
+    runner: Any = field(default_factory=lambda: SimpleNamespace(parallelism=1))
 
 
 @dataclass
@@ -77,7 +79,7 @@ def test_what_nobody_foresaw_ends_one_table_and_is_named() -> None:
 
 def test_more_tables_than_turns_all_run_for_ever() -> None:
     stopping = Stopping()
-    runs = [Run(lambda: None) for _ in range(IN_FLIGHT + 2)]
+    runs = [Run(lambda: None) for _ in range(LEAST + 2)]
     waited = [threading.Event() for _ in runs]
     for run, event in zip(runs, waited, strict=True):
         run.act = event.set
@@ -99,15 +101,98 @@ def test_no_more_batches_are_on_their_way_than_there_are_turns() -> None:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-            if now[0] == IN_FLIGHT:
+            if now[0] == LEAST:
                 let_go.set()
         let_go.wait(20)
         with lock:
             now[0] -= 1
 
-    run_once(as_runs(*(Run(work) for _ in range(IN_FLIGHT * 3))), Stopping())
+    run_once(as_runs(*(Run(work) for _ in range(LEAST * 3))), Stopping())
 
-    assert most[0] == IN_FLIGHT
+    assert most[0] == LEAST
+
+
+def test_the_slots_follow_the_cores_of_the_cluster() -> None:
+    lock, now, most = threading.Lock(), [0], [0]
+    let_go = threading.Event()
+    cluster = SimpleNamespace(parallelism=1)
+
+    def work() -> None:
+        cluster.parallelism = LEAST  # as Spark starts with the first batch
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+            if now[0] == 2 * LEAST:
+                let_go.set()
+        let_go.wait(20)
+        with lock:
+            now[0] -= 1
+
+    run_once(as_runs(*(Run(work, Doors(at(0), cluster)) for _ in range(LEAST * 4))), Stopping())
+
+    assert most[0] == 2 * LEAST
+
+
+@dataclass
+class Backlog(Run):
+    """A table that needs several batches to catch up."""
+
+    batches: int = 15
+
+    def batch(self) -> Outcome:
+        self.batches -= 1
+        outcome = super().batch()
+        return Again() if self.batches else outcome
+
+
+def test_a_table_with_little_to_do_waits_for_one_batch_of_each_backlog_at_most() -> None:
+    asked, order = threading.Event(), list[str]()
+
+    def work() -> None:
+        asked.wait(20)
+        time.sleep(0.02)
+        order.append("backlog")
+
+    idle = Run(lambda: order.append("idle"))
+    idle.doors.topics = WatchedTopics(idle.doors.topics.facts, watch=asked.set)
+    run_once(as_runs(*(Backlog(work) for _ in range(LEAST)), idle), Stopping())
+
+    assert order.count("backlog") == 15 * LEAST
+    assert order.index("idle") <= 3 * LEAST
+
+
+@dataclass
+class WatchedTopics(TopicsInMemory):
+    """Calls `watch` when a table describes its topic, which it does just before it asks for its first slot."""
+
+    watch: Any = None
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        self.watch()
+        return super().describe(topic)
+
+
+def test_a_table_that_waits_for_a_retry_holds_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.materialize.schedule.RETRY_WAITS_SECONDS", (20.0,))
+    stopping, failed, batches = Stopping(), threading.Event(), list[str]()
+    failing = threading.Barrier(LEAST, action=failed.set)
+
+    def fail() -> None:
+        failing.wait(20)
+        raise BrokerError("down", hint="wait")
+
+    def work() -> None:
+        batches.append("idle")
+        stopping.stop()
+
+    began = time.monotonic()
+    idle = Run(work)
+    idle.doors.topics = WatchedTopics(idle.doors.topics.facts, watch=lambda: failed.wait(20))
+    reports = run_once(as_runs(*(Run(fail) for _ in range(LEAST)), idle), stopping)
+
+    assert batches == ["idle"]
+    assert time.monotonic() - began < 15
+    assert [type(report.failure) for report in reports] == [BrokerError] * LEAST + [type(None)]
 
 
 def test_what_is_missing_is_not_asked_for_again() -> None:
