@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal, assert_never
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable, Field, Schema
@@ -52,6 +53,9 @@ CONFIGURATION = {"delta.deletedFileRetentionDuration": "interval 36500 days", "d
 
 Who opens a log reads every version since its last checkpoint, twice a batch here: so there is one after every tenth.
 """
+
+NOT_ENCODED = "/!$&'()+,:;=@"
+"""What delta-rs 1.6 leaves as it is in paths, beside letters, digits and `-._~`."""
 
 _S3_OPTIONS = {
     "AWS_ENDPOINT_URL": ("s3.endpoint",),
@@ -186,10 +190,14 @@ def _log(table: DeltaTable) -> DeltaLog:
             tuple(table.metadata().partition_columns),
         ),
         snapshot_id=table.transaction_version(APPLICATION),
-        files=tuple(
-            LoggedFile(row["path"], row["size_bytes"]) for row in files.select(["path", "size_bytes"]).to_pylist()
-        ),
+        files=tuple(_logged(row) for row in files.select(["path", "size_bytes"]).to_pylist()),
     )
+
+
+def _logged(row: Mapping[str, Any]) -> LoggedFile:
+    """Decode the path, which is a URI by Delta's protocol: delta-rs encodes paths that it writes, but decodes none."""
+    path = unquote(row["path"])
+    return LoggedFile(path, row["size_bytes"], quote(path, safe=NOT_ENCODED) == row["path"])
 
 
 def _stands_for(snapshot_id: int) -> CommitProperties:

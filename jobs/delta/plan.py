@@ -39,15 +39,25 @@ def plan_log(view: TableView, files: TableFiles, log: DeltaLog | None, *, shapes
     """What the log must say next for the view's head, whose files are given; None where the table has no snapshot."""
     if view.head is None:
         return None
-    if log is not None and log.snapshot_id == view.head:
-        return LogIsCurrent(view.head)
     try:
         metadata = metadata_of(view.schema_json)
     except NoPlaceInDeltaError as none:
         return Withheld(view.head, f"the column {none}")
+    if log is not None and _describes(log, view.head, files, metadata):
+        return LogIsCurrent(log.version, view.head)
     reason = _no_place(view) or _without_words(files) or _foreign(log) or _old_names(files, log, metadata)
     reason = reason or _misfit(shapes(_added(files, log)), metadata)
     return Withheld(view.head, reason) if reason else _write(view, files, log, metadata)
+
+
+def _describes(log: DeltaLog, head: int, files: TableFiles, wanted: DeltaMetadata) -> bool:
+    """Whether the log stands for the snapshot and says what the snapshot consists of."""
+    return (
+        log.snapshot_id == head
+        and _foreign(log) is None
+        and {file.path for file in log.files} == {file.path for file in files.data}
+        and columns_of(log.metadata.schema) == columns_of(wanted.schema)
+    )
 
 
 def _no_place(view: TableView) -> str | None:
@@ -77,6 +87,12 @@ def _foreign(log: DeltaLog | None) -> str | None:
         return f"somebody else has put the log to reader version {said[0]} and writer version {said[1]}"
     if log.metadata.partition_columns:
         return f"somebody else has given the log the partition columns {', '.join(log.metadata.partition_columns)}"
+    added = next((path for path, each in columns_of(log.metadata.schema).items() if each.field_id is None), None)
+    if added is not None:
+        return f"another writer has added the column {added} to the log"
+    unusual = next((file.path for file in log.files if not file.is_removable), None)
+    if unusual is not None:
+        return f"another writer has added {unusual} to the log, in an encoding that cannot be removed"
     return None
 
 

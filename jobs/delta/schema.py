@@ -51,8 +51,9 @@ def columns_of(delta_schema: str) -> dict[str, LoggedColumn]:
 
 def fields_with(delta_schema: str, paths: Sequence[str]) -> tuple[str, ...]:
     """The top-level fields under which the paths lie, each as its own JSON."""
-    tops = {path.partition(".")[0].removesuffix("[]").removesuffix("{}").removesuffix("{key}") for path in paths}
-    return tuple(json.dumps(each) for each in json.loads(delta_schema)["fields"] if each["name"] in tops)
+    wanted = set(paths)
+    fields = json.loads(delta_schema)["fields"]
+    return tuple(json.dumps(each) for each in fields if wanted & {column.path for column in _columns([each], "")})
 
 
 def _struct(fields: Sequence[Mapping[str, Any]], path: str) -> dict[str, Any]:

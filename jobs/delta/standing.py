@@ -34,9 +34,7 @@ class LogStanding:
 
 
 def next_version(view: TableView, log: DeltaLog | None, logs: DeltaLogs) -> LogPlan | None:
-    """What the log must say next for the view's head. No manifest is read where that is nothing."""
-    if view.head is not None and log is not None and log.snapshot_id == view.head:
-        return LogIsCurrent(view.head)
+    """What the log must say next for the view's head."""
     return plan_log(view, logs.files(view), log, shapes=lambda files: logs.shapes(view, files))
 
 

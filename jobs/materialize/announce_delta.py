@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from jobs.delta.standing import next_version
 from jobs.materialize.branches import ATTEMPTS
@@ -28,6 +30,32 @@ NEXT_DELTA_TAG = "frazil_delta_next"
 """Keeps the files of a version that is about to be written, where no other tag of ours does."""
 
 
+CHECK_EVERY = timedelta(minutes=5)
+"""How often a running process reads the log of a table that does not change: others may have written to it."""
+
+
+@dataclass(slots=True)
+class LogProgress:
+    """What one process knows of a table's Delta log. `version` is the newest that describes the table's head."""
+
+    version: int | None = None
+    _checked: tuple[int | None, str] | None = None
+    _checked_at: datetime | None = None
+
+    def is_due(self, view: TableView, *, now: datetime) -> bool:
+        """Whether the head or the schema has changed since the last check, or that was long ago."""
+        seen = (view.head, view.schema_json)
+        return seen != self._checked or self._checked_at is None or now - self._checked_at >= CHECK_EVERY
+
+    def record(self, view: TableView, announced: Announced | None, *, now: datetime) -> None:
+        """Remember the outcome of a check; a failure leaves it due."""
+        if isinstance(announced, LogFailed):
+            return
+        if isinstance(announced, LogWritten | LogIsCurrent):
+            self.version = announced.version
+        self._checked, self._checked_at = (view.head, view.schema_json), now
+
+
 def announce_delta(lake: Lake, open_logs: Callable[[], DeltaLogs], view: TableView) -> Announced | None:
     """Bring the table's Delta log to its head. None where the table has no snapshot. Raises nothing."""
     try:
@@ -47,8 +75,9 @@ def _announced(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None
         return _brought_to_head(lake, logs, view)
     except CommitRejectedError:
         announced = _brought_to_head(lake, logs, view)
-    log = logs.read(view.location) if isinstance(announced, LogIsCurrent) else None
-    return announced if log is None or log.snapshot_id is None else LogWritten(log.version, log.snapshot_id)
+    if isinstance(announced, LogIsCurrent):
+        return LogWritten(announced.version, announced.snapshot_id)
+    return announced
 
 
 def _brought_to_head(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None:

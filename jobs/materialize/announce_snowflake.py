@@ -23,14 +23,14 @@ REST = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class Telling:
-    """What Snowflake was told of one table: `told` is the snapshot that the Delta log stood for."""
+    """What Snowflake was told of one table: `told` is a version of its Delta log."""
 
     told: int | None = None
     not_before: datetime | None = None
 
-    def tell(self, snowflake: Snowflake, spec: TableSpec, snapshot_id: int, *, now: datetime) -> None:
+    def tell(self, snowflake: Snowflake, spec: TableSpec, version: int, *, now: datetime) -> None:
         """Raises nothing."""
-        if snapshot_id == self.told or (self.not_before is not None and now < self.not_before):
+        if version == self.told or (self.not_before is not None and now < self.not_before):
             return
         table = delta_table(spec)
         try:
@@ -43,8 +43,8 @@ class Telling:
             self.not_before = now + REST
             self._failed(spec, f"{type(problem).__name__}: {problem}", "if it comes again, report it with the trace")
         else:
-            self.told = snapshot_id
-            LOG.info("snowflake_refreshed", extra={"table": spec.identifier, "as": table, "snapshot": snapshot_id})
+            self.told = version
+            LOG.info("snowflake_refreshed", extra={"table": spec.identifier, "as": table, "version": version})
 
     def _failed(self, spec: TableSpec, problem: str, hint: str) -> None:
         """The external table goes on with what it saw before; the next batch tells it again."""

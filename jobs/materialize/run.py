@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from jobs.materialize.account import Ingested, gather
-from jobs.materialize.announce_delta import announce_delta
+from jobs.materialize.announce_delta import LogProgress, announce_delta
 from jobs.materialize.announce_snowflake import Telling
 from jobs.materialize.branches import STAGE_PREFIX, branch_names
 from jobs.materialize.create import describe_topics, ensure_table
@@ -25,7 +25,7 @@ from jobs.materialize.publish import publish
 from jobs.materialize.stage import ReadBatch
 from jobs.materialize.state import Standing, standing
 from jobs.materialize.verdicts import OvertakenError
-from jobs.model.delta import Announced, LogFailed, LogIsCurrent, LogWritten, Withheld
+from jobs.model.delta import Announced, LogFailed, LogWritten, Withheld
 from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from jobs.model.progress import TableState
@@ -95,8 +95,7 @@ Outcome = Published | Again | NothingToDo
 class TableRun:
     """What one process knows of one table. `writer` is its id, new in every process; `state` the last one seen.
 
-    `in_delta` is the head about which nothing is left to say in the Delta log, `in_log` the snapshot that its newest
-    version stands for. Without a `keeper` the doors stay as they are.
+    Without a `keeper` the doors stay as they are.
     """
 
     spec: TableSpec
@@ -109,8 +108,7 @@ class TableRun:
     seconds: dict[str, float] = field(default_factory=dict)
     said: set[tuple[str, str]] = field(default_factory=set)
     state: TableState | None = None
-    in_delta: int | None = None
-    in_log: int | None = None
+    delta_log: LogProgress = field(default_factory=LogProgress)
     telling: Telling = field(default_factory=Telling)
     stage_names: Iterator[str] = field(init=False)
 
@@ -275,29 +273,27 @@ class TableRun:
         return Published(receipt, now, delta)
 
     def _announce_delta(self, view: TableView) -> Announced | None:
-        """None where the table has no readers of Delta, or they have been told of this head before."""
-        if "delta" not in self.spec.formats or view.head == self.in_delta:
+        """None where the table has no readers of Delta, or its log was checked a moment ago."""
+        now = self.doors.now()
+        if "delta" not in self.spec.formats or not self.delta_log.is_due(view, now=now):
             return None
         announced = announce_delta(self.doors.lake, self.doors.delta_logs, view)
+        self.delta_log.record(view, announced, now=now)
         table = self.spec.identifier
         match announced:
             case LogFailed(problem, hint):
                 LOG.warning("delta_log_failed", extra={"table": table, "problem": problem, "hint": hint})
-                return announced
             case LogWritten(version, snapshot_id):
                 LOG.info("delta_log_written", extra={"table": table, "version": version, "snapshot": snapshot_id})
             case Withheld(_, reason):
                 self._warn_once("delta_log_withheld", reason)
-        if isinstance(announced, LogWritten | LogIsCurrent):
-            self.in_log = announced.snapshot_id
-        self.in_delta = None if announced is None else announced.snapshot_id
         return announced
 
     def _tell_snowflake(self) -> None:
         """Of the newest version of the Delta log, unless this process has told it of that one."""
         snowflake = self.doors.snowflake if "snowflake" in self.spec.readers else None
-        if snowflake is not None and self.in_log is not None:
-            self.telling.tell(snowflake, self.spec, self.in_log, now=self.doors.now())
+        if snowflake is not None and self.delta_log.version is not None:
+            self.telling.tell(snowflake, self.spec, self.delta_log.version, now=self.doors.now())
 
     def _pause(self, error: FrazilError, got: Ingested | None = None) -> None:
         accept = None if got is None else through(got.ranges)

@@ -77,8 +77,14 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
+    """A file that a log names. `path` is decoded: relative to the table's location, or absolute.
+
+    `is_removable` is False if another writer encoded the path in a way that delta-rs cannot repeat.
+    """
+
     path: str
     size: int
+    is_removable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +146,9 @@ class ReplaceLog:
 
 @dataclass(frozen=True, slots=True)
 class LogIsCurrent:
-    """The newest version stands for the snapshot already."""
+    """The newest version stands for the snapshot already, and names its files and columns."""
 
+    version: int
     snapshot_id: int
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,31 @@ def test_a_version_that_is_there_is_never_written_again(logs: DeltaLogs, locatio
     log = logs.read(location)
     assert log is not None
     assert (log.version, log.snapshot_id) == (1, 8)
+
+
+@pytest.mark.parametrize(
+    "path", ["data/p=a+b%2Fc/f.parquet", "data/a b#c?d.parquet", "data/ä日😀.parquet", "data/100%/*[x]{y}'\".parquet"]
+)
+def test_any_path_is_read_as_it_was_written_and_can_be_removed(logs: DeltaLogs, location: str, path: str) -> None:
+    logs.write(location, BeginLog(7, ONE, (AddFile(path, 1, 1, "{}"), AddFile("data/a", 2, 1, "{}"))))
+    begun = logs.read(location)
+    logs.write(location, ExtendLog(8, 0, ONE, (), (RemoveFile(path, 1, 1),)))
+    extended = logs.read(location)
+
+    assert begun is not None
+    assert extended is not None
+    assert set(begun.files) == {LoggedFile(path, 1), LoggedFile("data/a", 2)}
+    assert extended.files == (LoggedFile("data/a", 2),)
+
+
+def test_a_path_that_another_writer_encoded_differently_is_told_apart(location: str) -> None:
+    logs = RealLogs({})
+    logs.write(location, BEGIN)
+    add = {"path": "data/%7Ea", "size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}
+    version = Path(location) / "_delta_log" / f"{1:020}.json"
+    version.write_text(json.dumps({"add": add}) + "\n")
+
+    log = logs.read(location)
+
+    assert log is not None
+    assert set(log.files) == {LoggedFile("data/a", 1), LoggedFile("data/~a", 1, is_removable=False)}

@@ -7,153 +7,33 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import boto3
-import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from moto.server import ThreadedMotoServer
 
-from jobs.adapters.delta_files import head_files, shapes
 from jobs.adapters.delta_log import DeltaLogs
 from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.iceberg_scan import metadata_location
-from jobs.delta.plan import plan_log
-from jobs.materialize.ingest.distribute import write_target
-from jobs.materialize.ingest.write import TableFiles
+from jobs.delta.standing import log_standing
 from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
-from jobs.model.columns import Column, Decimal, ListOf, MapOf, Scalar, Struct
-from jobs.model.delta import BeginLog, ExtendLog, LogIsCurrent, LogPlan, ReplaceLog, Withheld
-from jobs.model.snapshot import TableView
+from jobs.model.columns import Column, Scalar
+from jobs.model.delta import BeginLog, ExtendLog, LogIsCurrent, ReplaceLog, Withheld
 from jobs.model.spec import CatalogSettings
 from jobs.ports import CommitRejectedError
-from jobs.query import extension_file
-
-COLUMNS = (
-    Column("id", Scalar("int")),
-    Column("symbol", Scalar("string")),
-    Column("at", Scalar("timestamptz")),
-    Column("day", Scalar("date")),
-    Column("price", Decimal(12, 2)),
-    Column("ratio", Scalar("double")),
-    Column("raw", Scalar("binary")),
-    Column("legs", ListOf(Struct((Column("leg", Scalar("string")), Column("n", Scalar("long")))))),
-    Column("tags", MapOf(Scalar("string"), Scalar("long"))),
-    Column("party", Struct((Column("name", Scalar("string")),))),
-)
-SYMBOLS = ("", "a b", "a/b%c", "ä=ö+", None)
-
-
-@dataclass(slots=True)
-class Trades:
-    """An Iceberg table in a real catalog, and the log beside it."""
-
-    lake: IcebergLake
-    logs: DeltaLogs
-    epoch: int = field(default=0)
-
-    @property
-    def view(self) -> TableView:
-        view = self.lake.load("lake.trades")
-        assert view is not None
-        return view
-
-    def create(self, columns: tuple[Column, ...] = COLUMNS, *, partition_by: tuple[str, ...] = ()) -> Trades:
-        self.lake.create("lake.trades", columns, partition_by=partition_by, properties={}, summary={})
-        return self
-
-    def append(self, *ids: int) -> None:
-        """One snapshot with a row for each id; columns that the table does not have are left out."""
-        view, self.epoch = self.view, self.epoch + 1
-        files = TableFiles(write_target(view), storage=self.lake.storage, prefix=f"w{self.epoch}", target_bytes=1 << 20)
-        files.add(pa.RecordBatch.from_pylist([row(n) for n in ids], files.arrow_schema))
-        assert view.head is not None
-        branch = f"stage{self.epoch}"
-        self.lake.stage(view, base=view.head, branch=branch, files=files.close(), summary={})
-        self.lake.publish(self.view, branch=branch, tag="t", drop=[branch])
-
-    def change(self, *changes: Change) -> None:
-        self.lake.change_schema(self.view, changes, {})
-
-    def compact(self) -> None:
-        """All rows into new files. The library calls it an overwrite."""
-        table = self.lake.catalog.load_table("lake.trades")
-        table.overwrite(table.scan().to_arrow())
-
-    def plan(self) -> LogPlan | None:
-        view = self.view
-        return plan_log(view, head_files(view), self.logs.read(view.location), shapes=lambda f: shapes(view, f))
-
-    def announce(self) -> LogPlan | None:
-        plan = self.plan()
-        if isinstance(plan, BeginLog | ExtendLog | ReplaceLog):
-            self.logs.write(self.view.location, plan)
-        return plan
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.view.location.removeprefix("file://"))
-
-    def versions(self) -> list[str]:
-        return sorted(path.name for path in (self.folder / "_delta_log").glob("*.json"))
-
-
-def row(n: int) -> dict[str, Any]:
-    return {
-        "id": n,
-        "symbol": SYMBOLS[n % len(SYMBOLS)],
-        "at": datetime(2026, 1, 1 + n % 3, n % 24, 0, 0, 123456, tzinfo=UTC),
-        "day": datetime(2026, 1, 1 + n % 3, tzinfo=UTC).date(),
-        "price": n + 0,
-        "ratio": float("nan") if n % 4 == 0 else n / 3,
-        "raw": bytes([n % 256, 0]),
-        "legs": None if n % 3 == 0 else [{"leg": "l", "n": n}, None],
-        "tags": [("k", n)],
-        "party": None if n % 2 else {"name": f"p{n}", "city": f"c{n}"},
-        "venue": f"v{n}",
-        "number": n,
-    }
+from tests.table.delta_trades import Trades, by_delta_in_duckdb, by_delta_rs, by_iceberg
 
 
 @pytest.fixture
 def trades(tmp_path: Path) -> Trades:
     lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "lake")))
     return Trades(lake, DeltaLogs(lake.storage))
-
-
-def by_iceberg(trades: Trades) -> list[Any]:
-    """Through DuckDB: PyIceberg takes an absent list of structs for an empty one once a column was added."""
-    address = metadata_location(trades.view).removeprefix("file://")
-    return by_duckdb(f"iceberg_scan('{address}')")
-
-
-def by_delta_rs(trades: Trades) -> list[Any]:
-    return ordered(DeltaTable(str(trades.folder)).to_pyarrow_table())
-
-
-def by_delta_in_duckdb(trades: Trades) -> list[Any]:
-    return by_duckdb(f"delta_scan('{trades.folder}')")
-
-
-def by_duckdb(source: str) -> list[Any]:
-    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-        for name in ("avro", "iceberg", "delta"):
-            connection.execute(f"LOAD '{extension_file(name)}'")
-        connection.execute("SET TimeZone = 'UTC'")
-        return ordered(connection.execute(f"SELECT * FROM {source}").to_arrow_table())
-
-
-def ordered(table: pa.Table) -> list[Any]:
-    """Rows with NaN as text, since it equals nothing, in the order of ids."""
-    rows = [{name: str(v) if isinstance(v, float) else v for name, v in each.items()} for each in table.to_pylist()]
-    return sorted(rows, key=lambda each: each.get("id", each.get("number")))
 
 
 @pytest.mark.parametrize("partition_by", [(), ("symbol",), ("day(at)", "bucket(2, symbol)")])
@@ -170,6 +50,24 @@ def test_all_three_read_the_same_rows(trades: Trades, partition_by: tuple[str, .
     assert isinstance(second, ExtendLog)
     assert len(by_iceberg(trades)) == 15
     assert by_iceberg(trades) == by_delta_rs(trades) == by_delta_in_duckdb(trades)
+
+
+def test_a_log_that_names_a_file_twice_and_an_old_one_is_noticed_and_repaired(trades: Trades) -> None:
+    """As if a compaction had added files and removed none: every row is there twice."""
+    trades.create(partition_by=("symbol",))
+    trades.append(*range(5))
+    trades.announce()
+    trades.compact()
+    plan = trades.plan()
+    assert isinstance(plan, ExtendLog)
+    trades.logs.write(trades.view.location, replace(plan, remove=()))
+    damaged = (log_standing(trades.view, trades.logs), len(by_delta_rs(trades)))
+
+    trades.announce()
+
+    assert (damaged[0].state, damaged[1]) == ("behind", 10)
+    assert log_standing(trades.view, trades.logs).state == "current"
+    assert by_delta_rs(trades) == by_iceberg(trades) == by_delta_in_duckdb(trades)
 
 
 def test_a_table_without_rows_has_a_log_without_files(trades: Trades) -> None:
@@ -190,7 +88,7 @@ def test_one_version_a_snapshot_however_often_it_is_announced(trades: Trades) ->
     trades.append(3)
     trades.announce()
 
-    assert trades.announce() == LogIsCurrent(trades.view.head or 0)
+    assert trades.announce() == LogIsCurrent(1, trades.view.head or 0)
     assert trades.versions() == ["00000000000000000000.json", "00000000000000000001.json"]
 
 

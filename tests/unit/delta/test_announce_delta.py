@@ -100,7 +100,7 @@ def test_nothing_is_written_or_moved_twice(world: World) -> None:
     world.announce()
     world.table.history.clear()
 
-    assert world.announce() == LogIsCurrent(1)
+    assert world.announce() == LogIsCurrent(0, 1)
     assert world.table.history == []
 
 
@@ -110,7 +110,7 @@ def test_tags_that_a_dead_run_left_are_put_right(world: World, left: dict[str, i
     world.announce()
     world.table.tag({CHECKPOINT_TAG: 1, **left})
 
-    assert world.announce() == LogIsCurrent(2)
+    assert world.announce() == LogIsCurrent(0, 2)
     assert world.table.now.tags == {CHECKPOINT_TAG: 1, DELTA_TAG: 2}
 
 
@@ -140,7 +140,7 @@ def test_a_slow_process_does_not_take_the_log_back(world: World) -> None:
     world.comes_to("append", "append", frazil_checkpoint=2)
     world.announce()
 
-    assert announce_delta(cast(Lake, world.table), lambda: world.logs, old) == LogIsCurrent(2)
+    assert announce_delta(cast(Lake, world.table), lambda: world.logs, old) == LogIsCurrent(0, 2)
     assert world.stands_for == [2]
 
 
@@ -191,7 +191,7 @@ def test_an_answer_that_is_lost_when_the_tag_moves_leaves_that_to_the_next_run(w
 
     assert world.announce() == LogWritten(0, 1)
     assert DELTA_TAG not in world.table.now.tags
-    assert world.announce() == LogIsCurrent(1)
+    assert world.announce() == LogIsCurrent(0, 1)
     assert world.table.now.tags[DELTA_TAG] == 1
 
 

@@ -15,6 +15,7 @@ from jobs.model.delta import (
     AddFile,
     BeginLog,
     ExtendLog,
+    LoggedFile,
     LogIsCurrent,
     RemoveFile,
     ReplaceLog,
@@ -44,8 +45,57 @@ def test_a_log_begins_with_the_whole_snapshot() -> None:
 def test_the_same_snapshot_is_announced_once() -> None:
     footers = Footers()
 
-    assert plan_log(view("append"), TableFiles((file("a"),)), log(1, "a"), shapes=footers) == LogIsCurrent(1)
+    assert plan_log(view("append"), TableFiles((file("a"),)), log(1, "a"), shapes=footers) == LogIsCurrent(7, 1)
     assert footers.asked == []
+
+
+@pytest.mark.parametrize(
+    ("logged", "add", "remove"),
+    [(("a", "stale"), [], ["data/stale"]), ((), ["data/a"], []), (("b",), ["data/a"], ["data/b"])],
+    ids=["a file too many", "a file is missing", "both"],
+)
+def test_a_log_of_the_head_that_names_other_files_is_repaired(
+    logged: tuple[str, ...], add: list[str], remove: list[str]
+) -> None:
+    plan = plan_log(view("append"), TableFiles((file("a"),)), log(1, *logged), shapes=Footers())
+
+    assert isinstance(plan, ExtendLog)
+    assert ([each.path for each in plan.add], [each.path for each in plan.remove]) == (add, remove)
+    assert all(each.data_change for each in (*plan.add, *plan.remove))
+
+
+def test_a_rename_without_a_new_snapshot_withholds_the_log() -> None:
+    plan = plan_log(view("append", schema_json=RENAMED), TableFiles((file("a"),)), log(1, "a"), shapes=Footers())
+
+    assert isinstance(plan, Withheld)
+    assert plan.reason.startswith("the column id is now called number")
+
+
+def test_a_new_column_without_a_new_snapshot_reaches_the_log() -> None:
+    plan = plan_log(view("append", schema_json=VENUE), TableFiles((file("a"),)), log(1, "a"), shapes=Footers())
+
+    assert isinstance(plan, ExtendLog)
+    assert [json.loads(each)["name"] for each in plan.new_columns] == ["venue"]
+
+
+def test_a_file_that_another_writer_encoded_differently_withholds_the_log() -> None:
+    before = log(1, "a")
+    unusual = replace(before, files=(*before.files, LoggedFile("data/~a", 10, is_removable=False)))
+
+    plan = plan_log(view("append"), TableFiles((file("a"),)), unusual, shapes=Footers())
+
+    assert plan == Withheld(1, "another writer has added data/~a to the log, in an encoding that cannot be removed")
+
+
+def test_a_column_that_another_writer_added_withholds_the_log() -> None:
+    before = log(1, "a")
+    columns = json.loads(before.metadata.schema)
+    columns["fields"].append({"name": "extra", "type": "string", "nullable": True, "metadata": {}})
+    wider = replace(before, metadata=replace(before.metadata, schema=json.dumps(columns)))
+
+    plan = plan_log(view("append"), TableFiles((file("a"),)), wider, shapes=Footers())
+
+    assert plan == Withheld(1, "another writer has added the column extra to the log")
 
 
 def test_snapshots_that_were_missed_are_one_difference() -> None:
@@ -102,6 +152,27 @@ def test_a_new_column_inside_a_struct_comes_as_the_whole_struct() -> None:
     assert isinstance(plan, ExtendLog)
     [column] = [json.loads(each) for each in plan.new_columns]
     assert [each["name"] for each in column["type"]["fields"]] == ["name", "city"]
+
+
+def test_a_new_column_under_nested_lists_and_maps_comes_as_the_whole_column() -> None:
+    def nested(*fields: dict[str, object]) -> str:
+        struct = {"type": "struct", "fields": list(fields)}
+        inner = {"type": "list", "element-id": 21, "element": struct, "element-required": False}
+        by_name = {"type": "map", "key-id": 22, "key": "string", "value-id": 23, "value": struct}
+        return schema(
+            (1, "legs", {"type": "list", "element-id": 24, "element": inner, "element-required": False}),
+            (2, "tags", {"type": "list", "element-id": 25, "element": by_name, "element-required": False}),
+            (3, "same", "long"),
+        )
+
+    before, now = nested(field(30, "n", "long")), nested(field(30, "n", "long"), field(31, "m", "long"))
+
+    plan = plan_log(
+        view("append", "append", schema_json=now), TableFiles(()), log(1, schema_json=before), shapes=Footers()
+    )
+
+    assert isinstance(plan, ExtendLog)
+    assert [json.loads(each)["name"] for each in plan.new_columns] == ["legs", "tags"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +14,10 @@ from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, spec, topic
 
 from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize.announce_delta import DELTA_TAG
+from jobs.materialize.announce_delta import CHECK_EVERY, DELTA_TAG
 from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
 from jobs.materialize.run import Doors, TableRun
-from jobs.model.delta import DeltaLog
+from jobs.model.delta import DeltaLog, LoggedFile
 from jobs.model.errors import CatalogError, PausedError
 from jobs.model.plan import NothingToDo
 from jobs.model.snapshot import TableView
@@ -120,6 +120,34 @@ def test_one_process_looks_once_at_a_head(world: World) -> None:
     for _ in range(3):
         run.batch()
     world.insert()
+    run.batch()
+
+    assert world.opened == ["delta"] * 2
+
+
+def test_what_others_write_into_the_log_is_noticed_by_the_next_check(world: World) -> None:
+    run = world.run()
+    run.batch()
+    before = world.log
+    assert before is not None
+    others = replace(before, version=1, files=(LoggedFile("data/theirs", 1),))
+    world.logs.versions[world.view.location].append(others)
+
+    run.batch()
+    at_once = world.log
+    world.doors = run.doors = replace(run.doors, now=lambda: NOW + CHECK_EVERY)
+    run.batch()
+
+    assert at_once == others, "a table that does not change is not looked at with each batch"
+    assert world.log == replace(before, version=2)
+
+
+def test_a_change_of_the_schema_alone_is_looked_at(world: World) -> None:
+    run = world.run()
+    run.batch()
+    with world.lake.catalog.load_table(BOTH.identifier).update_schema() as update:
+        update.rename_column("kafka_offset", "position")
+
     run.batch()
 
     assert world.opened == ["delta"] * 2
