@@ -123,7 +123,13 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
         sums=before.sums + result.sums,
         leader_epoch=before.leader_epoch if result.leader_epoch is None else result.leader_epoch,
         latest_ms=max(latest, default=None),
+        record_bytes=before.record_bytes if not result.counts.read else _mean_bytes(result),
     )
+
+
+def _mean_bytes(result: RangeResult) -> int:
+    """At least 1, so that a partition of empty records needs some of the budget as well."""
+    return max(-(-result.payload_bytes // result.counts.read), 1)
 
 
 def _complete_through(plan: BatchPlan, sources: Sequence[SourceProgress], planned_at: datetime) -> datetime | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from jobs.materialize.budget import RecordBytes, fit
 from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through
 from jobs.materialize.state import Standing
 from jobs.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
@@ -18,7 +19,7 @@ from jobs.model.plan import (
     WriterSchemas,
 )
 from jobs.model.progress import PartitionProgress, SourceProgress
-from jobs.model.spec import TableSpec, Trigger
+from jobs.model.spec import TableSpec
 
 
 def plan_batch(
@@ -33,7 +34,7 @@ def plan_batch(
         return Halt(spec.identifier, problems[0])
     accepted = accepted_through(at.view.properties)
     pending = [e for facts in topics for e in _pending(_source(at, facts), facts, accepted.get(facts.topic, {}))]
-    ranges = tuple(_fit(pending, spec.trigger))
+    ranges = fit(pending, spec.trigger, record_bytes=_record_bytes(at), turn=at.state.epoch)
     if not ranges or at.view.head is None:
         return NothingToDo(spec.identifier, at.state)
     return BatchPlan(
@@ -50,6 +51,11 @@ def plan_batch(
 def _source(at: Standing, facts: TopicFacts) -> SourceProgress:
     known = {source.topic: source for source in at.state.sources}
     return known.get(facts.topic, SourceProgress(facts.topic, facts.topic_id, 0, {}))
+
+
+def _record_bytes(at: Standing) -> RecordBytes:
+    known = ((s.topic, n, p.record_bytes) for s in at.state.sources for n, p in s.partitions.items())
+    return {(topic, number): size for topic, number, size in known if size is not None}
 
 
 def _problems(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[FrazilError]:
@@ -112,20 +118,6 @@ def _pending(source: SourceProgress, facts: TopicFacts, accepted: Mapping[int, i
         end = accepted[number] if start < accepted.get(number, -1) < partition.end else partition.end
         if start < end:
             yield OffsetRange(facts.topic, number, start, end, partition.end, max_bytes=0)
-
-
-def _fit(pending: Sequence[OffsetRange], trigger: Trigger) -> Iterator[OffsetRange]:
-    """Cut the ranges to the batch's maximum, each partition getting an even share, what one leaves going to others."""
-    rows_left = trigger.rows
-    share_of_bytes = max(trigger.bytes // max(len(pending), 1), 1)
-    for index, each in enumerate(sorted(pending, key=lambda r: r.end - r.start)):
-        share = max(rows_left // (len(pending) - index), 1)
-        length = min(each.end - each.start, share)
-        if rows_left <= 0:
-            return
-        rows_left -= length
-        end = each.start + length
-        yield OffsetRange(each.topic, each.partition, each.start, end, each.partition_end, share_of_bytes)
 
 
 def _paused(spec: TableSpec, why: str) -> PausedError:

@@ -57,7 +57,8 @@ class OffsetSums:
 class PartitionProgress:
     """One partition since the table began: `[origin, next)` has been read; `start` is where the last batch began.
 
-    `latest_ms` is the greatest record timestamp read, in milliseconds since the epoch.
+    `latest_ms` is the greatest record timestamp read, in milliseconds since the epoch. `record_bytes` is the mean size
+    of key and value of the records that were read last, None before any was.
     """
 
     origin: int
@@ -67,6 +68,7 @@ class PartitionProgress:
     sums: OffsetSums = field(default_factory=OffsetSums)
     leader_epoch: int | None = None
     latest_ms: int | None = None
+    record_bytes: int | None = None
 
     @staticmethod
     def beginning_at(offset: int) -> PartitionProgress:

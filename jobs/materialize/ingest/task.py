@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import cast
 
 import numpy as np
@@ -66,7 +68,8 @@ class _Work:
 
     def read(self, wanted: OffsetRange) -> RangeResult:
         tally = _Tally(wanted)
-        for records in self.reader.read(wanted, self.decoder.wanted):
+        for chunk in self.reader.read(wanted, self.decoder.wanted):
+            records = tally.affordable(chunk)
             decoded = self.decoder.decode(wanted.topic, wanted.partition, records)
             self.rows.add(decoded.rows)
             if decoded.dead_letters is not None:
@@ -87,6 +90,7 @@ class _Tally:
     sums: OffsetSums = field(default_factory=OffsetSums)
     end: int = -1
     payload_bytes: int = 0
+    chunk_bytes: int = 0
     latest_ms: int | None = None
     leader_epoch: int | None = None
     skipped: Counter[str] = field(default_factory=Counter)
@@ -96,6 +100,17 @@ class _Tally:
     @property
     def spent(self) -> bool:
         return self.payload_bytes >= self.wanted.max_bytes
+
+    def affordable(self, records: Records) -> Records:
+        """The records up to the one that reaches the range's budget of bytes; what is left belongs to other ranges."""
+        left = self.wanted.max_bytes - self.payload_bytes
+        self.chunk_bytes = _payload_bytes(records)
+        if self.chunk_bytes <= left:
+            return records
+        ends = list(accumulate(_sizes(records)))
+        count = bisect_left(ends, left) + 1
+        self.chunk_bytes = ends[count - 1]
+        return records.first(count)
 
     def add(self, records: Records, decoded: DecodedRecords) -> None:
         self.stop = decoded.stop
@@ -110,7 +125,7 @@ class _Tally:
         self.sums = self.sums + _sums(decoded.row_offsets)
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
-        self.payload_bytes += _payload_bytes(read)
+        self.payload_bytes += self.chunk_bytes if read is records else _payload_bytes(read)
         self.latest_ms = _latest(read.timestamps_ms, self.latest_ms)
         if len(read):
             self.leader_epoch = records.last_leader_epoch
@@ -150,6 +165,11 @@ def _sums(offsets: Indexes) -> OffsetSums:
 
 def _payload_bytes(records: Records) -> int:
     return sum(map(len, filter(None, records.values))) + sum(map(len, filter(None, records.keys)))
+
+
+def _sizes(records: Records) -> Iterator[int]:
+    """Bytes of each record's key and value."""
+    return (len(key or b"") + len(value or b"") for key, value in zip(records.keys, records.values, strict=True))
 
 
 def _latest(stamps_ms: Sequence[int | None], before: int | None) -> int | None:

@@ -125,7 +125,7 @@ def test_counts_and_sums_grow_and_the_start_moves_on() -> None:
     plan = planned((0, 5, 9), state=state({0: before}))
     read = result(0, 5, 9, sums=OffsetSums(26, 174), leader_epoch=2, latest_ms=70)
 
-    assert after(plan, read)[0] == PartitionProgress(2, 5, 9, Counts(7, 7), OffsetSums(35, 203), 2, 70)
+    assert after(plan, read)[0] == PartitionProgress(2, 5, 9, Counts(7, 7), OffsetSums(35, 203), 2, 70, 3)
 
 
 def test_sums_wrap_around_at_one_machine_word() -> None:

@@ -329,11 +329,20 @@ def test_a_registry_that_is_down_fails_the_task(read: Any, registry: RegistryInM
         read((b"k", unknown(900)))
 
 
-def test_a_range_ends_between_two_chunks_once_its_bytes_are_read(read: Any) -> None:
-    got = read(*((b"k", new(n)) for n in range(10)), chunk=2, max_bytes=3 * len(new(0)))
+@pytest.mark.parametrize(("chunk", "more", "read_to"), [(2, 0, 3), (100, 0, 3), (100, 1, 4), (1, -1, 3), (100, -99, 1)])
+def test_a_range_ends_with_the_record_that_reaches_its_bytes(read: Any, chunk: int, more: int, read_to: int) -> None:
+    size = len(new(0)) + len(b"k")
 
-    assert (got.range.end, got.range.stopped_by, got.range.counts) == (4, "bytes", Counts(4, 4))
-    assert got.range.payload_bytes == 4 * (len(new(0)) + 1)
+    got = read(*((b"k", new(n)) for n in range(10)), chunk=chunk, max_bytes=3 * size + more)
+
+    assert (got.range.end, got.range.stopped_by, got.range.counts) == (read_to, "bytes", Counts(read_to, read_to))
+    assert got.range.payload_bytes == read_to * size
+
+
+def test_a_range_whose_last_record_reaches_its_bytes_is_read_to_its_end(read: Any) -> None:
+    got = read(*((b"k", new(n)) for n in range(3)), max_bytes=3 * (len(new(0)) + 1))
+
+    assert (got.range.end, got.range.stopped_by) == (3, "end")
 
 
 def test_the_whole_range_may_be_gaps(read: Any) -> None:

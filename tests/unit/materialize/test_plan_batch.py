@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from values_of_tables import SPEC, progress, snapshot, spec, stands, state, topic, view
+from values_of_tables import SPEC, progress, snapshot, stands, state, topic, view
 
 from jobs.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from jobs.materialize.plan import plan_batch
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, PartitionFacts, Plan, TopicFacts, WriterSchemas
-from jobs.model.spec import TableSpec, Trigger
+from jobs.model.spec import TableSpec
 
 NO_SCHEMAS = WriterSchemas({}, {})
 
@@ -32,10 +29,6 @@ def ranges(planned: Plan) -> dict[int, tuple[int, int]]:
 def halted(planned: Plan) -> FrazilError:
     assert isinstance(planned, Halt), planned
     return planned.error
-
-
-def with_rows(rows: int, size: int = 10**9) -> TableSpec:
-    return spec(trigger=Trigger(SPEC.trigger.every, rows=rows, bytes=size))
 
 
 def test_a_table_at_the_end_of_every_partition_has_nothing_to_do() -> None:
@@ -59,51 +52,6 @@ def test_a_batch_reads_from_where_the_table_stands_to_the_end() -> None:
 
 def test_a_partition_that_the_table_has_not_met_is_read_from_its_earliest_record() -> None:
     assert ranges(plan(stands(state({0: progress(0, 7)})), topic({0: (0, 7), 1: (40, 44)}))) == {1: (40, 44)}
-
-
-@pytest.mark.parametrize(
-    ("lengths", "rows", "shares"),
-    [
-        ({0: 10, 1: 10}, 100, {0: 10, 1: 10}),
-        ({0: 10, 1: 10}, 10, {0: 5, 1: 5}),
-        ({0: 1, 1: 100, 2: 100}, 21, {0: 1, 1: 10, 2: 10}),
-        ({0: 100, 1: 2, 2: 1}, 30, {0: 27, 1: 2, 2: 1}),
-        ({0: 100}, 1, {0: 1}),
-        ({0: 9, 1: 9, 2: 9}, 2, {0: 1, 1: 1}),
-        ({0: 3, 1: 3, 2: 3}, 8, {0: 2, 1: 3, 2: 3}),
-    ],
-)
-def test_ranges_are_cut_evenly_and_what_a_short_partition_leaves_goes_to_others(
-    lengths: Mapping[int, int], rows: int, shares: Mapping[int, int]
-) -> None:
-    planned = plan(stands(state()), topic({n: (0, length) for n, length in lengths.items()}), with_rows(rows))
-
-    assert {n: end - start for n, (start, end) in ranges(planned).items()} == shares
-
-
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=12), st.integers(1, 300))
-def test_a_batch_is_as_large_as_it_may_be_and_no_partition_gets_less_than_a_fair_share(
-    lengths: list[int], rows: int
-) -> None:
-    planned = plan(stands(state()), topic({n: (0, length) for n, length in enumerate(lengths)}), with_rows(rows))
-
-    pending = [length for length in lengths if length]
-    if not pending:
-        assert isinstance(planned, NothingToDo)
-        return
-    got = {n: end - start for n, (start, end) in ranges(planned).items()}
-    assert sum(got.values()) == min(sum(pending), rows)
-    fair = rows // len(pending)
-    assert all(got.get(n, 0) >= min(length, fair) for n, length in enumerate(lengths))
-
-
-def test_payload_bytes_are_shared_by_the_partitions_that_have_something_to_read() -> None:
-    facts = topic({0: (0, 5), 1: (0, 5), 2: (0, 0)})
-
-    planned = plan(stands(state()), facts, with_rows(100, size=1_000))
-
-    assert isinstance(planned, BatchPlan)
-    assert [each.max_bytes for each in planned.ranges] == [500, 500]
 
 
 READ_TO_7 = {0: progress(0, 7, leader_epoch=5)}
