@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from jobs.materialize.budget import RecordBytes, fit
 from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through
@@ -18,8 +19,13 @@ from jobs.model.plan import (
     TopicFacts,
     WriterSchemas,
 )
-from jobs.model.progress import PartitionProgress, SourceProgress
+from jobs.model.progress import PartitionProgress, SourceProgress, TableState
 from jobs.model.spec import TableSpec
+
+PROBLEMS_NAMED = 20
+"""How many problems of one topic or table an error lists; it counts the others."""
+
+_LOST_HINT = "raise the topic's retention; restore the records, or start another `table` from the earliest offset"
 
 
 def plan_batch(
@@ -29,11 +35,12 @@ def plan_batch(
     paused = at.view.properties.get(PAUSED_PROPERTY)
     if paused is not None:
         return Halt(spec.identifier, _paused(spec, paused))
-    problems = [problem for facts in topics for problem in _problems(spec, _source(at, facts), facts)]
+    state = _begun_later(at.state_with_foreign, topics)
+    problems = [problem for facts in topics for problem in _problems(spec, state, facts)]
     if problems:
-        return Halt(spec.identifier, problems[0])
+        return Halt(spec.identifier, together(problems))
     accepted = accepted_through(at.view.properties)
-    pending = [e for facts in topics for e in _pending(_source(at, facts), facts, accepted.get(facts.topic, {}))]
+    pending = [e for facts in topics for e in _pending(_source(state, facts), facts, accepted.get(facts.topic, {}))]
     ranges = fit(pending, spec.trigger, record_bytes=_record_bytes(at), turn=at.state.epoch)
     if not ranges or at.view.head is None:
         return NothingToDo(spec.identifier, at.state)
@@ -41,15 +48,15 @@ def plan_batch(
         table=spec.identifier,
         batch_id=batch_id,
         base_snapshot_id=at.view.head,
-        state=at.state_with_foreign,
+        state=state,
         ranges=ranges,
         schemas=schemas,
         topics=tuple(topics),
     )
 
 
-def _source(at: Standing, facts: TopicFacts) -> SourceProgress:
-    known = {source.topic: source for source in at.state.sources}
+def _source(state: TableState, facts: TopicFacts) -> SourceProgress:
+    known = {source.topic: source for source in state.sources}
     return known.get(facts.topic, SourceProgress(facts.topic, facts.topic_id, 0, {}))
 
 
@@ -58,8 +65,44 @@ def _record_bytes(at: Standing) -> RecordBytes:
     return {(topic, number): size for topic, number, size in known if size is not None}
 
 
-def _problems(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[FrazilError]:
+def _begun_later(state: TableState, topics: Sequence[TopicFacts]) -> TableState:
+    """The state with later origins where retention has passed those of a table that has not published a batch.
+
+    Such a table has claimed no record yet, so none of its records can be lost.
+    """
+    if state.epoch:
+        return state
+    by_topic = {facts.topic: facts.partitions for facts in topics}
+    sources = (_source_begun_later(source, by_topic.get(source.topic, {})) for source in state.sources)
+    return replace(state, sources=tuple(sources))
+
+
+def _source_begun_later(source: SourceProgress, partitions: Mapping[int, PartitionFacts]) -> SourceProgress:
+    overtaken = {n: p.earliest for n, p in partitions.items() if n in source.partitions}
+    later = {
+        n: PartitionProgress.beginning_at(earliest)
+        for n, earliest in overtaken.items()
+        if source.partitions[n].next < earliest
+    }
+    return replace(source, partitions={**source.partitions, **later})
+
+
+def together(problems: Sequence[FrazilError]) -> FrazilError:
+    """One error that reports every problem; its class and hint are those of the first."""
+    first, *others = problems
+    if not others:
+        return first
+    named = [f"- {problem.what}" for problem in problems[:PROBLEMS_NAMED]]
+    left = len(problems) - len(named)
+    more = [f"- and {left} more"] if left else []
+    what = "\n".join([f"{len(problems)} problems:", *named, *more])
+    hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+    return type(first)(what, hint="; ".join(hints))
+
+
+def _problems(spec: TableSpec, state: TableState, facts: TopicFacts) -> Iterator[FrazilError]:
     """Why the topic may not be read on from where the table stands."""
+    source = _source(state, facts)
     if source.topic_id is not None and facts.topic_id is not None and source.topic_id != facts.topic_id:
         yield SourceChangedError(
             f"{spec.identifier}: the topic {facts.topic} was re-created: the table was read from topic id"
@@ -77,6 +120,20 @@ def _problems(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Ite
             )
         else:
             yield from _partition_problems(spec, f"{facts.topic}-{number}", progress, partition)
+    if state.epoch:
+        yield from _lost_heads(spec, source, facts)
+
+
+def _lost_heads(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[RecordsLostError]:
+    """Partitions added since the table began, whose first records were gone before the table could read them."""
+    for number, partition in sorted(facts.partitions.items()):
+        if number not in source.partitions and partition.earliest > 0:
+            yield RecordsLostError(
+                f"{spec.identifier}: retention overtook the reader: {facts.topic}-{number} was added after the table"
+                f" began and would be read from offset 0, but the oldest record left is {partition.earliest};"
+                f" {partition.earliest} offsets are gone",
+                hint=_LOST_HINT,
+            )
 
 
 def _partition_problems(
@@ -93,7 +150,7 @@ def _partition_problems(
             f"{spec.identifier}: retention overtook the reader: {name} was read up to offset {progress.next},"
             f" but the oldest record left is {partition.earliest};"
             f" {partition.earliest - progress.next} offsets are gone",
-            hint="raise the topic's retention; restore the records, or start another `table` from the earliest offset",
+            hint=_LOST_HINT,
         )
     elif _is_older(partition.leader_epoch, progress.leader_epoch):
         yield SourceChangedError(
@@ -108,7 +165,7 @@ def _is_older(now: int | None, then: int | None) -> bool:
 
 
 def _pending(source: SourceProgress, facts: TopicFacts, accepted: Mapping[int, int]) -> Iterator[OffsetRange]:
-    """All that is left to read. A partition that the table has not met begins at its earliest offset.
+    """All that is left to read. A partition added since the table began starts at offset 0, its earliest.
 
     What `resume` accepted ends its range, so that the records behind it are judged on their own.
     """
@@ -125,3 +182,25 @@ def _paused(spec: TableSpec, why: str) -> PausedError:
         f"the table {spec.identifier} is paused: {why}",
         hint=f"mend the cause, then run `frazil resume {spec.identifier}`",
     )
+
+
+def replaced_since(plan: BatchPlan, topics: Sequence[TopicFacts]) -> bool:
+    """Whether a topic was re-created or cut short after the batch was planned.
+
+    Kafka's fetch requests name a topic by its name, so records of the new topic would pass for the old one's.
+    """
+    now = {facts.topic: facts for facts in topics}
+    cut = any(_is_cut(each, now[each.topic]) for each in plan.ranges)
+    return cut or any(_is_replaced(before, now[before.topic]) for before in plan.topics)
+
+
+def _is_cut(read: OffsetRange, now: TopicFacts) -> bool:
+    partition = now.partitions.get(read.partition)
+    return partition is None or partition.end < read.end
+
+
+def _is_replaced(before: TopicFacts, now: TopicFacts) -> bool:
+    if None not in (before.topic_id, now.topic_id):
+        return before.topic_id != now.topic_id
+    both = before.partitions.keys() & now.partitions.keys()
+    return any(_is_older(now.partitions[n].leader_epoch, before.partitions[n].leader_epoch) for n in both)

@@ -20,13 +20,19 @@ from jobs.materialize.evolve import Absorbed, evolve
 from jobs.materialize.ingest.distribute import task_context, tasks_of
 from jobs.materialize.limits import check_limits, through
 from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through, pause_property
-from jobs.materialize.plan import plan_batch
+from jobs.materialize.plan import plan_batch, replaced_since
 from jobs.materialize.publish import publish
 from jobs.materialize.stage import ReadBatch
 from jobs.materialize.state import Standing, standing
 from jobs.materialize.verdicts import OvertakenError
 from jobs.model.delta import Announced, LogFailed, LogWritten, Withheld
-from jobs.model.errors import BadRecordLimitError, CountMismatchError, FrazilError, IncompatibleSchemaError
+from jobs.model.errors import (
+    BadRecordLimitError,
+    CountMismatchError,
+    FrazilError,
+    IncompatibleSchemaError,
+    RecordsLostError,
+)
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from jobs.model.progress import TableState
 from jobs.model.receipt import Receipt
@@ -85,7 +91,8 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Nothing became visible, and the next plan will differ: a new schema was met, or the table was rolled back."""
+    """Nothing became visible, and the next plan will differ: a new schema was met, the table was rolled back, or the
+    topic changed."""
 
 
 Outcome = Published | Again | NothingToDo
@@ -138,8 +145,8 @@ class TableRun:
         if not isinstance(plan, BatchPlan):
             return self._without_a_batch(plan, here)
         with self._step("ingest"):
-            got = self._ingest(plan, here.view, dead_letters)
-        if not got.advanced:
+            got = self._ingest_as_planned(plan, here.view, dead_letters)
+        if got is None or not got.advanced:
             return Again()
         return self._make_visible(plan, here, got, planned_at)
 
@@ -211,6 +218,16 @@ class TableRun:
         if (event, about) not in self.said:
             LOG.warning(event, extra={"table": self.spec.identifier, "about": about})
         self.said.add((event, about))
+
+    def _ingest_as_planned(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested | None:
+        """None where the topic changed after the plan was made: the next plan says how, or begins later."""
+        try:
+            got = self._ingest(plan, rows, dead_letters)
+        except RecordsLostError:
+            if plan.state.epoch:
+                raise
+            return None
+        return None if replaced_since(plan, describe_topics(self.doors.topics, self.spec)) else got
 
     def _ingest(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested:
         doors = self.doors

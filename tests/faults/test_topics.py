@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
 from jobs.local.supervisor import LocalServices
-from jobs.materialize.run import Published
+from jobs.materialize.run import Again, Published
 from jobs.model.errors import BrokerError, RecordsLostError, SourceChangedError
 from jobs.model.plan import NothingToDo, PartitionFacts, TopicFacts
 from jobs.model.spec import Start
@@ -79,13 +79,9 @@ def test_a_topic_that_is_not_the_one_that_was_read_halts_the_table(
 
 
 def test_a_topic_that_was_made_again_under_its_name_is_not_read(local_world: World) -> None:
-    services = local_world.setting.services
     local_world.produce(6)
     local_world.catch_up()
-    admin_of(services).delete_topics([local_world.topic])[local_world.topic].result(WAIT_SECONDS)
-    wait_until(lambda: topics_of(services).describe(local_world.topic) is None)
-    make_topic(services, local_world.topic, 2)
-    wait_until(lambda: topics_of(services).describe(local_world.topic) is not None)
+    recreate(local_world)
     before = dict(local_world.rows), dict(local_world.bad)
     local_world.produce(12)
 
@@ -94,6 +90,29 @@ def test_a_topic_that_was_made_again_under_its_name_is_not_read(local_world: Wor
 
     local_world.rows, local_world.bad = before
     assert_exactly_once(local_world)
+
+
+def test_a_topic_that_was_made_again_between_plan_and_read_is_not_read(local_world: World) -> None:
+    local_world.produce(6)
+
+    def make_again() -> None:
+        recreate(local_world)
+        local_world.produce(6)
+
+    assert isinstance(local_world.run(at(("after", "plan"), make_again)).batch(), Again)
+
+    with pytest.raises(SourceChangedError, match="re-created"):
+        local_world.run().batch()
+    local_world.rows, local_world.bad = {}, {}
+    assert_exactly_once(local_world)
+
+
+def recreate(world: World) -> None:
+    services = world.setting.services
+    admin_of(services).delete_topics([world.topic])[world.topic].result(WAIT_SECONDS)
+    wait_until(lambda: topics_of(services).describe(world.topic) is None)
+    make_topic(services, world.topic, 2)
+    wait_until(lambda: topics_of(services).describe(world.topic) is not None)
 
 
 def test_retention_that_overtakes_the_reader_halts_the_table(local_world: World) -> None:
@@ -122,6 +141,19 @@ def test_retention_that_overtakes_the_reader_on_its_way_halts_the_table(local_wo
         local_world.run(at(moment, lambda: delete_records(local_world, 5))).batch()
 
     local_world.rows, local_world.bad = before
+    assert_exactly_once(local_world)
+
+
+@pytest.mark.parametrize("moment", [("before", "evolve"), ("after", "plan")], ids=" ".join)
+def test_retention_before_the_first_batch_only_moves_the_beginning(local_world: World, moment: Moment) -> None:
+    local_world.run().create()
+    local_world.produce(12)
+
+    local_world.catch_up(local_world.run(at(moment, lambda: delete_records(local_world, 2))))
+
+    for place in [(p, o) for p in (0, 1) for o in (0, 1)]:
+        local_world.rows.pop(place, None)
+        local_world.bad.pop(place, None)
     assert_exactly_once(local_world)
 
 

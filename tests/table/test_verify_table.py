@@ -347,7 +347,7 @@ def test_dead_letters_of_a_replaced_topic_do_not_count(lake: SmallLake) -> None:
     verification = verify(lake)
 
     assert verification.findings == ()
-    assert "2 dead letters are of topics that were replaced since, and are not counted" in verification.notes
+    assert "2 dead letters are of a table or topics that were replaced since, and are not counted" in verification.notes
 
 
 def test_offsets_out_of_order_in_the_state_are_found(lake: SmallLake) -> None:

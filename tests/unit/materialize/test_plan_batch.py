@@ -8,7 +8,7 @@ import pytest
 from values_of_tables import SPEC, progress, snapshot, stands, state, topic, view
 
 from jobs.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
-from jobs.materialize.plan import plan_batch
+from jobs.materialize.plan import plan_batch, replaced_since
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, PartitionFacts, Plan, TopicFacts, WriterSchemas
@@ -50,8 +50,54 @@ def test_a_batch_reads_from_where_the_table_stands_to_the_end() -> None:
     assert planned.ranges[0].partition_end == 10
 
 
-def test_a_partition_that_the_table_has_not_met_is_read_from_its_earliest_record() -> None:
-    assert ranges(plan(stands(state({0: progress(0, 7)})), topic({0: (0, 7), 1: (40, 44)}))) == {1: (40, 44)}
+def test_a_partition_added_since_the_table_began_is_read_from_offset_0() -> None:
+    assert ranges(plan(stands(state({0: progress(0, 7)})), topic({0: (0, 7), 1: (0, 44)}))) == {1: (0, 44)}
+
+
+def test_a_partition_added_since_the_table_began_whose_head_is_gone_has_lost_records() -> None:
+    failure = halted(plan(stands(state({0: progress(0, 7)})), topic({0: (0, 7), 1: (40, 44)})))
+
+    assert type(failure) is RecordsLostError
+    assert "orders-1 was added after the table began and would be read from offset 0" in failure.what
+    assert "the oldest record left is 40; 40 offsets are gone" in failure.what
+
+
+def test_every_partition_that_retention_overtook_is_reported() -> None:
+    facts = topic({0: (8, 9), 1: (0, 9), 2: (30, 40), 3: (5, 6)})
+
+    failure = halted(plan(stands(state({n: progress(0, 7) for n in range(3)})), facts))
+
+    assert type(failure) is RecordsLostError
+    assert failure.what.startswith("3 problems:\n")
+    for said in (
+        "orders-0 was read up to offset 7, but the oldest record left is 8",
+        "orders-2 was read up to offset 7, but the oldest record left is 30",
+        "the oldest record left is 5",
+    ):
+        assert said in failure.what
+
+
+def test_more_problems_than_can_be_listed_are_counted() -> None:
+    failure = halted(
+        plan(stands(state({n: progress(0, 7) for n in range(50)})), topic(dict.fromkeys(range(50), (8, 9))))
+    )
+
+    assert failure.what.startswith("50 problems:\n")
+    assert failure.what.endswith("- and 30 more")
+
+
+def test_a_table_without_a_batch_begins_later_where_retention_has_passed_its_origin() -> None:
+    at = stands(state({0: progress(0, 0), 1: progress(5, 5), 2: progress(0, 0)}, epoch=0, batch_id=""))
+
+    planned = plan(at, topic({0: (8, 9), 1: (2, 9), 2: (4, 4), 3: (40, 44)}))
+
+    assert ranges(planned) == {0: (8, 9), 1: (5, 9), 3: (40, 44)}
+    assert isinstance(planned, BatchPlan)
+    assert {n: (p.origin, p.next) for n, p in planned.state.sources[0].partitions.items()} == {
+        0: (8, 8),
+        1: (5, 5),
+        2: (4, 4),
+    }
 
 
 READ_TO_7 = {0: progress(0, 7, leader_epoch=5)}
@@ -97,6 +143,26 @@ def test_a_topic_that_is_not_what_was_read_halts_the_table(
 )
 def test_a_topic_that_may_be_what_was_read_is_read_on(facts: TopicFacts) -> None:
     assert ranges(plan(stands(state(READ_TO_7)), facts)) == {0: (7, 9)}
+
+
+@pytest.mark.parametrize(
+    ("now", "replaced"),
+    [
+        (topic({0: (0, 9)}), False),
+        (topic({0: (9, 12), 1: (0, 3)}), False),
+        (topic({0: (0, 9)}, topic_id="id-2"), True),
+        (topic({0: (0, 8)}), True),
+        (topic({1: (0, 9)}), True),
+        (topic({0: PartitionFacts(0, 9, leader_epoch=4)}, topic_id=None), True),
+        (topic({0: PartitionFacts(0, 9, leader_epoch=6)}, topic_id=None), False),
+    ],
+    ids=["the same", "grown", "another id", "shorter", "partition gone", "an older leader", "a newer leader"],
+)
+def test_a_topic_that_was_replaced_after_the_plan_is_noticed(now: TopicFacts, replaced: bool) -> None:
+    planned = plan(stands(state(READ_TO_7)), topic({0: PartitionFacts(0, 9, leader_epoch=5)}))
+
+    assert isinstance(planned, BatchPlan)
+    assert replaced_since(planned, (now,)) is replaced
 
 
 def test_a_table_from_before_topic_ids_is_read_on() -> None:
