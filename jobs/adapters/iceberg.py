@@ -333,6 +333,7 @@ def _view(identifier: str, table: Table) -> TableView:
         partition_spec_json=spec.model_dump_json(),
         partition_fields=tuple(f"{field.transform}({field.name})" for field in spec.fields),
         current=table,
+        uuid=str(metadata.table_uuid),
     )
 
 

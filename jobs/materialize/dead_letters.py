@@ -20,7 +20,7 @@ from jobs.model.plan import BatchPlan
 from jobs.model.progress import TableState
 from jobs.model.snapshot import Snapshot, TableView
 from jobs.model.spec import TableSpec
-from jobs.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, VERSION
+from jobs.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, ROWS_UUID, VERSION
 from jobs.ports import CommitRejectedError, CommitUnknownError, Lake
 
 PREPARED_PREFIX = "frazil_prepared_"
@@ -67,27 +67,31 @@ def check_owner(view: TableView, spec: TableSpec) -> None:
 class Beginning:
     """Where a batch begins: generation by topic, and offsets by topic and partition.
 
-    Visible dead letters of these offsets, or behind them, are of batches that were taken back.
+    Visible dead letters of the same table of rows with these offsets, or later ones, are of batches that were taken
+    back.
     """
 
+    rows_uuid: str
     sources: Mapping[str, tuple[int, Mapping[int, int]]]
 
     @staticmethod
-    def after(state: TableState) -> Beginning:
+    def after(state: TableState, rows_uuid: str) -> Beginning:
         """Of the batch that follows a state."""
-        return Beginning({s.topic: (s.generation, {n: p.next for n, p in s.partitions.items()}) for s in state.sources})
+        nexts = {s.topic: (s.generation, {n: p.next for n, p in s.partitions.items()}) for s in state.sources}
+        return Beginning(rows_uuid, nexts)
 
     @staticmethod
-    def of_last(state: TableState) -> Beginning:
+    def of_last(state: TableState, rows_uuid: str) -> Beginning:
         """Of the batch that a state ends with."""
-        return Beginning(
-            {s.topic: (s.generation, {n: p.start for n, p in s.partitions.items()}) for s in state.sources}
-        )
+        starts = {s.topic: (s.generation, {n: p.start for n, p in s.partitions.items()}) for s in state.sources}
+        return Beginning(rows_uuid, starts)
 
     @property
     def condition(self) -> str:
         """What holds for dead letters from here on, as Iceberg filters by it."""
-        return " OR ".join(_from_here_on(topic, *each) for topic, each in sorted(self.sources.items()))
+        of_topics = " OR ".join(_from_here_on(topic, *each) for topic, each in sorted(self.sources.items()))
+        of_table = f"table_uuid = '{self.rows_uuid}'"
+        return f"{of_table} AND ({of_topics})" if of_topics else of_table
 
 
 def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> str:
@@ -101,16 +105,20 @@ def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> st
 def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
     """Put a batch's dead letters on a branch that nobody reads, unless they are there."""
     view = _load(lake, identifier)
-    place = _place_for(view, plan.epoch)
+    place = _place_for(view, plan.epoch, plan.table_uuid)
     nothing_to_change = not files and place.whole and place.base == view.head
     if nothing_to_change or _prepared_of(view, plan.batch_id) is not None:
         return
     names = branch_names(PREPARED_PREFIX, writer + "_" + plan.batch_id)
-    summary = _summary(plan.state.pipeline, epoch=plan.epoch, batch_id=plan.batch_id)
-    _stage(lake, view, names=names, files=files, summary=summary, beginning=Beginning.after(plan.state))
+    summary = {
+        **_summary(plan.state.pipeline, epoch=plan.epoch, batch_id=plan.batch_id),
+        ROWS_UUID: plan.table_uuid,
+    }
+    beginning = Beginning.after(plan.state, plan.table_uuid)
+    _stage(lake, view, names=names, files=files, summary=summary, beginning=beginning)
 
 
-def reveal(lake: Lake, identifier: str, *, state: TableState) -> None:
+def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) -> None:
     """Make the prepared dead letters of the batch that a state ends with visible, if there are any left to be."""
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
@@ -118,8 +126,8 @@ def reveal(lake: Lake, identifier: str, *, state: TableState) -> None:
         prepared = _prepared_of(view, state.batch_id)
         if prepared is None or _carries(view, state.batch_id):
             return
-        if prepared.base != _place_for(view, state.epoch).base:
-            _stage_again(lake, view, prepared, state)
+        if prepared.base != _place_for(view, state.epoch, rows_uuid).base:
+            _stage_again(lake, view, prepared, Beginning.of_last(state, rows_uuid))
             continue
         drop = list(_branches_of(view, state.batch_id))
         try:
@@ -130,26 +138,28 @@ def reveal(lake: Lake, identifier: str, *, state: TableState) -> None:
         raise given_up(identifier, "reveal its dead letters", reason) from reason
 
 
-def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str) -> None:
+def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_uuid: str) -> None:
     """Drop prepared branches of batches that can never be published, right after `batch_id` was.
 
-    Those of later epochs are a successor's: whoever published this one may have slept since.
+    Those of later epochs are a successor's: whoever published this one may have slept since. Those of another table
+    of rows are never dropped here: epochs of two tables cannot be compared.
     """
     view = _load(lake, identifier)
     prepared = ((name, view.snapshots[head]) for name, head in _prepared(view))
-    others = [n for n, s in prepared if _epoch(s) <= epoch and s.summary.get(BATCH_ID) != batch_id]
+    same_table = ((name, s) for name, s in prepared if s.summary.get(ROWS_UUID) == rows_uuid)
+    others = [n for n, s in same_table if _epoch(s) <= epoch and s.summary.get(BATCH_ID) != batch_id]
     try:
         lake.drop_branches(view, others)
     except (CommitRejectedError, CommitUnknownError):
         return  # Whoever publishes next drops them.
 
 
-def _stage_again(lake: Lake, view: TableView, prepared: Staged, state: TableState) -> None:
+def _stage_again(lake: Lake, view: TableView, prepared: Staged, beginning: Beginning) -> None:
     """The table moved since (it was compacted, say): the same files, on top of where it stands now."""
     kept = {n: text for n, text in view.snapshots[prepared.snapshot_id].summary.items() if n.startswith("frazil.")}
     names = branch_names(f"{prepared.branch}_on_{view.head}_", "")
     files = lake.added_files(view, prepared.snapshot_id)
-    _stage(lake, view, names=names, files=files, summary=kept, beginning=Beginning.of_last(state))
+    _stage(lake, view, names=names, files=files, summary=kept, beginning=beginning)
 
 
 def _stage(
@@ -162,7 +172,7 @@ def _stage(
     beginning: Beginning,
 ) -> None:
     for _ in range(ATTEMPTS):
-        place = _place_for(view, int(summary[EPOCH]))
+        place = _place_for(view, int(summary[EPOCH]), beginning.rows_uuid)
         without = None if place.whole else beginning.condition
         try:
             stage_on_branch(lake, view, base=place.base, names=names, files=files, summary=summary, without=without)
@@ -181,25 +191,32 @@ class _Place:
     whole: bool
 
 
-def _place_for(view: TableView, epoch: int) -> _Place:
+def _place_for(view: TableView, epoch: int, rows_uuid: str) -> _Place:
     """Where dead letters of an epoch belong: on the head, or before those of a batch that was rolled back.
 
-    The rows' table was rolled back if dead letters of this epoch, or of a later one, are visible before it is
-    published: they are read again, and must not stand twice. Where the snapshot from before them has expired, they
-    are taken out.
+    The table of rows was rolled back if dead letters of this epoch, or of a later one, and of the same table are
+    visible before it is published: they are read again, and must not stand twice. Where the snapshot from before them
+    has expired, or another table's came on top of them, they are taken out.
     """
     assert view.head is not None  # noqa: S101 - the table was made with a snapshot
     carriers = [snapshot for snapshot in view.ancestry(view.head) if EPOCH in snapshot.summary]
-    tagged = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
-    newest = carriers[0] if carriers else tagged
-    if newest is None or _epoch(newest) < epoch:
-        return _Place(view.head, whole=True)
-    taken_back = list(takewhile(lambda snapshot: _epoch(snapshot) >= epoch, carriers))
-    if not taken_back:
+    known = [snapshot for snapshot in carriers or _tagged(view) if snapshot.summary.get(ROWS_UUID) == rows_uuid]
+    later = [snapshot for snapshot in known if _epoch(snapshot) >= epoch]
+    if not later:
+        all_known = bool(known) or not carriers or not carriers[-1].summary[BATCH_ID]
+        return _Place(view.head, whole=all_known)
+    taken_back = list(takewhile(lambda snapshot: snapshot in later, carriers))
+    if len(taken_back) < len(later):
         return _Place(view.head, whole=False)
     oldest = taken_back[-1]
     before = oldest.parent_id
     return _Place(before, whole=True) if before in view.snapshots and before else _Place(oldest.id, whole=False)
+
+
+def _tagged(view: TableView) -> list[Snapshot]:
+    """The snapshot of the last batch, where the chain from the head does not reach it any more."""
+    snapshot = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
+    return [] if snapshot is None else [snapshot]
 
 
 def _prepared(view: TableView) -> Iterator[tuple[str, int]]:

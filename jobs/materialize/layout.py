@@ -41,6 +41,7 @@ DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
     Column("schema_id", Scalar("int"), doc="The writer schema's registry id; null where the value names none."),
     Column("batch_id", Scalar("string"), doc="The batch that read it."),
     Column("read_at", Scalar("timestamptz"), doc="When it was read."),
+    Column("table_uuid", Scalar("string"), doc="The Iceberg uuid of the table that the batch belongs to."),
 )
 """Final: what reads dead letters rests on these names. Additions go at the end."""
 

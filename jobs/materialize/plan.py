@@ -52,6 +52,7 @@ def plan_batch(
         ranges=ranges,
         schemas=schemas,
         topics=tuple(topics),
+        table_uuid=at.view.uuid,
     )
 
 

@@ -170,7 +170,7 @@ class TableRun:
         view = self._created()
         here = standing(view, pipeline=self.spec.pipeline)
         if here.state.batch_id:
-            reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state)
+            reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state, rows_uuid=view.uuid)
         if PAUSED_PROPERTY not in view.properties:
             view = self._evolve(here)
         return standing(view, pipeline=self.spec.pipeline), ensure_dead_letters(doors.lake, self.spec)
@@ -280,14 +280,18 @@ class TableRun:
         now = standing(view, pipeline=self.spec.pipeline)
         self.state = now.state
         with self._step("reveal"):
-            reveal(self.doors.lake, self.spec.dead_letters_identifier, state=now.state)
-            drop_others(self.doors.lake, self.spec.dead_letters_identifier, epoch=plan.epoch, batch_id=plan.batch_id)
+            self._reveal(plan, now.state)
         receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
         with self._step("announce"):
             self.doors.announce(receipt)
             delta = self._announce_delta(now.view)
             self._tell_snowflake()
         return Published(receipt, now, delta)
+
+    def _reveal(self, plan: BatchPlan, state: TableState) -> None:
+        lake, table = self.doors.lake, self.spec.dead_letters_identifier
+        reveal(lake, table, state=state, rows_uuid=plan.table_uuid)
+        drop_others(lake, table, epoch=plan.epoch, batch_id=plan.batch_id, rows_uuid=plan.table_uuid)
 
     def _announce_delta(self, view: TableView) -> Announced | None:
         """None where the table has no readers of Delta, or its log was checked a moment ago."""

@@ -20,6 +20,7 @@ class WriteTarget:
     schema_json: str
     partition_spec_json: str
     properties: Mapping[str, str]
+    uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

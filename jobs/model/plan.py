@@ -69,6 +69,7 @@ class BatchPlan:
     ranges: tuple[OffsetRange, ...]
     schemas: WriterSchemas
     topics: tuple[TopicFacts, ...]
+    table_uuid: str = ""
 
     @property
     def epoch(self) -> int:

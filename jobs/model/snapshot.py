@@ -38,6 +38,8 @@ class Snapshot:
 class TableView:
     """All of a table's metadata that decisions are made on, read at one moment.
 
+    `uuid` is the table's own: a table that is dropped and made again has another. Empty for a table not made yet.
+
     `head` is the snapshot of `main`; `current` is the library's own object for the same metadata, which only the
     adapter that made it looks into.
     """
@@ -55,6 +57,7 @@ class TableView:
     partition_spec_json: str
     partition_fields: tuple[str, ...]
     current: Any
+    uuid: str = ""
 
     def ancestry(self, snapshot_id: int | None) -> Iterator[Snapshot]:
         """The snapshot and its ancestors, newest first, as far as they have not expired."""

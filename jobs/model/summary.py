@@ -29,6 +29,8 @@ KEY_SCHEMA_IDS = "frazil.key-schema-ids"
 SKIPPED = "frazil.skipped-by-reason"
 FOREIGN = "frazil.foreign"
 RECEIPT = "frazil.receipt"
+ROWS_UUID = "frazil.rows-uuid"
+"""In snapshots of dead letters: the uuid of the table of rows that their batch belongs to."""
 
 
 def state_to_summary(state: TableState) -> dict[str, str]:

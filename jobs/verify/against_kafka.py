@@ -162,15 +162,16 @@ class _Comparing:
         columns = source_columns(self.spec)
         equal = {columns.partition: where[1], **({} if columns.topic is None else {columns.topic: where[0]})}
         generation = next(s.generation for s in self.at.state.sources if s.topic == where[0])
-        snapshot = visible_snapshot(self.dead_letters, self.at.state)
+        rows_uuid = self.at.view.uuid
+        snapshot = visible_snapshot(self.dead_letters, self.at.state, rows_uuid=rows_uuid)
         return PartitionComparison(
             source=where,
             rows=TableScan(self.at.view, columns=("*",), equal=equal),
             offset_column=columns.offset,
             dead_letters=TableScan(
                 self.dead_letters,
-                columns=("topic", "generation", "partition", "offset", "timestamp", "key", "value"),
-                equal={"topic": where[0], "generation": generation, "partition": where[1]},
+                columns=("table_uuid", "topic", "generation", "partition", "offset", "timestamp", "key", "value"),
+                equal={"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]},
                 snapshot_id=None if snapshot is None else snapshot.id,
             ),
             as_rows=open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="rows"),

@@ -14,18 +14,20 @@ from jobs.materialize.dead_letters import PREPARED_PREFIX
 from jobs.materialize.state import Standing
 from jobs.model.progress import TableState
 from jobs.model.snapshot import Snapshot, TableView
-from jobs.model.summary import BATCH_ID, EPOCH
+from jobs.model.summary import BATCH_ID, EPOCH, ROWS_UUID
 from jobs.verify.files import check_files
 from jobs.verify.scan import DEAD_LETTER_SOURCE, Source, Tallies, Watch, add_batch, progress_by_source
 from jobs.verify.tally import Tally
 from jobs.verify.verification import Check, Finding, FindingKind, first_named, listed
 
-COLUMNS = ("topic", "generation", "partition", "offset")
+COLUMNS = ("topic", "generation", "partition", "offset", "table_uuid")
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The dead letters of the topics as they are now. `earlier` are those of topics that were replaced since.
+    """The dead letters of the table and its topics as they are now.
+
+    `earlier` are those of topics that were replaced since, and of a table that was dropped and made again.
 
     `notes` say what is no fault.
     """
@@ -40,7 +42,7 @@ class DeadLetters:
         return {at: tally.seen for at, tally in self.tallies.by_source.items()}
 
 
-def visible_snapshot(view: TableView, state: TableState) -> Snapshot | None:
+def visible_snapshot(view: TableView, state: TableState, *, rows_uuid: str) -> Snapshot | None:
     """The dead letters that belong to a state of the rows.
 
     A run that died after publishing its rows leaves its dead letters prepared on a branch; the next run reveals them.
@@ -52,7 +54,8 @@ def visible_snapshot(view: TableView, state: TableState) -> Snapshot | None:
         return max(prepared, key=lambda s: s.committed_at)
     head = view.head
     for snapshot in view.ancestry(view.head):
-        if int(snapshot.summary.get(EPOCH, "0")) > state.epoch and snapshot.parent_id in view.snapshots:
+        same_table = snapshot.summary.get(ROWS_UUID) == rows_uuid
+        if same_table and int(snapshot.summary[EPOCH]) > state.epoch and snapshot.parent_id in view.snapshots:
             head = snapshot.parent_id
     return None if head is None else view.snapshots[head]
 
@@ -66,7 +69,7 @@ def _prepared(view: TableView, batch_id: str) -> Iterator[Snapshot]:
 def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLetters:
     """Add up the dead letters of the present generation of each topic."""
     state = at.state
-    snapshot = visible_snapshot(view, state)
+    snapshot = visible_snapshot(view, state, rows_uuid=at.view.uuid)
     sources = progress_by_source(state)
     tallies = Tallies({source: Tally(p.origin, p.next) for source, p in sources.items()})
     if snapshot is None:
@@ -74,17 +77,18 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
     files = check_files(view, snapshot, name="dead-letter files", watch=watch)
     earlier = 0
     for batch in TableScan(view, columns=COLUMNS, snapshot_id=snapshot.id, without=files.unreadable).batches():
-        present, old = _present(batch, state)
+        present, old = _present(batch, at)
         earlier += old
         add_batch(tallies, DEAD_LETTER_SOURCE, present)
     notes = tuple(_notes(view, snapshot, earlier))
     return DeadLetters(tallies, earlier, notes, (files.check,))
 
 
-def _present(batch: pa.RecordBatch, state: TableState) -> tuple[pa.RecordBatch, int]:
-    """Without the dead letters of a topic that has been replaced since by another of its name, and their number."""
-    present = batch
-    for source in state.sources:
+def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:
+    """The batch without dead letters of a replaced table or topic of the same name, and how many those are."""
+    of_another = pc.fill_null(pc.not_equal(batch.column("table_uuid"), at.view.uuid), False)
+    present = batch.filter(pc.invert(of_another))
+    for source in at.state.sources:
         same = pc.equal(present.column("topic"), source.topic)
         earlier = pc.and_(same, pc.less(present.column("generation"), source.generation))
         present = present.filter(pc.invert(pc.fill_null(earlier, False)))
@@ -98,7 +102,7 @@ def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:
     else:
         yield f"the last batch's dead letters are prepared (snapshot {snapshot.id}); the next run makes them visible"
     if earlier:
-        yield f"{earlier:,} dead letters are of topics that were replaced since, and are not counted"
+        yield f"{earlier:,} dead letters are of a table or topics that were replaced since, and are not counted"
 
 
 def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check:

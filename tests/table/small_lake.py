@@ -17,13 +17,14 @@ from pyiceberg.table import Table
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.iceberg_scan import live_files
-from jobs.materialize.dead_letters import PREPARED_PREFIX, ensure_dead_letters, reveal
+from jobs.materialize.dead_letters import ensure_dead_letters, prepare, reveal
 from jobs.materialize.ingest.distribute import write_target
 from jobs.materialize.ingest.write import TableFiles
 from jobs.materialize.layout import metadata_columns
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.columns import Column, Scalar
 from jobs.model.ingested import WrittenFile
+from jobs.model.plan import BatchPlan, WriterSchemas
 from jobs.model.progress import Counts, PartitionProgress, SourceProgress, TableState
 from jobs.model.receipt import Receipt
 from jobs.model.snapshot import TableView
@@ -38,11 +39,6 @@ from jobs.model.spec import (
     Trigger,
 )
 from jobs.model.summary import (
-    BATCH_ID,
-    EPOCH,
-    FORMAT_VERSION,
-    PIPELINE,
-    VERSION,
     receipt_to_summary,
     state_to_summary,
 )
@@ -106,8 +102,11 @@ class SmallLake:
 
     folder: Path
     spec: TableSpec
+    batch_name: str = "batch"
     lake: IcebergLake = field(init=False)
     state: TableState = field(init=False)
+    state_before: TableState = field(init=False)
+    """Before the last batch."""
 
     def __post_init__(self) -> None:
         self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
@@ -144,21 +143,25 @@ class SmallLake:
     ) -> None:
         """Publish what was read, as `materialize` does; `show=False` dies before the dead letters are revealed."""
         epoch = self.state.epoch + 1
-        batch_id = f"batch{epoch}"
+        batch_id = f"{self.batch_name}{epoch}"
+        before = self.state_before = self.state
         self.state = damage_state(self._after(reads, epoch, batch_id))
         dead_files = self._files(self.dead_view, [b for read in reads for b in self._dead_batches(read, batch_id)])
-        self._prepare(dead_files, epoch, batch_id)
+        plan = BatchPlan(
+            self.spec.identifier, batch_id, 1, before, (), WriterSchemas({}, {}), (), table_uuid=self.view.uuid
+        )
+        prepare(self.lake, self.spec.dead_letters_identifier, plan=plan, writer="w", files=dead_files)
         self._publish([batch for read in reads for batch in self._row_batches(read)], epoch)
         if show:
-            reveal(self.lake, self.spec.dead_letters_identifier, state=self.state)
+            self.reveal()
 
-    def _prepare(self, files: Sequence[WrittenFile], epoch: int, batch_id: str) -> None:
-        view = self.dead_view
-        if not files or view.head is None:
-            return
-        summary = {VERSION: FORMAT_VERSION, PIPELINE: self.spec.pipeline, EPOCH: str(epoch), BATCH_ID: batch_id}
-        branch = f"{PREPARED_PREFIX}w_{batch_id}_1"
-        self.lake.stage(view, base=view.head, branch=branch, files=files, summary=summary)
+    def reveal(self) -> None:
+        reveal(self.lake, self.spec.dead_letters_identifier, state=self.state, rows_uuid=self.view.uuid)
+
+    def make_rows_again(self) -> SmallLake:
+        """Drop the table of rows, and make it again; the dead letters stay."""
+        self.lake.catalog.drop_table(self.spec.identifier)
+        return SmallLake(self.folder, self.spec, batch_name="again")
 
     def _publish(self, batches: Sequence[pa.RecordBatch], epoch: int) -> None:
         view = self.view
@@ -189,7 +192,9 @@ class SmallLake:
         return [rows(self.spec, read.topic, read.partition, read.rows)] if read.rows else []
 
     def _dead_batches(self, read: Read, batch_id: str) -> list[pa.RecordBatch]:
-        return [dead_letters(read.topic, read.partition, read.dead, batch_id)] if read.dead else []
+        if not read.dead:
+            return []
+        return [dead_letters(read.topic, read.partition, read.dead, batch_id, table_uuid=self.view.uuid)]
 
     def files(self) -> list[Path]:
         view = self.view
@@ -243,10 +248,16 @@ def rows(spec: TableSpec, topic: str, partition: int, offsets: Sequence[int]) ->
 
 
 def dead_letters(
-    topic: str, partition: int, offsets: Sequence[int], batch_id: str, *, generation: int = 0
+    topic: str,
+    partition: int,
+    offsets: Sequence[int],
+    batch_id: str,
+    *,
+    table_uuid: str | None = None,
+    generation: int = 0,
 ) -> pa.RecordBatch:
     count = len(offsets)
-    epoch = int(batch_id.removeprefix("batch") or 0)
+    epoch = int(batch_id.lstrip("abcdefghijklmnopqrstuvwxyz") or 0)
     headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     return pa.RecordBatch.from_pydict(
         {
@@ -265,6 +276,7 @@ def dead_letters(
             "schema_id": pa.array([7 if n % 2 else None for n in offsets], pa.int32()),
             "batch_id": [batch_id] * count,
             "read_at": pa.array([NOON + timedelta(minutes=epoch)] * count, pa.timestamp("us", "UTC")),
+            "table_uuid": pa.array([table_uuid] * count, pa.string()),
         }
     )
 

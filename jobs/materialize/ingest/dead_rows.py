@@ -47,6 +47,7 @@ def dead_rows(
         "schema_id": [_schema_id(records.values[i]) for i in places],
         "batch_id": [context.batch_id] * len(dead),
         "read_at": [(now() - _EPOCH).total_seconds() * 1e6 // 1] * len(dead),
+        "table_uuid": [context.rows.uuid] * len(dead),
     }
     return pa.RecordBatch.from_arrays([_column(columns[f.name], f.type) for f in schema], schema=schema)
 

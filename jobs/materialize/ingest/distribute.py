@@ -61,4 +61,5 @@ def write_target(view: TableView) -> WriteTarget:
         schema_json=view.schema_json,
         partition_spec_json=view.partition_spec_json,
         properties=dict(view.properties),
+        uuid=view.uuid,
     )

@@ -178,7 +178,7 @@ def test_a_time_at_any_depth_is_a_finding_where_spark_must_read() -> None:
 def test_dead_letter_columns_are_final() -> None:
     assert names(DEAD_LETTER_COLUMNS) == [
         "topic", "topic_id", "generation", "partition", "offset", "timestamp", "key", "value", "headers", "reason",
-        "detail", "path", "schema_id", "batch_id", "read_at",
+        "detail", "path", "schema_id", "batch_id", "read_at", "table_uuid",
     ]  # fmt: skip
 
 

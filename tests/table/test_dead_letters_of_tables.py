@@ -1,0 +1,105 @@
+"""Dead letters belong to one table of rows: a table that is made again neither retracts nor counts the old ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.adapters.iceberg_scan import TableScan
+from jobs.materialize.dead_letters import PREPARED_PREFIX, drop_others
+from jobs.materialize.state import CHECKPOINT_TAG
+from jobs.verify.table import verify_table
+from tests.table.small_lake import Read, SmallLake
+
+
+@pytest.fixture
+def dropped(lake: SmallLake) -> SmallLake:
+    """The small lake after its table of rows was dropped and made again: dead letters 10 and 21 are the old one's."""
+    return lake.make_rows_again()
+
+
+def dead(lake: SmallLake) -> list[tuple[str, int]]:
+    """The batch and offset of each visible dead letter."""
+    found = [row for batch in TableScan(lake.dead_view, columns=("batch_id", "offset")).batches()
+             for row in batch.to_pylist()]  # fmt: skip
+    return sorted((row["batch_id"], row["offset"]) for row in found)
+
+
+def expire_all(lake: SmallLake, identifier: str) -> None:
+    """Every snapshot that no branch or tag points to."""
+    view = lake.load(identifier)
+    kept = {*view.branches.values(), *view.tags.values()}
+    expiring = lake.lake.catalog.load_table(identifier).maintenance.expire_snapshots()
+    for snapshot_id in view.snapshots.keys() - kept:
+        expiring = expiring.by_id(snapshot_id)
+    expiring.commit()
+
+
+OLD = [("batch1", 10), ("batch1", 21)]
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_dead_letters_of_a_dropped_table_stay_when_it_is_made_again(lake: SmallLake, *, expired: bool) -> None:
+    if expired:
+        expire_all(lake, lake.spec.dead_letters_identifier)
+    again = lake.make_rows_again()
+
+    again.batch(Read("orders", 0, 0, 60, dead=(10, 21, 30)))
+
+    assert dead(again) == [("again1", 10), ("again1", 21), ("again1", 30), *OLD]
+    proof = verify_table(again.lake, again.spec)
+    assert proof.clean, [str(each) for each in proof.findings]
+    assert "2 dead letters are of a table or topics that were replaced since, and are not counted" in proof.notes
+
+
+def test_a_batch_without_dead_letters_leaves_those_of_the_dropped_table(dropped: SmallLake) -> None:
+    before = dropped.dead_view.head
+
+    dropped.batch(Read("orders", 0, 0, 60))
+
+    assert dropped.dead_view.head == before
+    assert dead(dropped) == OLD
+    assert verify_table(dropped.lake, dropped.spec).clean
+
+
+def test_a_rolled_back_table_that_was_made_again_retracts_its_own_dead_letters_only(dropped: SmallLake) -> None:
+    dropped.batch(Read("orders", 0, 0, 60, dead=(10, 30)))
+    first = dropped.state
+    dropped.batch(Read("orders", 0, 60, 90, dead=(70,)))
+    expire_all(dropped, dropped.spec.dead_letters_identifier)
+    dropped.table.manage_snapshots().rollback_to_snapshot(dropped.view.head_snapshot().parent_id).commit()
+    dropped.state = first
+    dropped.batch_name = "anew"
+
+    dropped.batch(Read("orders", 0, 60, 100, dead=(71,)))
+
+    assert dead(dropped) == [("again1", 10), ("again1", 30), ("anew2", 71), *OLD]
+    assert verify_table(dropped.lake, dropped.spec).clean
+
+
+def test_a_restored_table_that_is_rolled_back_retracts_from_under_the_other_tables(lake: SmallLake) -> None:
+    lake.batch(Read("orders", 0, 100, 120, dead=(110,)))
+    metadata = lake.table.metadata_location
+    again = lake.make_rows_again()
+    again.batch(Read("orders", 0, 0, 60, dead=(10,)))
+    again.lake.catalog.drop_table(again.spec.identifier)
+    lake.lake.catalog.register_table(lake.spec.identifier, metadata)
+    lake.table.manage_snapshots().rollback_to_snapshot(lake.view.head_snapshot().parent_id).commit()
+    lake.state = lake.state_before
+    lake.batch_name = "anew"
+
+    lake.batch(Read("orders", 0, 100, 130, dead=(111,)))
+
+    assert dead(lake) == [("again1", 10), ("anew3", 111), *OLD]
+    assert verify_table(lake.lake, lake.spec).clean
+
+
+def test_a_writer_of_the_dropped_table_leaves_what_the_new_one_has_prepared(dropped: SmallLake) -> None:
+    old_uuid = "00000000-0000-0000-0000-000000000000"
+    dropped.batch(Read("orders", 0, 0, 60, dead=(30,)), show=False)
+
+    drop_others(dropped.lake, dropped.spec.dead_letters_identifier, epoch=9, batch_id="batch9", rows_uuid=old_uuid)
+    dropped.reveal()
+
+    assert dead(dropped) == [("again1", 30), *OLD]
+    assert not [name for name in dropped.dead_view.branches if name.startswith(PREPARED_PREFIX)]
+    assert dropped.dead_view.tags[CHECKPOINT_TAG] == dropped.dead_view.head
