@@ -14,7 +14,7 @@ NATIVE_SOURCES := $(wildcard native/Cargo.* native/pyproject.toml native/src/*.r
 UV ?= uv
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help setup demo test test-quick bench lock lint native node clean
+.PHONY: help setup demo test test-quick test-long bench lock lint native node clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -24,12 +24,18 @@ setup: $(FRAZIL) native node ## install everything into .venv: packages, frazil 
 demo: setup ## stock trades through a real broker into a table, queried, and run again: nothing new
 	$(BIN)/python -m jobs.demo
 
-# in the order of folders: the longest files begin first
+# more workers than cores: many tests wait for a process of theirs; the slowest files start first (tests/costs.py)
+WORKERS ?= 4
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 test: lint ## all checks and all tests; starts the services that they need, and stops them
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
 test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
-	$(BIN)/python -m pytest tests/unit tests/repo tests/shell
+	$(PYTEST) tests/unit tests/repo tests/shell
+
+test-long: setup ## every combination and long random searches, for a night: what `make test` takes samples of
+	FRAZIL_TEST_LONG=1 $(PYTEST) --timeout 3600
 
 bench: setup ## the benchmarks, side by side with the peers
 	$(BIN)/python -m bench

@@ -5,12 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.costs import CostPlugin, in_order
+from tests.own_processes import (
+    SERVICES,
+    folders_of_ended_runs,
+    new_run_folder,
+    stop_processes_of,
+    stop_processes_of_ended_runs,
+)
 
 if TYPE_CHECKING:
     from jobs.local.supervisor import LocalServices
@@ -19,15 +27,27 @@ if TYPE_CHECKING:
 SKIP_NOTHING = "FRAZIL_SKIP_NOTHING"
 """Where it is set, a test that cannot run here has failed: whoever wants all of them hears of a missing tool."""
 
-SERVICES = "FRAZIL_TEST_SERVICES"
-"""The folder of this run's services, for all of its processes."""
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A terminated run unwinds like an interrupted one, so that it too stops the processes that it started."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if not hasattr(config, "workerinput"):  # the process that hands tests to others, or the only one
-        os.environ[SERVICES] = tempfile.mkdtemp(prefix=f"frazil-services-{os.getpid()}-")
+    """A terminated run unwinds like an interrupted one, so that it too stops the processes that it started.
+
+    A run in the background of a shell begins with SIGINT ignored, and so would all that it starts: tests of Ctrl-C need
+    the default there.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    if hands_out(config):
+        os.environ[SERVICES] = str(new_run_folder())
+    config.pluginmanager.register(CostPlugin(Path(os.environ[SERVICES])))
+
+
+def hands_out(config: pytest.Config) -> bool:
+    """Whether this process hands tests to others, or is the only one."""
+    return not hasattr(config, "workerinput")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    in_order(items)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,10 +59,24 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_keyboard_interrupt() -> None:
+    """Another Ctrl-C does not keep the servers from being stopped."""
+    ignore_interruptions()
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        _remove(Path(os.environ[SERVICES]))
-        _remove_leftovers()
+    if hands_out(config):
+        ignore_interruptions()
+        own = Path(os.environ[SERVICES])
+        stop_processes_of(own)
+        stop_processes_of_ended_runs()
+        for folder in (own, *folders_of_ended_runs()):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def ignore_interruptions() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")
@@ -51,20 +85,3 @@ def services() -> LocalServices:
     from jobs.local.supervisor import ANY_FREE_PORTS, up  # noqa: PLC0415 - unit tests need none of it
 
     return up(directory=Path(os.environ[SERVICES]), preferred_ports=ANY_FREE_PORTS)
-
-
-def _remove_leftovers() -> None:
-    """A run that was killed could not stop its services; the next one does."""
-    import psutil  # noqa: PLC0415
-
-    for folder in Path(tempfile.gettempdir()).glob("frazil-services-*-*"):
-        if not psutil.pid_exists(int(folder.name.split("-")[2])):
-            _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    if (folder / "state.json").exists():
-        from jobs.local.supervisor import down  # noqa: PLC0415
-
-        down(folder, wipe=True)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -59,7 +59,8 @@ What to try next:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: in the background of a shell it begins ignored
+        signal.signal(number, signal.default_int_handler)
     started = time.monotonic()
     try:
         with _services() as services:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from types import FrameType
 
+from moto import backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import run_simple
 
@@ -39,6 +40,7 @@ def serve(place: Place, port: int) -> None:
     place.begin_anew()
     forget_unpacked(place.unpacked, unused_days=UNUSED_DAYS)
     teach(place)
+    _list_modules_once()
     record = CallRecord(place.calls)
     record.open()
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line a request is the record's
@@ -52,6 +54,12 @@ def teach(place: Place) -> None:
         service.teach()
     for running in (emr_serverless, lambda_functions):
         running.teach(place)
+
+
+def _list_modules_once() -> None:
+    """Keep moto from listing its folder anew for every request, which is a sixth of what a request costs."""
+    modules = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: modules
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

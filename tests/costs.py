@@ -1,0 +1,154 @@
+"""CPU seconds by test file and folder, children included: a folder over its share is reported at the end of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+SHARES = {
+    "local_cloud": 240,
+    "faults": 330,
+    "services": 330,
+    "synth": 100,
+    "table": 60,
+    "unit": 120,
+    "repo": 40,
+    "shell": 20,
+    "services of the run": 120,
+}
+"""CPU seconds by folder. All of them on 2 cores must stay well below 15 minutes; what is over goes to `test-long`."""
+
+SLOWEST_FIRST = (
+    "local_cloud/test_deployed.py",
+    "faults/test_killed.py",
+    "faults/test_foreign_commits.py",
+    "faults/test_killed_with_spark.py",
+    "faults/test_two_drivers.py",
+)
+"""Files that take longest, in the order in which they start; a run that ends with one of them leaves a core idle."""
+
+FOLDERS = ("local_cloud", "faults", "services", "synth", "table", "repo", "shell", "unit")
+"""The order of all other files: those of the last folders are small and fill the end of a run."""
+
+RECORD = Path(".frazil/test-costs.json")
+SHOWN_FILES = 12
+SHOWN_FROM_SECONDS = 60.0
+
+Costs = dict[str, list[float]]
+"""CPU seconds and wall seconds by test file."""
+
+
+def in_order(items: list[pytest.Item]) -> None:
+    """Sort tests by file, the slowest files first; the order within a file stays."""
+    items.sort(key=lambda item: _rank(str(item.path)))
+
+
+def _rank(path: str) -> tuple[int, int]:
+    slow = [number for number, name in enumerate(SLOWEST_FIRST) if path.endswith(f"tests/{name}")]
+    folder = [number for number, name in enumerate(FOLDERS) if f"/tests/{name}/" in path]
+    return (slow[0] if slow else len(SLOWEST_FIRST), folder[0] if folder else len(FOLDERS))
+
+
+class CostPlugin:
+    """Measures in each process that runs tests, and reports in the one that hands them out."""
+
+    def __init__(self, services: Path) -> None:
+        self._services = services
+        self._costs: Costs = {}
+        self._began: tuple[float, float] | None = None
+        self._machine = machine_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+        self._began = self._began or (cpu_seconds(), time.monotonic())
+        answer = yield
+        if nextitem is None or nextitem.path != item.path:
+            self._add(item.nodeid.partition("::")[0], cpu_seconds() - self._began[0], time.monotonic() - self._began[1])
+            self._began = None
+        return answer
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A worker's costs travel to the process that started it."""
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["costs"] = self._costs
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        for file, (cpu, wall) in getattr(node, "workeroutput", {}).get("costs", {}).items():
+            self._add(file, cpu, wall)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if sum(cpu for cpu, _ in self._costs.values()) < SHOWN_FROM_SECONDS:
+            return
+        folders = by_folder(self._costs) | {"services of the run": service_seconds(self._services)}
+        meanwhile = machine_seconds() - self._machine
+        terminalreporter.section("CPU seconds, children included")
+        for line in report(folders, self._costs):
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(f"the whole machine meanwhile, with servers of single tests: {meanwhile:.0f} s")
+        RECORD.parent.mkdir(parents=True, exist_ok=True)
+        RECORD.write_text(json.dumps({"folders": folders, "files": self._costs}, indent=1))
+
+    def _add(self, file: str, cpu: float, wall: float) -> None:
+        before = self._costs.get(file, [0.0, 0.0])
+        self._costs[file] = [round(before[0] + cpu, 2), round(before[1] + wall, 2)]
+
+
+def by_folder(costs: Mapping[str, Iterable[float]]) -> dict[str, float]:
+    """CPU seconds by the folder below `tests/`."""
+    found: Counter[str] = Counter()
+    for file, (cpu, _) in costs.items():
+        parts = Path(file).parts
+        found[parts[1] if parts[0] == "tests" and len(parts) > 2 else parts[0]] += cpu
+    return {folder: round(seconds, 1) for folder, seconds in sorted(found.items())}
+
+
+def report(folders: Mapping[str, float], files: Costs) -> Iterable[str]:
+    for folder, seconds in folders.items():
+        share = SHARES.get(folder)
+        over = (
+            "  OVER ITS SHARE: move combinations to test-long, or make it cheaper" if share and seconds > share else ""
+        )
+        yield f"{folder:<20} {seconds:7.0f} s" + (f" of {share}" if share else "") + over
+    yield f"{'all':<20} {sum(folders.values()):7.0f} s of {sum(SHARES.values())}"
+    yield "most expensive files (CPU seconds, wall seconds):"
+    for file, (cpu, wall) in sorted(files.items(), key=lambda each: -each[1][0])[:SHOWN_FILES]:
+        yield f"  {cpu:6.0f} {wall:6.0f}  {file}"
+
+
+def cpu_seconds() -> float:
+    """Of this process, of its children that ended, and of its descendants that live."""
+    ended = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    living = psutil.Process(os.getpid()).children(recursive=True)
+    return sum(used.ru_utime + used.ru_stime for used in ended) + sum(map(_seconds_of, living))
+
+
+def machine_seconds() -> float:
+    """Of everything on this machine since it started."""
+    used = psutil.cpu_times()
+    return float(used.user + used.system)
+
+
+def service_seconds(folder: Path) -> float:
+    """Of the services that the whole run shares, and of their children."""
+    from jobs.local.supervisor import status  # noqa: PLC0415 - unit tests need none of it
+
+    started = [psutil.Process(service.pid) for service in status(folder).services if service.pid]
+    return round(sum(_seconds_of(each) for one in started for each in (one, *one.children(recursive=True))), 1)
+
+
+def _seconds_of(process: psutil.Process) -> float:
+    try:
+        used = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(used.user + used.system + used.children_user + used.children_system)
