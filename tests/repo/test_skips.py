@@ -34,12 +34,12 @@ def test_what_is_left_out_is_told_and_fails_where_nothing_may_be(
 ) -> None:
     (tmp_path / "test_tool.py").write_text(LEFT_OUT)
     env = {key: value for key, value in os.environ.items() if not key.startswith(("FRAZIL_", "PYTEST_"))}
-    command = [sys.executable, "-m", "pytest", "-ra", "-p", "conftest", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-ra", "-p", "tests.conftest", "-p", "no:cacheprovider"]
 
     ended = subprocess.run(
-        [*command, "--rootdir", str(tmp_path), str(tmp_path)],
+        [*command, "-p", "no:xdist", "--rootdir", str(tmp_path), str(tmp_path)],
         cwd=tmp_path,
-        env={**env, "PYTHONPATH": str(ROOT / "tests"), **wanted},
+        env={**env, "PYTHONPATH": str(ROOT), **wanted},
         capture_output=True,
         text=True,
         timeout=60,
