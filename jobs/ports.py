@@ -91,13 +91,14 @@ class Lake(Protocol):
         partition_by: Sequence[str],
         properties: Mapping[str, str],
         summary: Mapping[str, str],
+        document: bytes = b"",
         tag: str | None = None,
     ) -> TableView:
-        """Make a table with one empty snapshot that carries `summary`, and tag it, in one commit."""
+        """Make a table with one empty snapshot that carries `summary` and `document`, and tag it, in one commit."""
         ...
 
-    def begin(self, view: TableView, summary: Mapping[str, str], *, tag: str) -> None:
-        """Put an empty, tagged snapshot that carries `summary` on `main`, if its head is still the view's."""
+    def begin(self, view: TableView, summary: Mapping[str, str], *, document: bytes, tag: str) -> None:
+        """Put an empty, tagged snapshot that carries both on `main`, if its head is still the view's."""
         ...
 
     def stage(
@@ -108,10 +109,12 @@ class Lake(Protocol):
         branch: str,
         files: Sequence[WrittenFile],
         summary: Mapping[str, str],
+        document: bytes = b"",
         without: str | None = None,
     ) -> int:
         """Append files on a new branch that begins at the snapshot `base`; the new snapshot's id.
 
+        The snapshot keeps `summary` in the table's metadata, and `document` in the header of its manifest list.
         `without` is a condition in Iceberg's filter language: rows that meet it are taken out first.
         """
         ...

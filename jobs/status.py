@@ -15,7 +15,7 @@ from jobs.model.plan import TopicFacts
 from jobs.model.progress import Counts, ForeignChanges
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
-from jobs.model.summary import receipt_from_summary
+from jobs.model.summary import receipt_in
 from jobs.pause import Pause, pause_of
 from jobs.ports import DeltaLogs, Lake, Snowflake, Topics
 
@@ -192,13 +192,13 @@ def _lags(spec: TableSpec, at: Standing, ends: _Ends) -> Iterator[PartitionLag]:
 
 
 def _last_batch(at: Standing) -> LastBatch | None:
-    receipt = receipt_from_summary(at.carrier.summary)
+    receipt = receipt_in(at.carrier)
     if receipt is None:
         return None
     return LastBatch(
         at=at.carrier.committed_at,
         batch_id=at.state.batch_id,
-        counts=Counts(**receipt["counts"]),
-        seconds=round(sum(receipt["seconds"].values()), 3),
+        counts=receipt.counts,
+        seconds=round(sum(receipt.seconds.values()), 3),
         snapshot_id=at.carrier.id,
     )

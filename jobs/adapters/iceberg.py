@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from time import time_ns
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
@@ -17,11 +16,12 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.io import FileIO
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Summary, UpdateMetrics, update_snapshot_summaries
+from pyiceberg.table.snapshots import Snapshot as RawSnapshot
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -31,16 +31,18 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 from pyiceberg.table.update.schema import UpdateSchema
-from pyiceberg.table.update.snapshot import ManageSnapshots, _FastAppendFiles
-from pyiceberg.typedef import EMPTY_DICT, Record
+from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from jobs.adapters.iceberg_nulls import keep_nulls
-from jobs.adapters.iceberg_types import from_schema, to_partition_spec, to_schema, to_type
+from jobs.adapters.iceberg_snapshots import SnapshotWriter, written_file
+from jobs.adapters.iceberg_types import to_partition_spec, to_schema, to_type
+from jobs.adapters.iceberg_view import read_document, view_of
+from jobs.adapters.recent import Recent
 from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
 from jobs.model.columns import Column
 from jobs.model.errors import CatalogError, FrazilError, Misuse
 from jobs.model.ingested import WrittenFile
-from jobs.model.snapshot import Snapshot, TableView
+from jobs.model.snapshot import TableView
 from jobs.model.spec import CatalogSettings, Secret, SettingValue
 from jobs.ports import CommitRejectedError, CommitUnknownError
 
@@ -48,13 +50,22 @@ MAIN = "main"
 CATALOG_NAME = "frazil"
 """The name under which tables stand in a JDBC catalog; other engines must use the same one."""
 
+DOCUMENT_BYTES_KEPT = 32 << 20
+"""How much of tables' states is remembered, so that each is read from storage once."""
+
+
+def _local_clock() -> int:
+    return time_ns() // 1_000_000
+
 
 class IcebergLake:
     """Tables of one catalog (`ports.Lake`)."""
 
-    def __init__(self, settings: CatalogSettings) -> None:
+    def __init__(self, settings: CatalogSettings, *, now_ms: Callable[[], int] = _local_clock) -> None:
         keep_nulls()
         self._settings = settings
+        self._now_ms = now_ms
+        self._documents: Recent[bytes] = Recent(DOCUMENT_BYTES_KEPT)
         self.storage: Mapping[str, SettingValue] = dict(settings.properties)
 
     @cached_property
@@ -66,7 +77,7 @@ class IcebergLake:
 
     def load(self, identifier: str) -> TableView | None:
         try:
-            return _view(identifier, self.catalog.load_table(identifier))
+            return view_of(identifier, self.catalog.load_table(identifier), self._read_document)
         except NoSuchTableError:
             return None
         except FrazilError:
@@ -82,6 +93,7 @@ class IcebergLake:
         partition_by: Sequence[str],
         properties: Mapping[str, str],
         summary: Mapping[str, str],
+        document: bytes = b"",
         tag: str | None = None,
     ) -> TableView:
         schema = to_schema(columns)
@@ -91,7 +103,8 @@ class IcebergLake:
             transaction = self.catalog.create_table_transaction(
                 identifier, schema, partition_spec=spec, properties={"format-version": "2", **properties}
             )
-            _append_nothing(transaction, summary, tag=tag)
+            first = self._new_snapshot(transaction._table, (), parent=None, summary=summary, document=document)
+            transaction._updates += _added(first, MAIN, tag)
             transaction.commit_transaction()
         except (TableAlreadyExistsError, CommitFailedException) as lost:
             raise CommitRejectedError(f"{identifier} was made by somebody else meanwhile") from lost
@@ -102,16 +115,15 @@ class IcebergLake:
             raise CommitUnknownError(f"{identifier} was made but is not listed")
         return made
 
-    def begin(self, view: TableView, summary: Mapping[str, str], *, tag: str) -> None:
+    def begin(self, view: TableView, summary: Mapping[str, str], *, document: bytes, tag: str) -> None:
         table = _table(view)
-        transaction = Transaction(table, autocommit=False)
         with self._storage_of(view):
-            _append_nothing(transaction, summary, tag=tag)
+            empty = self._new_snapshot(table, (), parent=view.head, summary=summary, document=document)
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
         )
-        self._commit(table, requirements, transaction._updates)
+        self._commit(table, requirements, _added(empty, MAIN, tag))
 
     def stage(
         self,
@@ -121,32 +133,31 @@ class IcebergLake:
         branch: str,
         files: Sequence[WrittenFile],
         summary: Mapping[str, str],
+        document: bytes = b"",
         without: str | None = None,
     ) -> int:
         table = _table(view)
-        transaction = Transaction(table, autocommit=False)
-        ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
+        parent = base
+        updates: tuple[TableUpdate, ...] = (_point(branch, SnapshotRefType.BRANCH, base),)
         with self._storage_of(view):
             if without is not None:
-                _take_out(transaction, without, branch, summary)
-            append = _Append(Operation.APPEND, transaction, table.io, snapshot_properties=dict(summary), branch=branch)
-            for file in files:
-                append.append_data_file(_data_file(file, table))
-            append.commit()
+                table, updates = _taken_out(table, base, without, branch, summary)
+                parent = table.metadata.refs[branch].snapshot_id
+            staged = self._new_snapshot(table, files, parent=parent, summary=summary, document=document)
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=branch, snapshot_id=None),
         )
         # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
-        self._commit(table, requirements, transaction._updates)
-        return int(append.snapshot_id)
+        self._commit(_table(view), requirements, (*updates, *_added(staged, branch)))
+        return int(staged.snapshot_id)
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
         table = _table(view)
         snapshot = table.snapshot_by_id(snapshot_id)
         manifests = [] if snapshot is None else snapshot.manifests(table.io)
         entries = (e for m in manifests if m.added_snapshot_id == snapshot_id for e in m.fetch_manifest_entry(table.io))
-        return [_written_file(e.data_file) for e in entries if e.snapshot_id == snapshot_id]
+        return [written_file(e.data_file) for e in entries if e.snapshot_id == snapshot_id]
 
     def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
         table = _table(view)
@@ -211,6 +222,31 @@ class IcebergLake:
             raise CommitUnknownError(f"{view.identifier} is gone")
         return changed
 
+    def _new_snapshot(
+        self,
+        table: Table,
+        files: Sequence[WrittenFile],
+        *,
+        parent: int | None,
+        summary: Mapping[str, str],
+        document: bytes,
+    ) -> RawSnapshot:
+        return SnapshotWriter(table.metadata, table.io).write(
+            files, parent=parent, summary=summary, document=document, timestamp_ms=self._now_ms()
+        )
+
+    def _read_document(self, io: FileIO, manifest_list: str) -> bytes | None:
+        known = self._documents.get(manifest_list)
+        if known is not None:
+            return known
+        try:
+            found = read_document(io, manifest_list)
+        except Exception as problem:
+            raise self._unreachable(f"read {manifest_list}", problem) from problem
+        if found is not None:
+            self._documents.put(manifest_list, found, weight=len(found))
+        return found
+
     def _commit(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> None:
@@ -252,24 +288,6 @@ def _hint(said: str) -> str:
     return "check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`"
 
 
-class _Append(_FastAppendFiles):
-    """An append whose summary counts files and rows, and names no partitions.
-
-    The library would name them through Python's datetimes, which end with the year 9999.
-    """
-
-    def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
-        metrics = UpdateMetrics()
-        for file in self._added_data_files:
-            metrics.add_file(file)
-        metadata = self._transaction.table_metadata
-        parent = None if self._parent_snapshot_id is None else metadata.snapshot_by_id(self._parent_snapshot_id)
-        return update_snapshot_summaries(
-            Summary(self._operation, **metrics.to_dict(), **snapshot_properties),
-            None if parent is None or parent.summary is None else parent.summary.additional_properties,
-        )
-
-
 def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
     given = {name: reveal(value) for name, value in settings.properties.items()}
     match settings.type:
@@ -286,17 +304,27 @@ def reveal(value: SettingValue) -> str:
     return value.reveal() if isinstance(value, Secret) else value
 
 
-def _append_nothing(transaction: Transaction, summary: Mapping[str, str], *, tag: str | None) -> None:
-    with transaction.update_snapshot(snapshot_properties=dict(summary)).fast_append() as append:
-        pass
-    if tag is not None:
-        ManageSnapshots(transaction).create_tag(append.snapshot_id, tag).commit()
+def _taken_out(
+    table: Table, base: int, condition: str, branch: str, summary: Mapping[str, str]
+) -> tuple[Table, tuple[TableUpdate, ...]]:
+    """Return the table as it is with a branch at `base` without the rows that meet a condition, and how it gets there.
 
-
-def _take_out(transaction: Transaction, condition: str, branch: str, summary: Mapping[str, str]) -> None:
+    The table has not been changed yet.
+    """
+    transaction = Transaction(table, autocommit=False)
+    ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # no row may meet the condition
         transaction.delete(condition, snapshot_properties=dict(summary), branch=branch)
+    changed = Table(table.name(), transaction.table_metadata, table.metadata_location, table.io, table.catalog)
+    return changed, transaction._updates
+
+
+def _added(snapshot: RawSnapshot, branch: str, tag: str | None = None) -> tuple[TableUpdate, ...]:
+    """Return the updates that add a snapshot at the head of a branch, and tag it."""
+    tagged = () if tag is None else (_point(tag, SnapshotRefType.TAG, snapshot.snapshot_id),)
+    on_branch = _point(branch, SnapshotRefType.BRANCH, snapshot.snapshot_id)
+    return (AddSnapshotUpdate(snapshot=snapshot), on_branch, *tagged)
 
 
 def _point(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
@@ -313,76 +341,6 @@ def _point(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefU
 def _table(view: TableView) -> Table:
     table: Table = view.current
     return table
-
-
-def _view(identifier: str, table: Table) -> TableView:
-    metadata = table.metadata
-    refs = metadata.refs
-    spec = metadata.spec()
-    return TableView(
-        identifier=identifier,
-        location=metadata.location,
-        head=metadata.current_snapshot_id,
-        branches={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.BRANCH},
-        tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
-        snapshots={s.snapshot_id: _snapshot(s) for s in metadata.snapshots},
-        properties=dict(metadata.properties),
-        columns=from_schema(metadata.schema()),
-        format_version=metadata.format_version,
-        schema_json=metadata.schema().model_dump_json(),
-        partition_spec_json=spec.model_dump_json(),
-        partition_fields=tuple(f"{field.transform}({field.name})" for field in spec.fields),
-        current=table,
-        uuid=str(metadata.table_uuid),
-    )
-
-
-def _snapshot(raw: Any) -> Snapshot:
-    summary = raw.summary
-    return Snapshot(
-        id=raw.snapshot_id,
-        parent_id=raw.parent_snapshot_id,
-        operation="" if summary is None else summary.operation.value,
-        summary={} if summary is None else dict(summary.additional_properties),
-        committed_at=datetime.fromtimestamp(raw.timestamp_ms / 1000, tz=UTC),
-    )
-
-
-def _data_file(file: WrittenFile, table: Table) -> DataFile:
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=file.path,
-        file_format=FileFormat.PARQUET,
-        partition=Record(*file.partition),
-        record_count=file.rows,
-        file_size_in_bytes=file.size,
-        column_sizes=dict(file.column_sizes),
-        value_counts=dict(file.value_counts),
-        null_value_counts=dict(file.null_value_counts),
-        nan_value_counts={},
-        lower_bounds=dict(file.lower_bounds),
-        upper_bounds=dict(file.upper_bounds),
-        split_offsets=list(file.split_offsets) or None,
-        key_metadata=None,
-        equality_ids=None,
-        sort_order_id=None,
-        spec_id=table.metadata.default_spec_id,
-    )
-
-
-def _written_file(file: DataFile) -> WrittenFile:
-    return WrittenFile(
-        path=file.file_path,
-        rows=file.record_count,
-        size=file.file_size_in_bytes,
-        partition=tuple(file.partition[n] for n in range(len(file.partition))),
-        column_sizes=file.column_sizes or {},
-        value_counts=file.value_counts or {},
-        null_value_counts=file.null_value_counts or {},
-        lower_bounds=file.lower_bounds or {},
-        upper_bounds=file.upper_bounds or {},
-        split_offsets=tuple(file.split_offsets or ()),
-    )
 
 
 def _apply(update: UpdateSchema, change: Change) -> None:

@@ -44,6 +44,7 @@ def stage_on_branch(
     names: Iterator[str],
     files: Sequence[WrittenFile],
     summary: Mapping[str, str],
+    document: bytes = b"",
     without: str | None = None,
 ) -> Staged:
     """Stage files on top of `base`, `without` the rows that meet that condition.
@@ -55,7 +56,9 @@ def stage_on_branch(
             raise BaseExpiredError
         branch = next(names)
         try:
-            head = lake.stage(view, base=base, branch=branch, files=files, summary=summary, without=without)
+            head = lake.stage(
+                view, base=base, branch=branch, files=files, summary=summary, document=document, without=without
+            )
             return Staged(branch, head, base)
         except (CommitRejectedError, CommitUnknownError) as failed:
             reason: Exception = failed

@@ -27,7 +27,7 @@ from jobs.model.progress import ForeignChanges, PartitionProgress, SourceProgres
 from jobs.model.schemas import Finding, RegisteredSchema
 from jobs.model.snapshot import TableView
 from jobs.model.spec import StartOffsets, TableSpec
-from jobs.model.summary import state_to_summary
+from jobs.model.summary import store
 from jobs.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
 
 TABLE_PROPERTIES = {
@@ -140,13 +140,15 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
         "write.target-file-size-bytes": str(spec.maintain.target_file_bytes),
         **former_names_property(new.former_names),
     }
+    stored = store(new.state)
     try:
         return lake.create(
             spec.identifier,
             new.columns,
             partition_by=spec.partition_by,
             properties=properties,
-            summary=state_to_summary(new.state),
+            summary=stored.summary,
+            document=stored.document,
             tag=CHECKPOINT_TAG,
         )
     except CommitRejectedError:
@@ -172,7 +174,8 @@ def _adopt(
     state = initial_state(topics, spec, writer=writer)
     head = view.head_snapshot()
     there = ForeignChanges(snapshots=1, rows_added=head.live_rows, names=(head.name,)) if head else ForeignChanges()
-    lake.begin(view, state_to_summary(state.with_foreign(there)), tag=CHECKPOINT_TAG)
+    stored = store(state.with_foreign(there))
+    lake.begin(view, stored.summary, document=stored.document, tag=CHECKPOINT_TAG)
     adopted = lake.load(spec.identifier)
     assert adopted is not None  # noqa: S101 - it was committed to a moment ago
     return adopted

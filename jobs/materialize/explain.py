@@ -17,7 +17,7 @@ from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan
 from jobs.model.progress import TableState
 from jobs.model.schemas import Finding
 from jobs.model.snapshot import Snapshot, TableView
-from jobs.model.summary import state_to_summary
+from jobs.model.summary import store
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def explain(run: TableRun) -> Explanation:
 
 def _not_made_yet(run: TableRun, state: TableState) -> Standing:
     """Where a table that is yet to be made would stand."""
-    snapshot = Snapshot(0, None, "append", state_to_summary(state), run.doors.now())
+    snapshot = Snapshot(0, None, "append", store(state).summary, run.doors.now())
     view = TableView(
         identifier=run.spec.identifier,
         location="",

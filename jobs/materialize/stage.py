@@ -14,7 +14,7 @@ from jobs.materialize.verdicts import new_base
 from jobs.model.plan import BatchPlan
 from jobs.model.receipt import Receipt
 from jobs.model.spec import TableSpec
-from jobs.model.summary import receipt_to_summary, state_to_summary
+from jobs.model.summary import store
 from jobs.ports import Lake
 
 
@@ -60,14 +60,15 @@ class ReadBatch:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         plan = replace(self.plan, state=here.state_with_foreign)
         state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at)
-        receipt = receipt_of(plan, self.got, state, seconds=self.seconds)
+        stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))
         return stage_on_branch(
             self.lake,
             here.view,
             base=here.view.head,
             names=self.names,
             files=self.got.row_files,
-            summary={**state_to_summary(state), **receipt_to_summary(receipt)},
+            summary=stored.summary,
+            document=stored.document,
         )
 
     def receipt(self, now: Standing) -> Receipt:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jobs.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
 from jobs.model.progress import ForeignChanges, TableState
 from jobs.model.snapshot import Snapshot, TableView
-from jobs.model.summary import carries_state, state_from_summary
+from jobs.model.summary import carries_state, state_in
 
 CHECKPOINT_TAG = "frazil_checkpoint"
 """Keeps the snapshot that carries the state alive through any expiry. It is moved with every publish."""
@@ -39,7 +39,7 @@ def standing(view: TableView, *, pipeline: str) -> Standing:
     """
     on_top: list[Snapshot] = []
     for snapshot in view.ancestry(view.head):
-        if carries_state(snapshot.summary):
+        if carries_state(snapshot):
             return _checked(view, snapshot, tuple(reversed(on_top)), pipeline)
         on_top.append(snapshot)
     if not on_top or (on_top[-1].parent_id is None and CHECKPOINT_TAG not in view.tags):
@@ -51,7 +51,7 @@ def standing(view: TableView, *, pipeline: str) -> Standing:
 
 
 def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], pipeline: str) -> Standing:
-    state = state_from_summary(carrier.summary)
+    state = state_in(carrier)
     if state.pipeline != pipeline:
         raise ForeignOwnerError(
             f"the table {view.identifier} is owned by the pipeline {state.pipeline}, not by {pipeline}",

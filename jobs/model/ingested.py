@@ -51,12 +51,16 @@ class IngestTask:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A finished Parquet file of `size` bytes that no table knows yet, with the statistics that Iceberg keeps."""
+    """A finished Parquet file of `size` bytes that no table knows yet, with the statistics that Iceberg keeps.
+
+    `partition` holds values of the partition spec `spec_id`, which may not be the table's present one any more.
+    """
 
     path: str
     rows: int
     size: int
     partition: tuple[object, ...]
+    spec_id: int
     column_sizes: Mapping[int, int] = field(default_factory=dict)
     value_counts: Mapping[int, int] = field(default_factory=dict)
     null_value_counts: Mapping[int, int] = field(default_factory=dict)

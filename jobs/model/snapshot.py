@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from jobs.model.columns import Column
 
 
+def no_document() -> bytes | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One snapshot. `operation` is Iceberg's: append, replace, overwrite or delete."""
+    """One snapshot. `operation` is Iceberg's: append, replace, overwrite or delete.
+
+    `read_document` reads the compressed state from the header of the file `manifest_list`; None where it holds none.
+    """
 
     id: int
     parent_id: int | None
     operation: str
     summary: Mapping[str, str]
     committed_at: datetime
+    manifest_list: str = ""
+    read_document: Callable[[], bytes | None] = field(default=no_document, compare=False, repr=False)
 
     def figure(self, name: str) -> int:
         """A count in the summary; 0 where it is left out, as the specification allows."""

@@ -1,21 +1,29 @@
-"""A table's state as text in an Iceberg snapshot summary, under `frazil.*`, and back.
+"""How a table's state is stored in an Iceberg snapshot.
 
-The keys and their JSON are a stored format: `FORMAT_VERSION` grows when an older reader could misread them.
+A snapshot's summary is part of the table's metadata, which every commit writes whole. So it holds only a few short
+keys, whatever the number of partitions. The state itself and the receipt are a compressed document, which the header
+of the snapshot's own manifest list holds; the summary has the document's size and checksum.
+
+To store another field: add it, with a default, to `TableState` or a class under it (`model/progress.py`), or to
+`Receipt`. `FORMAT_VERSION` grows when an older reader could misread what is stored.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zlib
 from collections.abc import Mapping
-from dataclasses import asdict
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
 
+from jobs.model.columnar import pack, unpack
 from jobs.model.errors import StateLostError
-from jobs.model.progress import Counts, ForeignChanges, OffsetSums, PartitionProgress, SourceProgress, TableState
+from jobs.model.progress import TableState
 from jobs.model.receipt import Receipt
+from jobs.model.snapshot import Snapshot
 
-FORMAT_VERSION = "1"
+FORMAT_VERSION = "2"
 
 VERSION = "frazil.format-version"
 PIPELINE = "frazil.pipeline"
@@ -23,123 +31,127 @@ EPOCH = "frazil.epoch"
 WRITER = "frazil.writer"
 BATCH_ID = "frazil.batch-id"
 COMPLETE_THROUGH = "frazil.complete-through"
-SOURCES = "frazil.sources"
-SCHEMA_IDS = "frazil.schema-ids"
-KEY_SCHEMA_IDS = "frazil.key-schema-ids"
-SKIPPED = "frazil.skipped-by-reason"
-FOREIGN = "frazil.foreign"
-RECEIPT = "frazil.receipt"
 ROWS_UUID = "frazil.rows-uuid"
 """In snapshots of dead letters: the uuid of the table of rows that their batch belongs to."""
 
+STATE_BYTES = "frazil.state-bytes"
+STATE_CHECKSUM = "frazil.state-checksum"
 
-def state_to_summary(state: TableState) -> dict[str, str]:
+_ROLL_BACK = "or roll `main` back to an older Frazil snapshot: docs/operate.md, a damaged state"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """A state in the two parts in which a snapshot keeps it."""
+
+    summary: Mapping[str, str]
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    state: TableState
+    receipt: Receipt | None = None
+
+
+def store(state: TableState, receipt: Receipt | None = None) -> StoredState:
+    """Return what a snapshot has to hold so that `state_in` and `receipt_in` give these back."""
+    packed = json.dumps(pack(_Document, _Document(state, receipt)), separators=(",", ":"))
+    document = zlib.compress(packed.encode(), level=1)
+    through = state.complete_through
     summary = {
+        **_identity(state),
+        **({} if through is None else {COMPLETE_THROUGH: through.isoformat()}),
+        STATE_BYTES: str(len(document)),
+        STATE_CHECKSUM: checksum(document),
+    }
+    return StoredState(summary, document)
+
+
+def checksum(document: bytes) -> str:
+    """Return the BLAKE2b hash of a document, 16 bytes in hexadecimal."""
+    return hashlib.blake2b(document, digest_size=16).hexdigest()
+
+
+def carries_state(snapshot: Snapshot) -> bool:
+    return EPOCH in snapshot.summary
+
+
+def state_in(snapshot: Snapshot) -> TableState:
+    """Return the state that a snapshot carries.
+
+    Raises StateLostError where another version of Frazil wrote it, or where the document is damaged or gone.
+    """
+    return _document_in(snapshot).state
+
+
+def receipt_in(snapshot: Snapshot) -> Receipt | None:
+    """Return the receipt of the batch that a snapshot published; None for a table's first. Raises as `state_in`."""
+    return _document_in(snapshot).receipt
+
+
+def _document_in(snapshot: Snapshot) -> _Document:
+    _check_version(snapshot)
+    document = snapshot.read_document()
+    _check_document(snapshot, document)
+    try:
+        found = _parsed(document or b"")
+    except (KeyError, ValueError, TypeError, zlib.error) as problem:
+        raise StateLostError(
+            f"the state of snapshot {snapshot.id} in {snapshot.manifest_list} has the right checksum but cannot be"
+            f" parsed: {problem!r}",
+            hint="run the Frazil release that wrote the table, or a newer one",
+        ) from problem
+    _check_identity(snapshot, found.state)
+    return found
+
+
+@lru_cache(maxsize=32)
+def _parsed(document: bytes) -> _Document:
+    parsed: _Document = unpack(_Document, json.loads(zlib.decompress(document)))
+    return parsed
+
+
+def _check_version(snapshot: Snapshot) -> None:
+    version = snapshot.summary.get(VERSION)
+    if version == FORMAT_VERSION:
+        return
+    older = version is None or not version.isdigit() or int(version) < int(FORMAT_VERSION)
+    raise StateLostError(
+        f"the state of snapshot {snapshot.id} has format version {version}, this Frazil reads {FORMAT_VERSION}",
+        hint="no release wrote this version: drop the table and its dead letters, then run `frazil materialize`"
+        if older
+        else "run the Frazil release that wrote the table, or a newer one",
+    )
+
+
+def _check_document(snapshot: Snapshot, document: bytes | None) -> None:
+    expected = f"{snapshot.summary.get(STATE_BYTES)} bytes with checksum {snapshot.summary.get(STATE_CHECKSUM)}"
+    found = "none" if document is None else f"{len(document)} bytes with checksum {checksum(document)}"
+    if found != expected:
+        raise StateLostError(
+            f"the state of snapshot {snapshot.id} is damaged: expected {expected} in the header of"
+            f" {snapshot.manifest_list}, found {found}",
+            hint=f"restore that file from a backup or an earlier version of the object, {_ROLL_BACK}",
+        )
+
+
+def _check_identity(snapshot: Snapshot, state: TableState) -> None:
+    """The summary's keys are decided on without reading the document, so they must say the same."""
+    differing = {name for name, text in _identity(state).items() if snapshot.summary.get(name) != text}
+    if differing:
+        raise StateLostError(
+            f"the summary of snapshot {snapshot.id} differs from the state in {snapshot.manifest_list} in"
+            f" {', '.join(sorted(differing))}: the metadata was edited",
+            hint=f"restore the table's metadata from a backup, {_ROLL_BACK}",
+        )
+
+
+def _identity(state: TableState) -> dict[str, str]:
+    return {
         VERSION: FORMAT_VERSION,
         PIPELINE: state.pipeline,
         EPOCH: str(state.epoch),
         WRITER: state.writer,
         BATCH_ID: state.batch_id,
-        SOURCES: _compact([_source_to_json(source) for source in state.sources]),
-        SCHEMA_IDS: _compact(list(state.schema_ids)),
-        KEY_SCHEMA_IDS: _compact(list(state.key_schema_ids)),
-        SKIPPED: _compact(dict(state.skipped_by_reason)),
-        FOREIGN: _compact(asdict(state.foreign)),
     }
-    if state.complete_through is not None:
-        summary[COMPLETE_THROUGH] = state.complete_through.isoformat()
-    return summary
-
-
-def receipt_to_summary(receipt: Receipt) -> dict[str, str]:
-    return {RECEIPT: _compact(receipt.to_json())}
-
-
-def receipt_from_summary(summary: Mapping[str, str]) -> dict[str, Any] | None:
-    text = summary.get(RECEIPT)
-    return None if text is None else dict(json.loads(text))
-
-
-def carries_state(summary: Mapping[str, str]) -> bool:
-    return EPOCH in summary
-
-
-def state_from_summary(summary: Mapping[str, str]) -> TableState:
-    """Raises StateLostError where a newer Frazil wrote the state, or it cannot be read."""
-    version = summary.get(VERSION)
-    if version != FORMAT_VERSION:
-        raise StateLostError(
-            f"the table's state has format version {version}, this Frazil reads {FORMAT_VERSION}",
-            hint="run the Frazil release that wrote the table, or a newer one",
-        )
-    try:
-        return _parse(summary)
-    except (KeyError, ValueError, TypeError) as problem:
-        raise StateLostError(
-            f"the table's state in the snapshot summary cannot be read: {problem!r}",
-            hint="run `frazil status`, then roll the table back to a snapshot that `frazil verify` accepts",
-        ) from problem
-
-
-def _parse(summary: Mapping[str, str]) -> TableState:
-    through = summary.get(COMPLETE_THROUGH)
-    foreign = json.loads(summary[FOREIGN])
-    return TableState(
-        pipeline=summary[PIPELINE],
-        epoch=int(summary[EPOCH]),
-        writer=summary[WRITER],
-        batch_id=summary[BATCH_ID],
-        sources=tuple(_source_from_json(item) for item in json.loads(summary[SOURCES])),
-        complete_through=None if through is None else datetime.fromisoformat(through),
-        schema_ids=tuple(json.loads(summary[SCHEMA_IDS])),
-        key_schema_ids=tuple(json.loads(summary[KEY_SCHEMA_IDS])),
-        skipped_by_reason=json.loads(summary[SKIPPED]),
-        foreign=ForeignChanges(**{**foreign, "names": tuple(foreign["names"])}),
-    )
-
-
-def _source_to_json(source: SourceProgress) -> dict[str, Any]:
-    return {
-        "topic": source.topic,
-        "topic_id": source.topic_id,
-        "generation": source.generation,
-        "partitions": {str(number): _partition_to_json(p) for number, p in sorted(source.partitions.items())},
-    }
-
-
-def _partition_to_json(partition: PartitionProgress) -> dict[str, Any]:
-    return {
-        "origin": partition.origin,
-        "start": partition.start,
-        "next": partition.next,
-        **asdict(partition.counts),
-        "sum": partition.sums.offsets,
-        "squares": partition.sums.squares,
-        "leader_epoch": partition.leader_epoch,
-        "latest_ms": partition.latest_ms,
-    }
-
-
-def _source_from_json(item: Mapping[str, Any]) -> SourceProgress:
-    return SourceProgress(
-        topic=item["topic"],
-        topic_id=item["topic_id"],
-        generation=item["generation"],
-        partitions={int(number): _partition_from_json(p) for number, p in item["partitions"].items()},
-    )
-
-
-def _partition_from_json(item: Mapping[str, Any]) -> PartitionProgress:
-    return PartitionProgress(
-        origin=item["origin"],
-        start=item["start"],
-        next=item["next"],
-        counts=Counts(**{name: item[name] for name in Counts.__dataclass_fields__}),
-        sums=OffsetSums(item["sum"], item["squares"]),
-        leader_epoch=item["leader_epoch"],
-        latest_ms=item["latest_ms"],
-    )
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)

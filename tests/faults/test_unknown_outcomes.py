@@ -139,12 +139,15 @@ class ForgetfulLake(IcebergLake):
         branch: str,
         files: Sequence[WrittenFile],
         summary: Mapping[str, str],
+        document: bytes = b"",
         without: str | None = None,
     ) -> int:
         if branch.startswith(STAGE_PREFIX):
             copies = [replace(files[-1], path=f"{files[-1].path}{'?' * n}") for n in range(self._copies)]
             files = [*files[:-1], *copies]
-        return super().stage(view, base=base, branch=branch, files=files, summary=summary, without=without)
+        return super().stage(
+            view, base=base, branch=branch, files=files, summary=summary, document=document, without=without
+        )
 
 
 @pytest.mark.parametrize("copies", [0, 2], ids=["a file is missing", "a file stands twice"])

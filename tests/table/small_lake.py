@@ -39,8 +39,7 @@ from jobs.model.spec import (
     Trigger,
 )
 from jobs.model.summary import (
-    receipt_to_summary,
-    state_to_summary,
+    store,
 )
 from jobs.verify.tally import sums_of
 
@@ -112,12 +111,14 @@ class SmallLake:
         self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
         self.state = TableState(self.spec.pipeline, 0, "w", "", ())
         columns = (Column("symbol", Scalar("string")), *metadata_columns(self.spec, None))
+        stored = store(self.state)
         self.lake.create(
             self.spec.identifier,
             columns,
             partition_by=self.spec.partition_by,
             properties={},
-            summary=state_to_summary(self.state),
+            summary=stored.summary,
+            document=stored.document,
         )
         ensure_dead_letters(self.lake, self.spec)
 
@@ -166,9 +167,15 @@ class SmallLake:
     def _publish(self, batches: Sequence[pa.RecordBatch], epoch: int) -> None:
         view = self.view
         assert view.head is not None
-        summary = {**state_to_summary(self.state), **receipt_to_summary(_receipt(self.spec, self.state))}
-        files = self._files(view, batches)
-        self.lake.stage(view, base=view.head, branch=f"stage{epoch}", files=files, summary=summary)
+        stored = store(self.state, _receipt(self.spec, self.state))
+        self.lake.stage(
+            view,
+            base=view.head,
+            branch=f"stage{epoch}",
+            files=self._files(view, batches),
+            summary=stored.summary,
+            document=stored.document,
+        )
         self.lake.publish(self.view, branch=f"stage{epoch}", tag=CHECKPOINT_TAG, drop=[f"stage{epoch}"])
 
     def _after(self, reads: Sequence[Read], epoch: int, batch_id: str) -> TableState:

@@ -47,7 +47,7 @@ class TableFiles:
     ) -> None:
         self._schema = Schema.model_validate_json(target.schema_json)
         self._spec = PartitionSpec.model_validate_json(target.partition_spec_json)
-        self._out = _Output(target, self._schema, storage, prefix, target_bytes)
+        self._out = _Output(target, self._schema, self._spec.spec_id, storage, prefix, target_bytes)
         self._open: dict[tuple[object, ...], _OpenFile] = {}
         self._files: list[WrittenFile] = []
         self.arrow_schema = schema_to_pyarrow(self._schema)
@@ -153,6 +153,7 @@ class _Output:
 
     target: WriteTarget
     schema: Schema
+    spec_id: int
     storage: Mapping[str, SettingValue]
     prefix: str
     target_bytes: int
@@ -232,6 +233,7 @@ class _OpenFile:
             rows=metadata.num_rows,
             size=size,
             partition=self._values,
+            spec_id=self._out.spec_id,
             column_sizes=statistics.column_sizes,
             value_counts=statistics.value_counts,
             null_value_counts=statistics.null_value_counts,

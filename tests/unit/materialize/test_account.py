@@ -55,8 +55,8 @@ def result(partition: int, start: int, end: int, *, rows: int | None = None, **m
 def task(*ranges: RangeResult, rows: int | None = None, dead: int | None = None, **more: Any) -> TaskResult:
     """A task whose files hold what its ranges say, unless said otherwise."""
     counted = sum((each.counts for each in ranges), Counts())
-    row_files = WrittenFile("rows", counted.rows if rows is None else rows, 500, ())
-    dead_files = WrittenFile("dead", counted.dead_letters if dead is None else dead, 50, ())
+    row_files = WrittenFile("rows", counted.rows if rows is None else rows, 500, (), 0)
+    dead_files = WrittenFile("dead", counted.dead_letters if dead is None else dead, 50, (), 0)
     return TaskResult(ranges, (row_files,), (dead_files,), **more)
 
 

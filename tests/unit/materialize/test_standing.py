@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import replace
+
 import pytest
 from values_of_tables import SPEC, progress, snapshot, state, view
 
@@ -9,7 +12,7 @@ from jobs.materialize.state import CHECKPOINT_TAG, Standing, standing
 from jobs.model.errors import ForeignOwnerError, ForeignTableError, FrazilError, StateLostError
 from jobs.model.progress import ForeignChanges
 from jobs.model.snapshot import Snapshot, TableView
-from jobs.model.summary import EPOCH, SOURCES, VERSION
+from jobs.model.summary import STATE_BYTES, STATE_CHECKSUM, checksum, store
 
 STATE = state({0: progress(0, 7)})
 OURS = snapshot(1, None, carries=STATE, total_records=7)
@@ -113,18 +116,54 @@ def test_a_table_of_another_pipeline_is_refused() -> None:
     assert other.what.endswith("is owned by the pipeline lake.orders<-orders, not by lake.orders<-returns")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        (VERSION, "2", "has format version 2, this Frazil reads 1"),
-        (EPOCH, "many", "cannot be read"),
-        (SOURCES, "[{}]", "cannot be read"),
-    ],
-)
-def test_a_state_that_cannot_be_read_is_lost_not_guessed(name: str, value: str, said: str) -> None:
-    damaged = Snapshot(1, None, "append", {**OURS.summary, name: value}, OURS.committed_at)
+def damaged(document: bytes | None = None, **summary: str) -> FrazilError:
+    """What is said of a snapshot of ours with another document, or with other keys in its summary."""
+    keys = {f"frazil.{name.replace('_', '-')}": value for name, value in summary.items()}
+    read = OURS.read_document if summary else lambda: document
+    return refused(view(replace(OURS, summary={**OURS.summary, **keys}, read_document=read)))
 
-    lost = refused(view(damaged))
+
+@pytest.mark.parametrize(
+    ("version", "hint"), [("1", "drop the table"), ("3", "the Frazil release that wrote"), ("", "drop the table")]
+)
+def test_a_state_of_another_format_version_is_refused(version: str, hint: str) -> None:
+    lost = damaged(format_version=version)
 
     assert type(lost) is StateLostError
-    assert said in lost.what
+    assert lost.what == f"the state of snapshot 1 has format version {version}, this Frazil reads 2"
+    assert hint in lost.hint
+
+
+@pytest.mark.parametrize(
+    ("document", "found"), [(None, "none"), (b"", "0 bytes"), (b"other", "5 bytes"), (b"\x00" * 9, "9 bytes")]
+)
+def test_a_damaged_document_is_state_lost_and_names_file_and_checksums(document: bytes | None, found: str) -> None:
+    ours = store(STATE).summary
+
+    lost = damaged(document)
+
+    assert type(lost) is StateLostError
+    with_checksum = "" if document is None else f" with checksum {checksum(document)}"
+    assert lost.what == (
+        f"the state of snapshot 1 is damaged: expected {ours[STATE_BYTES]} bytes with checksum"
+        f" {ours[STATE_CHECKSUM]} in the header of snap-1.avro, found {found}{with_checksum}"
+    )
+    assert "restore that file" in lost.hint
+
+
+def test_a_summary_that_was_edited_is_state_lost() -> None:
+    lost = damaged(epoch="9", writer="other")
+
+    assert type(lost) is StateLostError
+    assert "differs from the state in snap-1.avro in frazil.epoch, frazil.writer" in lost.what
+
+
+@pytest.mark.parametrize("text", [b"no JSON", b"[]", b'{"state": {"epoch": 3}}'])
+def test_a_whole_document_that_is_no_state_is_not_guessed_at(text: bytes) -> None:
+    document = zlib.compress(text)
+    keys = {STATE_BYTES: str(len(document)), STATE_CHECKSUM: checksum(document)}
+
+    lost = refused(view(replace(OURS, summary={**OURS.summary, **keys}, read_document=lambda: document)))
+
+    assert type(lost) is StateLostError
+    assert "has the right checksum but cannot be parsed" in lost.what

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -11,13 +13,15 @@ from values_of_tables import NOW, SPEC, names, progress, spec, state
 
 from jobs.materialize.ingest.distribute import SMALL_BATCH, tasks_of
 from jobs.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
+from jobs.model.columnar import pack, unpack
 from jobs.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
 from jobs.model.ingested import IngestTask
 from jobs.model.plan import BatchPlan, OffsetRange, WriterSchemas
 from jobs.model.progress import Counts, ForeignChanges, OffsetSums, PartitionProgress, SourceProgress, TableState
 from jobs.model.receipt import RangeReceipt, Receipt
+from jobs.model.snapshot import Snapshot
 from jobs.model.spec import MetadataColumns
-from jobs.model.summary import receipt_from_summary, receipt_to_summary, state_from_summary, state_to_summary
+from jobs.model.summary import StoredState, receipt_in, state_in, store
 
 FULL = TableState(
     pipeline="lake.orders<-orders,returns",
@@ -44,32 +48,74 @@ FULL = TableState(
 )
 
 
+RECEIPT = Receipt(
+    table="lake.orders",
+    epoch=1,
+    batch_id="b",
+    ranges=(RangeReceipt("orders", 0, 1, 2, Counts(1, 1), 0), RangeReceipt("orders", 1, 5, 7, Counts(2, 2), 1)),
+    counts=Counts(3, 3),
+    skipped_by_reason={},
+    dead_letters_by_reason={"truncated": 1},
+    payload_bytes=1,
+    file_bytes=2,
+    files=1,
+    truncated_nanos=0,
+    complete_through=NOW,
+    foreign=("append 1",),
+    seconds={"ingest": 0.25},
+)
+
+
+def carrier(stored: StoredState) -> Snapshot:
+    return Snapshot(1, None, "append", stored.summary, NOW, "snap.avro", lambda: stored.document)
+
+
 @pytest.mark.parametrize("kept", [FULL, state({0: progress(0, 7)}), state(topic_id=None)])
-def test_a_state_survives_the_snapshot_summary(kept: TableState) -> None:
-    summary = state_to_summary(kept)
+def test_a_state_survives_storing(kept: TableState) -> None:
+    stored = store(kept)
 
-    assert state_from_summary(summary) == kept
-    assert all(isinstance(value, str) for value in summary.values())
+    assert state_in(carrier(stored)) == kept
+    assert receipt_in(carrier(stored)) is None
+    assert all(isinstance(value, str) for value in stored.summary.values())
 
 
-def test_a_receipt_survives_the_snapshot_summary() -> None:
-    receipt = Receipt(
-        table="lake.orders",
-        epoch=1,
-        batch_id="b",
-        ranges=(RangeReceipt("orders", 0, 1, 2, Counts(1, 1), 0),),
-        counts=Counts(1, 1),
-        skipped_by_reason={},
-        dead_letters_by_reason={"truncated": 1},
-        payload_bytes=1,
-        file_bytes=2,
-        files=1,
-        truncated_nanos=0,
-        complete_through=NOW,
-    )
+def test_a_receipt_survives_storing() -> None:
+    assert receipt_in(carrier(store(FULL, RECEIPT))) == RECEIPT
 
-    assert receipt_from_summary(receipt_to_summary(receipt)) == json.loads(json.dumps(receipt.to_json()))
-    assert receipt_from_summary({}) is None
+
+@pytest.mark.parametrize("partitions", [1, 1000])
+def test_the_summary_takes_a_few_hundred_bytes_whatever_the_number_of_partitions(partitions: int) -> None:
+    figures = (PartitionProgress(n, n, 2**40 + n, Counts(n, n), OffsetSums(n**6, n**7)) for n in range(partitions))
+    stored = store(replace(FULL, sources=(SourceProgress("orders", "id", 0, dict(enumerate(figures))),)), RECEIPT)
+
+    assert len(json.dumps(dict(stored.summary))) < 400
+
+
+@dataclass(frozen=True)
+class Older:
+    number: int
+
+
+@dataclass(frozen=True)
+class Newer:
+    number: int
+    added: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Several:
+    """Instances on their own, in a sequence, and in a mapping."""
+
+    one: Newer
+    many: tuple[Newer, ...]
+    by_id: Mapping[int, Newer]
+
+
+def test_a_field_with_a_default_can_be_added_to_what_is_stored() -> None:
+    column = pack(tuple[Older, ...], (Older(1), Older(2)))
+    packed = {"one": pack(Older, Older(1)), "many": column, "by_id": pack(Mapping[int, Older], {7: Older(1)})}
+
+    assert unpack(Several, packed) == Several(Newer(1), (Newer(1), Newer(2)), {7: Newer(1)})
 
 
 # --- sharing out ----------------------------------------------------------------------------------------------------

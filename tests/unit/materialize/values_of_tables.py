@@ -21,7 +21,7 @@ from jobs.model.spec import (
     TableSpec,
     Trigger,
 )
-from jobs.model.summary import state_to_summary
+from jobs.model.summary import store
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPEC = TableSpec(
@@ -72,9 +72,12 @@ def state(
 def snapshot(
     number: int, parent: int | None, *, carries: TableState | None = None, operation: str = "append", **figures: object
 ) -> Snapshot:
-    summary = {} if carries is None else state_to_summary(carries)
+    stored = None if carries is None else store(carries)
     given = {name.replace("_", "-"): str(value) for name, value in figures.items()}
-    return Snapshot(number, parent, operation, {**summary, **given}, NOW)
+    if stored is None:
+        return Snapshot(number, parent, operation, given, NOW)
+    summary = {**stored.summary, **given}
+    return Snapshot(number, parent, operation, summary, NOW, f"snap-{number}.avro", lambda: stored.document)
 
 
 def view(
