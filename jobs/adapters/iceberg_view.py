@@ -16,6 +16,7 @@ from jobs.adapters.avro_header import NoAvroHeaderError, read_header
 from jobs.adapters.iceberg_snapshots import DOCUMENT_KEY
 from jobs.adapters.iceberg_types import from_schema
 from jobs.model.snapshot import Snapshot, TableView
+from jobs.model.unions import marked
 
 ReadDocument = Callable[[FileIO, str], bytes | None]
 """From storage and the address of a manifest list to the document in its header."""
@@ -33,7 +34,7 @@ def view_of(identifier: str, table: Table, read: ReadDocument) -> TableView:
         tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
         snapshots=_Snapshots(table, read),
         properties=dict(metadata.properties),
-        columns=from_schema(metadata.schema()),
+        columns=marked(from_schema(metadata.schema()), metadata.properties),
         format_version=metadata.format_version,
         schema_json=metadata.schema().model_dump_json(),
         partition_spec_json=spec.model_dump_json(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast, overload
@@ -19,7 +20,7 @@ from jobs.adapters.kafka import consumer_settings
 from jobs.adapters.kafka_errors import ear, hint_of, said
 from jobs.model.errors import BrokerError, RecordsLostError
 from jobs.model.plan import OffsetRange
-from jobs.model.records import Headers, Records, Wanted
+from jobs.model.records import Headers, Records, UnreadableHeaders, Wanted
 from jobs.model.spec import SettingValue
 
 CHUNK = 5_000
@@ -28,6 +29,9 @@ CHUNK = 5_000
 POLL_SECONDS = 0.2
 STALLED_SECONDS = 60.0
 """A range without progress for this long fails, and is read again by the task's next attempt."""
+
+SHOWN_BYTES = 40
+"""Of a header's key that is no text."""
 
 _TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: "CREATE_TIME", TIMESTAMP_LOG_APPEND_TIME: "LOG_APPEND_TIME"}
 
@@ -137,23 +141,52 @@ class KafkaReader:
         )
 
 
-class _HeadersOf(Sequence[Headers | None]):
-    """Headers, read from their message only when they are asked for: most tables never do."""
+Found = Headers | UnreadableHeaders | None
 
-    def __init__(self, messages: list[Message]) -> None:
+
+class _HeadersOf(Sequence[Found]):
+    """Headers, read from their message only when they are asked for: most tables never do.
+
+    A message is asked once for headers that cannot be decoded: the client answers a second time with a list that has
+    holes, and whoever touches one crashes the process.
+    """
+
+    def __init__(self, messages: list[Message], unreadable: dict[int, UnreadableHeaders] | None = None) -> None:
         self._messages = messages
+        self._unreadable = {} if unreadable is None else unreadable
 
     def __len__(self) -> int:
         return len(self._messages)
 
     @overload
-    def __getitem__(self, index: int) -> Headers | None: ...
+    def __getitem__(self, index: int) -> Found: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Headers | None]: ...
-    def __getitem__(self, index: int | slice) -> Headers | Sequence[Headers | None] | None:
+    def __getitem__(self, index: slice) -> Sequence[Found]: ...
+    def __getitem__(self, index: int | slice) -> Found | Sequence[Found]:
         if isinstance(index, slice):
-            return _HeadersOf(self._messages[index])
-        return cast("Headers | None", self._messages[index].headers())
+            return _HeadersOf(self._messages[index], self._unreadable)
+        message = self._messages[index]
+        return self._unreadable.get(_offset(message)) or self._read(message)
+
+    def _read(self, message: Message) -> Found:
+        try:
+            return cast("Headers | None", _ask_for_headers(message))
+        except (UnicodeDecodeError, SystemError) as bad:
+            cause = bad if isinstance(bad, UnicodeDecodeError) else bad.__cause__
+            if not isinstance(cause, UnicodeDecodeError):
+                raise
+            problem = UnreadableHeaders(f"a header's key is not UTF-8: {_shown(cause.object)}")
+            self._unreadable[_offset(message)] = problem
+            return problem
+
+
+_ask_for_headers = operator.methodcaller("headers")
+"""For a key that is not UTF-8 the client returns a list and leaves an exception pending: a call from C checks for both,
+a plain call that the interpreter has optimized does not, and the exception shows up anywhere."""
+
+
+def _shown(key: bytes) -> str:
+    return f"0x{key[:SHOWN_BYTES].hex()}{'…' if len(key) > SHOWN_BYTES else ''}"
 
 
 def _offset(message: Message) -> int:

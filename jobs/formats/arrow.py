@@ -7,6 +7,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from jobs.formats.placement import Sources, homeless, is_list, join, place_by_name
 from jobs.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from jobs.model.errors import IncompatibleSchemaError
 
@@ -30,6 +31,10 @@ _PROMOTIONS = {
     (pa.string(), pa.large_string()),
     (pa.binary(), pa.large_binary()),
 }
+
+
+VALUE = "value"
+"""The path of a column on its own."""
 
 
 def arrow_type(column_type: ColumnType) -> pa.DataType:
@@ -63,7 +68,12 @@ def array_of(values: list[object], column_type: ColumnType) -> pa.Array:
 
     Arrow does not take a uuid from Python inside a list, map or struct, hence the way around by its bytes.
     """
-    return _fit(pa.array(values, _stored_as(column_type)), arrow_type(column_type), "", {})
+    stored, wanted = _stored_as(column_type), arrow_type(column_type)
+    array = pa.array(values, stored)
+    if stored.equals(wanted):
+        return array
+    sources = place_by_name(pa.schema([(VALUE, stored)]), pa.schema([(VALUE, wanted)]), {})
+    return _fit(array, wanted, VALUE, sources)
 
 
 def _stored_as(column_type: ColumnType) -> pa.DataType:
@@ -86,40 +96,56 @@ def project(
     """The batch with exactly the columns, types and field metadata of `target`.
 
     Columns are found by name at every level, or else by one of `former_names`, which maps a column's dotted path
-    (as in `columns.walk`) to what it was called before. Columns that the batch lacks are null. Values that have
-    their type already are not copied. Raises IncompatibleSchemaError where a type would need more than a safe
-    promotion.
+    (as in `columns.walk`) to what it was called before. Columns that the batch lacks are null. Raises
+    IncompatibleSchemaError where a column of the batch has no place in the target, or where a type would need more
+    than a safe promotion.
     """
-    names = former_names or {}
-    arrays = _fit_fields(dict(zip(batch.schema.names, batch.columns, strict=True)), list(target), "", names, len(batch))
+    sources = place_by_name(batch.schema, target, former_names or {})
+    lost = homeless(batch.schema, target, sources)
+    if lost:
+        raise no_destination(lost)
+    return fit(batch, target, sources)
+
+
+def no_destination(paths: tuple[str, ...]) -> IncompatibleSchemaError:
+    return IncompatibleSchemaError(
+        f"the table has no column for what the writer's schema has at {', '.join(paths)}",
+        hint="run again: the table is compared with every schema anew; if it stays so, report it as a defect",
+    )
+
+
+def fit(batch: pa.RecordBatch, target: pa.Schema, sources: Sources) -> pa.RecordBatch:
+    """The batch with exactly the columns, types and field metadata of `target`, each from its source or null.
+
+    Values that have their type already are not copied. Raises IncompatibleSchemaError for an unsafe promotion.
+    """
+    given = dict(zip(batch.schema.names, batch.columns, strict=True))
+    arrays = _fit_fields(given, list(target), "", sources, len(batch))
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
 def _fit_fields(
-    given: Mapping[str, pa.Array], wanted: list[pa.Field], path: str, names: Mapping[str, tuple[str, ...]], rows: int
+    given: Mapping[str, pa.Array], wanted: list[pa.Field], path: str, sources: Sources, rows: int
 ) -> list[pa.Array]:
-    taken = {field.name for field in wanted}
     fitted = []
     for field in wanted:
-        here = f"{path}.{field.name}" if path else field.name
-        former = (name for name in names.get(here, ()) if name in given and name not in taken)
-        source = field.name if field.name in given else next(former, None)
-        array = pa.nulls(rows, field.type) if source is None else _fit(given[source], field.type, here, names)
-        fitted.append(array)
+        here = join(path, field.name)
+        source = sources.get(here)
+        fitted.append(pa.nulls(rows, field.type) if source is None else _fit(given[source], field.type, here, sources))
     return fitted
 
 
-def _fit(array: pa.Array, wanted: pa.DataType, path: str, names: Mapping[str, tuple[str, ...]]) -> pa.Array:
+def _fit(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.Array:
     given = array.type
     if given.equals(wanted, check_metadata=True):
         return array
     types = pa.types
     if types.is_struct(given) and types.is_struct(wanted):
-        return _fit_struct(array, wanted, path, names)
+        return _fit_struct(array, wanted, path, sources)
     if types.is_map(given) and types.is_map(wanted):
-        return _fit_map(array, wanted, path, names)
-    if _is_list(given) and _is_list(wanted):
-        return _fit_list(array, wanted, path, names)
+        return _fit_map(array, wanted, path, sources)
+    if is_list(given) and is_list(wanted):
+        return _fit_list(array, wanted, path, sources)
     if given == pa.binary(16) and wanted == pa.uuid():
         return pa.ExtensionArray.from_storage(wanted, array)
     if (given, wanted) in _PROMOTIONS or _widens(given, wanted):
@@ -130,36 +156,30 @@ def _fit(array: pa.Array, wanted: pa.DataType, path: str, names: Mapping[str, tu
     )
 
 
-def _is_list(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type))
-
-
 def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
     both = pa.types.is_decimal128(given) and pa.types.is_decimal128(wanted)
     return bool(both and given.scale == wanted.scale and given.precision <= wanted.precision)
 
 
-def _fit_struct(
-    array: pa.Array, wanted: pa.DataType, path: str, names: Mapping[str, tuple[str, ...]]
-) -> pa.StructArray:
+def _fit_struct(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.StructArray:
     children = {field.name: array.field(index) for index, field in enumerate(array.type)}
-    fitted = _fit_fields(children, list(wanted), path, names, len(array))
+    fitted = _fit_fields(children, list(wanted), path, sources, len(array))
     return pa.StructArray.from_arrays(fitted, fields=list(wanted), mask=_mask(array))
 
 
-def _fit_list(array: pa.Array, wanted: pa.DataType, path: str, names: Mapping[str, tuple[str, ...]]) -> pa.Array:
+def _fit_list(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.Array:
     whole = _unsliced(array)
-    values = _fit(whole.values, wanted.value_type, path + "[]", names)
+    values = _fit(whole.values, wanted.value_type, path + "[]", sources)
     large = pa.types.is_large_list(wanted)
     kind = pa.LargeListArray if large else pa.ListArray
     offsets = whole.offsets.cast(pa.int64() if large else pa.int32())
     return kind.from_arrays(offsets, values, type=wanted, mask=_mask(whole))
 
 
-def _fit_map(array: pa.Array, wanted: pa.DataType, path: str, names: Mapping[str, tuple[str, ...]]) -> pa.MapArray:
+def _fit_map(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.MapArray:
     whole = _unsliced(array)
-    keys = _fit(whole.keys, wanted.key_type, path, names)
-    values = _fit(whole.items, wanted.item_type, path + "{}", names)
+    keys = _fit(whole.keys, wanted.key_type, path, sources)
+    values = _fit(whole.items, wanted.item_type, path + "{}", sources)
     return pa.MapArray.from_arrays(whole.offsets, keys, values, type=wanted, mask=_mask(whole))
 
 

@@ -54,7 +54,11 @@ def compare(
     """What the table's columns `have` need in order to hold the columns `wanted`, both at `path`."""
     total = Evolution(former_names=dict(former_names))
     matches = _matches(wanted, have, former_names, path)
+    shifted = _shifted(wanted, have)
     for column in wanted:
+        if column.name in shifted:
+            total = total + _refuse(_join(path, column.name), shifted[column.name], total.former_names)
+            continue
         total = total + _compare_column(column, matches.get(column.name), wanted, have, total.former_names, path)
     return total
 
@@ -96,7 +100,7 @@ def _applied_inside(column_type: ColumnType, change: Change, rest: str) -> Colum
         case MapOf(key, value) if rest:
             return MapOf(key, _applied_inside(value, change, rest.removeprefix("{}")))
         case Struct(columns) if rest:
-            return Struct(_applied(columns, change, rest.removeprefix(".")))
+            return replace(column_type, columns=_applied(columns, change, rest.removeprefix(".")))
         case _:
             return change.to_type if isinstance(change, WidenType) else column_type
 
@@ -120,6 +124,23 @@ def _matches(
     return found
 
 
+def _shifted(wanted: tuple[Column, ...], have: tuple[Column, ...]) -> dict[str, str]:
+    """Fields that take the name of a column which the same schema renames: `a` to `b`, while `b` becomes `c`.
+
+    The table finds `b` by its name, so that values of two meanings would share the column.
+    """
+    written = {column.name for column in wanted}
+    unwritten = {column.name for column in have} - written
+    moved_on = {alias: column.name for column in wanted for alias in column.aliases if alias != column.name}
+    return {
+        column.name: f"is the renamed column {alias}, and takes the name of the column that becomes"
+        f" {moved_on[column.name]}"
+        for column in wanted
+        for alias in column.aliases
+        if alias in unwritten and column.name in moved_on and any(each.name == column.name for each in have)
+    }
+
+
 def _compare_column(
     column: Column,
     match: Column | None,
@@ -137,9 +158,21 @@ def _compare_column(
     if twin is not None:
         problem = f"differs only in letter case from the table's column {twin}"
         return _refuse(_join(path, column.name), problem, former_names)
+    holder = _holder(column.name, match, beside, former_names, path)
+    if holder is not None:
+        problem = f"is a former name or an alias of the column {holder}: older records use it for that column"
+        return _refuse(_join(path, column.name), problem, former_names)
     if match is not None:
         return _rename(column, match, beside, former_names, path)
     return _add(column, beside, former_names, path)
+
+
+def _holder(name: str, match: Column | None, beside: set[str], former_names: FormerNames, path: str) -> str | None:
+    """The column beside it, other than the one to be renamed, that records may still call `name`."""
+    own = None if match is None else match.name
+    return next(
+        (each for each in sorted(beside - {own, name}) if name in former_names.get(_join(path, each), ())), None
+    )
 
 
 def _learnt(column: Column, name: str, beside: set[str], former_names: FormerNames, path: str) -> FormerNames:
@@ -181,6 +214,10 @@ def _add(column: Column, beside: set[str], former_names: FormerNames, path: str)
 def _compare_types(wanted: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Evolution:
     match wanted, have:
         case Struct(columns), Struct(present):
+            if wanted.is_union is not have.is_union:
+                return _refuse(
+                    path, f"is {_kind(wanted)} in the writer's schema, the table has {_kind(have)}", former_names
+                )
             return compare(columns, present, former_names, path=path)
         case ListOf(element), ListOf(present_element):
             return _compare_types(element, present_element, former_names, f"{path}[]")
@@ -208,6 +245,11 @@ def _widens(narrow: ColumnType, wide: ColumnType) -> bool:
             return scale == same_scale and digits < more_digits
         case _:
             return False
+
+
+def _kind(struct: Struct) -> str:
+    names = ", ".join(struct.names())
+    return f"a union of {names}" if struct.is_union else f"a record of {names}"
 
 
 def _refuse(path: str, problem: str, former_names: FormerNames) -> Evolution:

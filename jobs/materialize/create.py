@@ -28,6 +28,7 @@ from jobs.model.schemas import Finding, RegisteredSchema
 from jobs.model.snapshot import TableView
 from jobs.model.spec import StartOffsets, TableSpec
 from jobs.model.summary import store
+from jobs.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from jobs.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
 
 TABLE_PROPERTIES = {
@@ -139,6 +140,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
         **TABLE_PROPERTIES,
         "write.target-file-size-bytes": str(spec.maintain.target_file_bytes),
         **former_names_property(new.former_names),
+        **unions_property(new.columns),
     }
     stored = store(new.state)
     try:
@@ -171,6 +173,9 @@ def _adopt(
     for problem in delta_problems(spec, view.columns):
         raise problem
     _check_dead_letters(lake, spec)
+    unions = unions_property(_with_unions(view, initial_columns(spec, latest)[0]))
+    if unions:
+        lake.set_properties(spec.identifier, put=unions)
     state = initial_state(topics, spec, writer=writer)
     head = view.head_snapshot()
     there = ForeignChanges(snapshots=1, rows_added=head.live_rows, names=(head.name,)) if head else ForeignChanges()
@@ -184,11 +189,16 @@ def _adopt(
 def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -> tuple[Finding, ...]:
     """Why Frazil cannot go on with a table that somebody else made."""
     columns, _ = initial_columns(spec, latest)
-    evolution = compare(columns, view.columns, former_names_of(view.properties))
+    evolution = compare(columns, _with_unions(view, columns), former_names_of(view.properties))
     if view.format_version == 2:
         return evolution.findings
     version = Finding("", f"the table has Iceberg format version {view.format_version}, expected 2")
     return (*evolution.findings, version)
+
+
+def _with_unions(view: TableView, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Which structs of an adopted table are unions is only known from what will be written to it."""
+    return view.columns if UNIONS_PROPERTY in view.properties else marked_like(view.columns, wanted)
 
 
 def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:

@@ -17,15 +17,30 @@ from jobs.model.progress import TableState
 from jobs.model.schemas import Finding, RegisteredSchema
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
+from jobs.model.unions import unions_property
 from jobs.ports import CommitRejectedError, CommitUnknownError, Lake, SchemaRegistry
 
 
 @dataclass(slots=True)
 class Absorbed:
-    """The writer schemas that the table has been seen to have columns for, in this process, by id."""
+    """The writer schemas that the table has been seen to have columns for, in this process, by id.
+
+    `table_schema` is the table's schema that they were compared with, as Iceberg's JSON: with another one, which
+    somebody else made, nothing of this is known any more.
+    """
 
     values: dict[int, RegisteredSchema]
     keys: dict[int, RegisteredSchema]
+    table_schema: str | None = None
+
+    def forget_unless(self, table_schema: str) -> WriterSchemas:
+        """Forget all if the table has another schema now. Returns what is to be compared again."""
+        if table_schema == self.table_schema:
+            return WriterSchemas({}, {})
+        before = self.as_writer_schemas()
+        self.values.clear()
+        self.keys.clear()
+        return before
 
     def as_writer_schemas(self) -> WriterSchemas:
         return WriterSchemas(dict(self.values), dict(self.keys))
@@ -59,6 +74,32 @@ def evolve(
     carried over, RegistryError, ContendedError.
     """
     latest = latest_schemas(registry, spec)
+    for _ in range(ATTEMPTS):
+        again = absorbed.forget_unless(view.schema_json)
+        met = WriterSchemas({**met.values, **again.values}, {**met.keys, **again.keys})
+        before = view.schema_json
+        view = _evolve_for_all(lake, registry, spec, view, latest=latest, state=state, met=met, absorbed=absorbed)
+        absorbed.table_schema = before
+        if view.schema_json == before:
+            return view
+    raise given_up(spec.identifier, "evolve the schema", CommitRejectedError("its schema kept changing"))
+
+
+def _evolve_for_all(
+    lake: Lake,
+    registry: SchemaRegistry,
+    spec: TableSpec,
+    view: TableView,
+    *,
+    latest: LatestSchemas,
+    state: TableState,
+    met: WriterSchemas,
+    absorbed: Absorbed,
+) -> TableView:
+    """One pass over the schemas that are not absorbed. Only a pass that changes nothing proves that all of them fit.
+
+    Somebody else may change the schema between two commits of this pass.
+    """
     view = _evolve(lake, spec, view, _about_the_record(spec))
     for schema in _new(_values(registry, latest, state, met), absorbed.values):
         view = _evolve(lake, spec, view, _of_values(spec, schema))
@@ -148,6 +189,12 @@ def _new(
     return (schema for schema in schemas if schema is not None and schema.id not in absorbed)
 
 
+def _new_unions(view: TableView, evolution: Evolution) -> dict[str, str]:
+    """The table's own record of its unions, where the changes add one or move one."""
+    after = unions_property(applied(view.columns, evolution.changes))
+    return {name: paths for name, paths in after.items() if view.properties.get(name) != paths}
+
+
 def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> TableView:
     """Apply what one schema needs; on a conflict load again, compare again, and keep what is already true."""
     reason: Exception = CommitRejectedError("not tried")
@@ -157,6 +204,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> Tab
         if evolution.findings:
             raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
+        learnt |= _new_unions(view, evolution)
         if not evolution.changes and not learnt:
             return view
         try:

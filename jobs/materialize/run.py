@@ -176,7 +176,7 @@ class TableRun:
         return standing(view, pipeline=self.spec.pipeline), ensure_dead_letters(doors.lake, self.spec)
 
     def _evolve(self, here: Standing) -> TableView:
-        try:
+        with self._paused_by_schemas():
             return evolve(
                 self.doors.lake,
                 self.doors.registry,
@@ -186,6 +186,12 @@ class TableRun:
                 met=self.met,
                 absorbed=self.absorbed,
             )
+
+    @contextmanager
+    def _paused_by_schemas(self) -> Iterator[None]:
+        """A schema that does not fit pauses the table, whether the driver finds out or a task."""
+        try:
+            yield
         except IncompatibleSchemaError as refused:
             self._pause(refused)
             raise
@@ -243,7 +249,9 @@ class TableRun:
         )
         doors.runner.start()
         tasks = tasks_of(plan, context, parallelism=doors.runner.parallelism)
-        got = gather(plan, doors.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}"))
+        with self._paused_by_schemas():
+            results = doors.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
+        got = gather(plan, results)
         self.met = self._resolved(got)
         try:
             check_limits(self.spec, got, accepted=accepted_through(rows.properties))

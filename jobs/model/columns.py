@@ -7,7 +7,7 @@ table, so nullability is not part of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 ScalarName = Literal[
@@ -66,7 +66,13 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
+    """Named columns. `is_union`: one for each branch of a union, of which at most one is set.
+
+    Iceberg knows no unions, so a table's structs get the mark from a property (`unions.py`); it is no part of the type.
+    """
+
     columns: tuple[Column, ...]
+    is_union: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return "struct<" + ", ".join(f"{column.name}: {column.type}" for column in self.columns) + ">"

@@ -37,6 +37,10 @@ class Reason(StrEnum):
     """More than a reader can hold: records inside themselves too often, or too many empty values in a few bytes."""
     BAD_KEY = "bad_key"
     """The key cannot be read as the spec says; `detail` says which of the above it is."""
+    UNREADABLE_HEADERS = "unreadable_headers"
+    """The table keeps headers, and the Kafka client cannot decode those of the record."""
+    DEFECT = "defect"
+    """Frazil itself failed on this record, each time that it tried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,13 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadableHeaders:
+    """In place of headers that the Kafka client cannot decode."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """Some consecutive records of one partition. `next_offset` is where reading goes on: all before it is read.
 
@@ -20,7 +27,7 @@ class Records:
     timestamps_ms: Sequence[int | None]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    headers: Sequence[Headers | None]
+    headers: Sequence[Headers | UnreadableHeaders | None]
     next_offset: int
     last_leader_epoch: int | None = None
     timestamp_types: Sequence[str | None] = ()

@@ -145,7 +145,7 @@ def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Sche
     if not batches:
         return Side(np.empty(0, np.int64), _empty(schema))
     offsets = np.concatenate([batch.column(offset_column).to_numpy(zero_copy_only=False) for batch in batches])
-    whole = pa.concat_batches([project(batch, schema) for batch in batches])
+    whole = pa.concat_batches([project(batch.select(schema.names), schema) for batch in batches])
     order = np.argsort(offsets, kind="stable")
     return Side(offsets[order].astype(np.int64), whole.take(pa.array(order)))
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from breadth import Place, Table, catch_up, encode, framed, receipts, record_of
+from raw_headers import send_with_headers
 
 from jobs.adapters import worker
 from jobs.adapters.iceberg import IcebergLake
@@ -58,6 +59,33 @@ def test_each_kind_of_bad_record_is_a_dead_letter_with_its_reason_and_its_bytes(
     assert letters[3]["detail"] == f"the registry has no schema with the id {UNKNOWN_ID}"
     assert letters[6]["path"] == "s"
     assert (table.state.total().dead_letters, len(table.rows())) == (10, 0)
+
+
+@pytest.mark.parametrize("keeps_headers", [False, True])
+def test_a_header_that_is_no_text_blocks_no_table(place: Place, keeps_headers: bool) -> None:
+    """The record is a row where the table keeps no headers, else a dead letter; the next ones are read either way."""
+    topic = place.topic()
+    values = good(place, topic, 40)
+    fine, bad = [(b"h", b"\xff")], [(b"\xff\xfe", b"1"), (b"h", None)]
+    send_with_headers(place.services, topic, *((value, fine) for value in values[:20]))
+    send_with_headers(place.services, topic, *((value, bad) for value in values[20:]), (b"x", bad), (b"y", fine))
+    keep = "metadata: {keep: [partition, offset, headers]}" if keeps_headers else ""
+
+    table = place.materialize(f"topic: {topic}\nbad_record_limit: off\n{keep}")
+
+    dead = table.dead_letters("value", "headers", "reason", "detail")
+    problem = "a header's key is not UTF-8: 0xfffe"
+    held = [{"key": "h", "value": b"\xff"}]
+    unframed = "1 bytes, a header has 5"
+    y = {"value": b"y", "headers": held, "reason": "not_framed", "detail": unframed}
+    if keeps_headers:
+        refused = {"headers": None, "reason": "unreadable_headers", "detail": problem}
+        assert table.rows("n", "kafka_headers") == [{"n": n, "kafka_headers": held} for n in range(20)]
+        assert dead == [*({"value": value, **refused} for value in (*values[20:], b"x")), y]
+    else:
+        x = {"headers": None, "detail": f"{unframed}; the headers are left out: {problem}"}
+        assert table.rows("n") == [{"n": n} for n in range(40)]
+        assert dead == [{**y, "value": b"x", **x}, y]
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,9 @@ def column_type(shape: Shape) -> ColumnType:
             return Struct(tuple(_column(field) for field in fields))
         case Choice():
             values = shape.values()
-            return column_type(values[0].shape) if len(values) == 1 else Struct(tuple(map(_column, values)))
+            return (
+                column_type(values[0].shape) if len(values) == 1 else Struct(tuple(map(_column, values)), is_union=True)
+            )
         case Cut():
             return Scalar("string")
 

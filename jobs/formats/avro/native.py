@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -41,23 +41,28 @@ def native_decoder(shape: Members) -> NativeDecoder | None:
         return None
     import frazil_native  # noqa: PLC0415 - it may not be there
 
+    text = json.dumps(_told(shape))
     try:
-        core = frazil_native.AvroDecoder(json.dumps(_told(shape)))
+        return NativeDecoder(arrow_schema(columns_of(shape)), lambda: frazil_native.AvroDecoder(text))
     except ValueError:
         return None
-    return NativeDecoder(arrow_schema(columns_of(shape)), core)
 
 
 class NativeDecoder:
     """arrow-avro behind the rules, without the interpreter's lock."""
 
-    def __init__(self, schema: pa.Schema, core: frazil_native.AvroDecoder) -> None:
+    def __init__(self, schema: pa.Schema, new_core: Callable[[], frazil_native.AvroDecoder]) -> None:
         self.schema = schema
-        self._core = core
+        self._new_core = new_core
+        self._core = new_core()
 
     def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
         given = payloads if isinstance(payloads, list) else list(payloads)
-        rows, faults, truncated_nanos = self._core.decode(given, skip)
+        try:
+            rows, faults, truncated_nanos = self._core.decode(given, skip)
+        except BaseException:
+            self._core = self._new_core()  # it may hold half a row
+            raise
         rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
         return Decoded(rows, rejects, truncated_nanos)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.formats.framing import HEADER_BYTES
-from jobs.model.dead_letter import Reject
+from jobs.model.dead_letter import Reason, Reject
 from jobs.model.ingested import TaskContext
-from jobs.model.records import Headers, Records
+from jobs.model.records import Headers, Records, UnreadableHeaders
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,6 +31,7 @@ def dead_rows(
         return None
     topic_id, generation = context.source_ids[topic]
     places = [reject.index for reject in dead]
+    headers = [records.headers[i] for i in places]
     columns: dict[str, list[Any]] = {
         "topic": [topic] * len(dead),
         "topic_id": [topic_id] * len(dead),
@@ -40,9 +41,9 @@ def dead_rows(
         "timestamp": [micros(records.timestamps_ms[i]) for i in places],
         "key": [records.keys[i] for i in places],
         "value": [records.values[i] for i in places],
-        "headers": [header_structs(records.headers[i]) for i in places],
+        "headers": [header_structs(each) for each in headers],
         "reason": [reject.reason.value for reject in dead],
-        "detail": [reject.detail for reject in dead],
+        "detail": [_detail(reject, each) for reject, each in zip(dead, headers, strict=True)],
         "path": [reject.path for reject in dead],
         "schema_id": [_schema_id(records.values[i]) for i in places],
         "batch_id": [context.batch_id] * len(dead),
@@ -52,8 +53,18 @@ def dead_rows(
     return pa.RecordBatch.from_arrays([_column(columns[f.name], f.type) for f in schema], schema=schema)
 
 
-def header_structs(headers: Headers | None) -> list[dict[str, Any]] | None:
-    return None if headers is None else [{"key": key, "value": value} for key, value in headers]
+def header_structs(headers: Headers | UnreadableHeaders | None) -> list[dict[str, Any]] | None:
+    """Null for a record without headers, and for one whose headers cannot be read."""
+    if headers is None or isinstance(headers, UnreadableHeaders):
+        return None
+    return [{"key": key, "value": value} for key, value in headers]
+
+
+def _detail(reject: Reject, headers: Headers | UnreadableHeaders | None) -> str:
+    """What was wrong. A dead letter without headers that the record has says so."""
+    if not isinstance(headers, UnreadableHeaders) or reject.reason is Reason.UNREADABLE_HEADERS:
+        return reject.detail
+    return f"{reject.detail}; the headers are left out: {headers.problem}"
 
 
 def _column(values: list[Any], arrow_type: pa.DataType) -> pa.Array:

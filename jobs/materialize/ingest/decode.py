@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -12,14 +12,16 @@ import pyarrow as pa
 
 from jobs.formats.framing import Framed, group_by_schema_id
 from jobs.materialize.ingest.dead_rows import dead_rows, header_structs, micros
+from jobs.materialize.ingest.isolate import Refused, blanked, isolating
 from jobs.materialize.ingest.keys import avro_key_schema, avro_keys, bad_keys, former_key_names, text_keys
 from jobs.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
+from jobs.materialize.ingest.placing import ByName, Place, nowhere
 from jobs.materialize.ingest.writers import Writers
 from jobs.materialize.layout import reads_avro_keys
 from jobs.model.dead_letter import Reason, Reject
 from jobs.model.errors import BadRecordLimitError
 from jobs.model.ingested import TaskContext
-from jobs.model.records import Records, Wanted
+from jobs.model.records import Records, UnreadableHeaders, Wanted
 
 TOMBSTONE = "tombstone"
 """The reason under which skipped tombstones are counted."""
@@ -64,7 +66,10 @@ class RecordDecoder:
         values: Writers,
         keys: Writers,
         now: Callable[[], datetime],
+        place_values: Place | None = None,
+        place_keys: Place | None = None,
     ) -> None:
+        self.table = context.spec.identifier
         self._context = context
         self._spec = context.spec
         self._row_schema = row_schema
@@ -77,21 +82,42 @@ class RecordDecoder:
         self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
         self._key_column = prefix + "key"
         self._reads_avro_keys = reads_avro_keys(self._spec)
+        self._place_values = place_values or self._by_name(self._record_schema, context.former_names)
+        self._place_keys = place_keys or self._keys_by_name()
         self.wanted = Wanted(timestamp_type="timestamp_type" in kept, leader_epoch="leader_epoch" in kept)
 
+    def _by_name(self, target: pa.Schema, former_names: Mapping[str, tuple[str, ...]]) -> Place:
+        return ByName(self._context.rows.identifier, target, former_names)
+
+    def _keys_by_name(self) -> Place:
+        if not self._reads_avro_keys or self._key_column not in self._metadata:
+            return nowhere
+        field = self._row_schema.field(self._key_column)
+        return self._by_name(avro_key_schema(field), former_key_names(self._context.former_names, field))
+
     def decode(self, topic: str, partition: int, records: Records) -> DecodedRecords:
-        """Sort out one chunk. Raises BadRecordLimitError where the spec says to stop at the first bad record."""
-        chunk = self._framed(topic, partition, records)
+        """Sort out one chunk. Raises BadRecordLimitError where the spec says to stop at the first bad record.
+
+        IncompatibleSchemaError where the table lacks a column; DefectError for a failure that is not of one record.
+        """
+        where = f"{self._spec.identifier}: decoding {topic}-{partition}"
+        return isolating(lambda part, refused: self._decode(topic, partition, part, refused), records, where=where)
+
+    def _decode(self, topic: str, partition: int, records: Records, refused: Refused) -> DecodedRecords:
+        given, refused = self._with_headers(records, refused)
+        chunk = self._framed(topic, partition, blanked(given, refused))
         stop = self._stop(chunk)
         if stop is not None:
-            chunk = self._framed(topic, partition, records.first(stop.index))
+            given = given.first(stop.index)
+            chunk = self._framed(topic, partition, blanked(given, refused))
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
-        accepted = both(values.accepted, keys.accepted)
-        rejects = {**{r.index: r for r in keys.rejects}, **{r.index: r for r in values.rejects}}
+        here = {index: reject for index, reject in refused.items() if index < len(given)}
+        accepted = _except(here, both(values.accepted, keys.accepted), len(given))
+        rejects = {**{r.index: r for r in keys.rejects}, **{r.index: r for r in values.rejects}, **here}
         skipped, dead = self._sort_out(chunk, rejects)
-        offsets = np.asarray(chunk.records.offsets, np.int64)
+        offsets = np.asarray(given.offsets, np.int64)
         return DecodedRecords(
-            read=len(chunk.records),
+            read=len(given),
             rows=self._rows(chunk, values, keys, accepted),
             row_offsets=offsets if accepted is None else offsets[accepted],
             dead_letters=dead_rows(
@@ -99,7 +125,7 @@ class RecordDecoder:
                 schema=self._dead_letter_schema,
                 topic=topic,
                 partition=partition,
-                records=chunk.records,
+                records=given,
                 dead=dead,
                 now=self._now,
             ),
@@ -108,6 +134,18 @@ class RecordDecoder:
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
             stop=stop,
         )
+
+    def _with_headers(self, records: Records, refused: Refused) -> tuple[Records, Refused]:
+        """Headers are read where the table keeps them, and only there can they refuse a record."""
+        if "headers" not in self._metadata.values():
+            return records, refused
+        headers = list(records.headers)
+        bad = {
+            index: Reject(index, Reason.UNREADABLE_HEADERS, each.problem, self._spec.metadata.prefix + "headers")
+            for index, each in enumerate(headers)
+            if isinstance(each, UnreadableHeaders)
+        }
+        return replace(records, headers=headers), {**bad, **refused}
 
     def _framed(self, topic: str, partition: int, records: Records) -> _Chunk:
         keys = group_by_schema_id(records.keys) if self._reads_avro_keys else _NO_KEYS
@@ -127,7 +165,7 @@ class RecordDecoder:
             chunk.values,
             self._values,
             target=self._record_schema,
-            former_names=self._context.former_names,
+            place=self._place_values,
             nulls_are_rows=self._spec.on_tombstone == "row",
         )
 
@@ -142,7 +180,7 @@ class RecordDecoder:
                     chunk.keys,
                     self._keys,
                     target=avro_key_schema(field),
-                    former_names=former_key_names(self._context.former_names, field),
+                    place=self._place_keys,
                     nulls_are_rows=True,
                 )
                 return avro_keys(decoded, field, keys)
@@ -156,7 +194,7 @@ class RecordDecoder:
         if not self._reads_avro_keys:
             return Part([], None, ())
         judged = decode_framed(
-            chunk.records.keys, chunk.keys, self._keys, target=pa.schema([]), former_names={}, nulls_are_rows=True
+            chunk.records.keys, chunk.keys, self._keys, target=pa.schema([]), place=nowhere, nulls_are_rows=True
         )
         return Part([], judged.accepted, bad_keys(judged.rejects, self._key_column))
 
@@ -199,6 +237,14 @@ class RecordDecoder:
             f" {reject.reason.value}{where}: {reject.detail}",
             hint="`on_bad_record: stop` is set: mend the producer, or set `on_bad_record: dead_letter`",
         )
+
+
+def _except(refused: Refused, accepted: Indexes | None, count: int) -> Indexes | None:
+    """The accepted records but for those that are refused."""
+    if not refused:
+        return accepted
+    everything = np.arange(count) if accepted is None else accepted
+    return np.setdiff1d(everything, np.fromiter(refused, np.int64), assume_unique=True)
 
 
 def _about(chunk: _Chunk, name: str, arrow_type: pa.DataType) -> pa.Array:

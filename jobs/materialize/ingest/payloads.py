@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from jobs.formats.arrow import project
+from jobs.formats.arrow import fit
 from jobs.formats.framing import HEADER_BYTES, Framed, Group
+from jobs.materialize.ingest.placing import Place
 from jobs.materialize.ingest.writers import LookupsSpentError, NewSchemaError, Writers
 from jobs.model.dead_letter import Reason, Reject
 from jobs.model.ingested import StoppedBy
@@ -74,7 +75,7 @@ def decode_framed(
     writers: Writers,
     *,
     target: pa.Schema,
-    former_names: Mapping[str, tuple[str, ...]],
+    place: Place,
     nulls_are_rows: bool,
 ) -> Part:
     """Decode each schema's payloads with its own writer schema, onto the table's columns `target`."""
@@ -91,8 +92,9 @@ def decode_framed(
         decoded = decoder.decode(given, skip=HEADER_BYTES)  # type: ignore[arg-type]  # groups hold no nulls
         nanos += decoded.truncated_nanos
         rejects += [_at(reject, chosen) for reject in decoded.rejects]
+        sources = place(group.schema_id, decoded.rows.schema)
         kept = _without(chosen, len(given), [reject.index for reject in decoded.rejects])
-        pieces.append(_Piece(kept, project(decoded.rows, target, former_names), group.schema_id))
+        pieces.append(_Piece(kept, fit(decoded.rows, target, sources), group.schema_id))
     if framed.nulls and nulls_are_rows:
         pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), None))
     elif framed.nulls:

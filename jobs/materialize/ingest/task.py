@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import cast
@@ -12,6 +13,7 @@ from typing import cast
 import numpy as np
 
 from jobs.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
+from jobs.materialize.ingest.isolate import defect
 from jobs.materialize.ingest.payloads import Indexes, Stop
 from jobs.materialize.ingest.write import TableFiles
 from jobs.materialize.ingest.writers import UnknownIds, Writers
@@ -71,14 +73,25 @@ class _Work:
         for chunk in self.reader.read(wanted, self.decoder.wanted):
             records = tally.affordable(chunk)
             decoded = self.decoder.decode(wanted.topic, wanted.partition, records)
-            self.rows.add(decoded.rows)
-            if decoded.dead_letters is not None:
-                self.dead_letters.add(decoded.dead_letters)
+            with _defects_named(self.decoder.table, wanted, records):
+                self.rows.add(decoded.rows)
+                if decoded.dead_letters is not None:
+                    self.dead_letters.add(decoded.dead_letters)
             self.truncated_nanos += decoded.truncated_nanos
             tally.add(records, decoded)
             if tally.stop is not None or tally.spent:
                 break
         return tally.result()
+
+
+@contextmanager
+def _defects_named(table: str, wanted: OffsetRange, records: Records) -> Iterator[None]:
+    """What the records' own values make fail fails each time: no matter for another attempt, unlike the storage."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        where = f"{table}: writing {wanted.topic}-{wanted.partition}"
+        raise defect(where, records.offsets, problem) from problem
 
 
 @dataclass(slots=True)

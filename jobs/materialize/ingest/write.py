@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ ROW_GROUP_BYTES = 128 << 20
 BUFFERED_ROWS = 4 * ROW_GROUP_ROWS
 BUFFERED_BYTES = 4 * ROW_GROUP_BYTES
 """What is held over all partitions before the fullest is written out."""
+
+LONGEST_FOLDER = 120
+"""Characters of a partition's folder, which are ASCII: file systems take 255 bytes, and S3 1,024 for the whole key."""
 
 DICTIONARY_BYTES = 128 << 10
 """Above this a column of mostly distinct strings falls back to plain pages: faster and smaller than 1 MiB."""
@@ -116,12 +120,20 @@ class _RawPartitionKey(PartitionKey):
         return Record(*(each.value for each in self.field_values))
 
     def to_path(self) -> str:
-        """For people: readers find the values in the manifest."""
+        """For people: readers find the values in the manifest. No folder's name is too long for a file system."""
+        return "/".join(map(_shortened, self._path().split("/")))
+
+    def _path(self) -> str:
         try:
             return super().to_path()
         except (OverflowError, ValueError):  # a date that Python has no words for
             pairs = ((each.field.name, each.value) for each in self.field_values)
             return "/".join(f"{quote_plus(name)}={quote_plus(str(value))}" for name, value in pairs)
+
+
+def _shortened(folder: str) -> str:
+    """Cut between two escapes."""
+    return folder if len(folder) <= LONGEST_FOLDER else re.sub("%[0-9A-F]?$", "", folder[:LONGEST_FOLDER])
 
 
 def _column(batch: pa.RecordBatch, path: str) -> pa.Array:

@@ -101,7 +101,7 @@ def test_rows_get_the_types_and_field_ids_of_the_table(rows: slice) -> None:
 def test_values_of_the_same_type_are_not_copied() -> None:
     given = batch()
 
-    fitted = project(given, pa.schema([given.schema.field("at"), given.schema.field("lines")]))
+    fitted = project(given.select(["lines", "at"]), pa.schema([given.schema.field("at"), given.schema.field("lines")]))
 
     for name in ("at", "lines"):
         addresses = [[b and b.address for b in each.column(name).buffers()] for each in (given, fitted)]
@@ -109,7 +109,7 @@ def test_values_of_the_same_type_are_not_copied() -> None:
 
 
 def test_a_column_that_the_batch_lacks_is_null() -> None:
-    fitted = project(batch(), pa.schema([("new", pa.large_string()), ("number", pa.int32())]))
+    fitted = project(batch().select(["number"]), pa.schema([("new", pa.large_string()), ("number", pa.int32())]))
 
     assert fitted.to_pydict() == {"new": [None] * 3, "number": [1, 2, None]}
 
@@ -117,9 +117,33 @@ def test_a_column_that_the_batch_lacks_is_null() -> None:
 def test_a_former_name_that_is_a_column_again_is_not_taken() -> None:
     target = pa.schema([("text", pa.string()), ("title", pa.string())])
 
-    fitted = project(batch(), target, {"title": ("text",)})
+    fitted = project(batch().select(["text"]), target, {"title": ("text",)})
 
     assert fitted.column("title").null_count == 3
+
+
+@pytest.mark.parametrize(
+    ("column", "target", "lost"),
+    [
+        ("number", pa.schema([("text", pa.string())]), "number"),
+        ("money", pa.schema([("money", pa.struct([("unit", pa.string())]))]), "money.amount"),
+        (
+            "lines",
+            pa.schema([("lines", pa.list_(pa.struct([("price", pa.float32()), ("id", pa.uuid())])))]),
+            r"lines\[\].was",
+        ),
+    ],
+)
+def test_a_column_without_a_place_is_refused_and_not_dropped(column: str, target: pa.Schema, lost: str) -> None:
+    with pytest.raises(IncompatibleSchemaError, match=f"has no column for what the writer's schema has at {lost}"):
+        project(batch().select([column]), target)
+
+
+def test_of_two_fields_with_names_of_one_column_the_second_is_not_dropped() -> None:
+    both = batch().select(["text", "number"]).rename_columns(["a", "b"])
+
+    with pytest.raises(IncompatibleSchemaError, match="at b"):
+        project(both, pa.schema([("c", pa.string())]), {"c": ("a", "b")})
 
 
 UNSAFE: list[tuple[ColumnType, pa.DataType]] = [

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jobs.adapters.iceberg_types import from_schema, to_schema
+from jobs.formats.arrow import arrow_schema
 from jobs.formats.avro.mapping import map_schema
 from jobs.formats.avro.schema import parse_schema
+from jobs.formats.placement import homeless, place_by_name
 from jobs.materialize.compare import Evolution, aliases_of, applied, compare, refusal
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
 from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
-from jobs.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
+from jobs.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct, walk
 from jobs.model.schemas import Finding
+from jobs.model.unions import UNIONS_PROPERTY, marked, unions_property
 
 INT, LONG, FLOAT, DOUBLE, TEXT = (Scalar(n) for n in ("int", "long", "float", "double", "string"))  # type: ignore[arg-type]
 
@@ -31,8 +40,8 @@ def changes(wanted: tuple[Column, ...], have: tuple[Column, ...], former: Former
     return list(evolution.changes)
 
 
-def findings(wanted: tuple[Column, ...], have: tuple[Column, ...]) -> dict[str, str]:
-    return {finding.path: finding.problem for finding in compare(wanted, have, {}).findings}
+def findings(wanted: tuple[Column, ...], have: tuple[Column, ...], former: FormerNames | None = None) -> dict[str, str]:
+    return {finding.path: finding.problem for finding in compare(wanted, have, former or {}).findings}
 
 
 @pytest.mark.parametrize(
@@ -184,17 +193,42 @@ def test_former_names_follow_their_column_through_renames_at_every_level() -> No
     assert changes(first, have, former) == []
 
 
-def test_a_field_that_takes_a_former_name_beside_the_renamed_one_is_a_new_column() -> None:
+TAKEN = "is a former name or an alias of the column {}: older records use it for that column"
+
+
+def test_a_field_may_not_take_a_former_name_of_the_column_beside_it() -> None:
     have, former = evolve((col("a"),), (col("b", LONG, "a"),))
 
-    assert changes((col("a"), col("b", LONG, "a")), have, former) == [AddColumn("a", LONG)]
+    assert findings((col("a"), col("b", LONG, "a")), have, former) == {"a": TAKEN.format("b")}
 
 
-def test_a_new_column_does_not_inherit_the_former_names_of_the_one_that_had_its_name() -> None:
-    _, former = evolve((col("x"),), (col("a", LONG, "x"),), (col("b", LONG, "a"),), (col("a"), col("b")))
+def test_a_rename_to_a_former_name_of_a_sibling_is_refused() -> None:
+    """Otherwise a late record of the first schema puts its `id` into the other column, and loses its `uuid`."""
+    have, former = evolve((col("id"), col("uuid")), (col("legacy_id", LONG, "id"), col("uuid")))
 
-    assert "a" not in former
-    assert former["b"] == ("x", "a")
+    assert findings((col("legacy_id"), col("id", LONG, "uuid")), have, former) == {"id": TAKEN.format("legacy_id")}
+
+
+def test_a_name_given_up_by_a_rename_is_refused_at_once_and_not_only_after_a_restart() -> None:
+    have, former = evolve((col("e", DOUBLE),), (col("f", DOUBLE, "e"),))
+
+    assert findings((col("f", DOUBLE), col("e", INT)), have, former) == {"e": TAKEN.format("f")}
+
+
+def test_a_field_may_not_take_an_alias_that_another_column_holds() -> None:
+    have, former = evolve((col("p", LONG, "a"),))
+
+    assert former == {"p": ("a",)}
+    assert findings((col("p"), col("a")), have, former) == {"a": TAKEN.format("p")}
+    assert findings((col("b", struct(col("p"), col("a"))),), (col("b", struct(col("p"))),), {"b.p": ("a",)}) == {
+        "b.a": TAKEN.format("b.p").replace("column b.p", "column p")
+    }
+
+
+def test_a_chain_of_renames_in_one_schema_is_refused() -> None:
+    problem = "is the renamed column a, and takes the name of the column that becomes c"
+
+    assert findings((col("b", LONG, "a"), col("c", LONG, "b")), (col("a"), col("b"))) == {"b": problem}
 
 
 def test_two_fields_that_claim_one_column_by_alias_do_not_both_get_it() -> None:
@@ -215,7 +249,7 @@ def test_no_former_name_leads_to_two_columns() -> None:
 def test_two_fields_with_former_names_of_one_column_do_not_both_become_it() -> None:
     former = {"c": ("a", "b")}
 
-    assert changes((col("a"), col("b")), (col("c"),), former) == [AddColumn("b", LONG)]
+    assert findings((col("a"), col("b")), (col("c"),), former) == {"b": TAKEN.format("c")}
 
 
 def test_an_alias_that_is_learnt_late_serves_writers_of_before() -> None:
@@ -239,6 +273,7 @@ def test_former_names_survive_as_a_table_property() -> None:
 
 # --- any two schemas ------------------------------------------------------------------------------------------------
 
+ON_ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.sampled_from(["a", "b", "c"])
 SCALARS = st.sampled_from([INT, LONG, FLOAT, DOUBLE, TEXT, Decimal(5, 2), Decimal(9, 2)])
 
@@ -258,6 +293,7 @@ TYPES = st.recursive(
 )  # fmt: skip
 
 
+@ON_ANY_MACHINE
 @given(st.lists(columns_of(TYPES), min_size=2, max_size=4))
 def test_whatever_was_absorbed_needs_no_further_change(writers: list[tuple[Column, ...]]) -> None:
     have: tuple[Column, ...] = ()
@@ -269,6 +305,129 @@ def test_whatever_was_absorbed_needs_no_further_change(writers: list[tuple[Colum
         have, former = applied(have, evolution.changes), evolution.former_names
         again = compare(wanted, have, former)
         assert (again.changes, again.findings, again.former_names) == ((), (), former)
+
+
+def numbered(columns: tuple[Column, ...], numbers: Iterator[int]) -> tuple[Column, ...]:
+    """Columns with a number as their `doc`, which stays through every change: what a field id is in Iceberg."""
+
+    def inside(column_type: ColumnType) -> ColumnType:
+        match column_type:
+            case Struct(inner):
+                return Struct(numbered(inner, numbers))
+            case ListOf(element):
+                return ListOf(inside(element))
+            case MapOf(key, value):
+                return MapOf(key, inside(value))
+            case _:
+                return column_type
+
+    return tuple(replace(c, type=inside(c.type), doc=c.doc or str(next(numbers))) for c in columns)
+
+
+def destinations(wanted: tuple[Column, ...], have: tuple[Column, ...], former: FormerNames) -> dict[str, str | None]:
+    """The number of the column in which ingest puts each field."""
+    given, target = arrow_schema(wanted), arrow_schema(have)
+    sources = place_by_name(given, target, former)
+    assert homeless(given, target, sources) == ()
+    return {path: dict(walk(have))[path].doc for path in sources}
+
+
+def by_field(wanted: tuple[Column, ...], have: tuple[Column, ...], former: FormerNames) -> list[str]:
+    """The numbers of the columns of a writer's fields, in a form that renames of the table do not change."""
+    return sorted(str(number) for number in destinations(wanted, have, former).values())
+
+
+@ON_ANY_MACHINE
+@given(st.lists(columns_of(TYPES), min_size=2, max_size=5))
+def test_every_field_of_every_writer_keeps_its_one_column_whatever_comes_later(
+    writers: list[tuple[Column, ...]],
+) -> None:
+    have: tuple[Column, ...] = ()
+    former: FormerNames = {}
+    numbers = itertools.count()
+    absorbed: list[tuple[tuple[Column, ...], list[str]]] = []
+    for wanted in writers:
+        evolution = compare(wanted, have, former)
+        if evolution.findings:
+            continue
+        have, former = numbered(applied(have, evolution.changes), numbers), evolution.former_names
+        absorbed.append((wanted, by_field(wanted, have, former)))
+    for wanted, then in absorbed:
+        again = compare(wanted, have, former)
+        assert (again.changes, again.findings) == ((), ())
+        now = by_field(wanted, have, former)
+        assert now == then
+        assert len(set(now)) == len(list(walk(wanted)))
+
+
+# --- unions ---------------------------------------------------------------------------------------------------------
+
+A, B, C = ({"type": "record", "name": n, "fields": [{"name": n.lower(), "type": "int"}]} for n in "ABC")
+NAMED_LIKE_ITS_BRANCH = {"type": "record", "name": "A", "fields": [{"name": "B", "type": B}]}
+OPTIONAL_A, ONLY_A, WIDE, WIDER = ["null", A], [A], ["null", A, B], [A, B, "null", C]
+INT_OR_TEXT = "struct<int: int, string: string>"
+OPTIONAL_INT, SCALARS_OF_UNION = ["null", "int"], ["null", "int", "string"]
+
+
+def of_union(avro: object) -> tuple[Column, ...]:
+    text = json.dumps({"type": "record", "name": "R", "fields": [{"name": "u", "type": avro}]})
+    return map_schema(parse_schema(text)).columns
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (A, OPTIONAL_A, []),
+        (OPTIONAL_A, A, []),
+        (ONLY_A, A, []),
+        (OPTIONAL_A, ONLY_A, []),
+        (OPTIONAL_A, OPTIONAL_A, []),
+        (WIDE, WIDE, []),
+        (WIDER, WIDE, []),
+        (WIDE, WIDER, ["u.C"]),
+        (["int", "string"], SCALARS_OF_UNION, []),
+        (SCALARS_OF_UNION, ["null", "int", "string", "double"], ["u.double"]),
+        (SCALARS_OF_UNION, ["null", "long", "string"], ["u.long"]),
+        ("int", OPTIONAL_INT, []),
+        (OPTIONAL_INT, "int", []),
+        (OPTIONAL_A, WIDE, "is a union of A, B in the writer's schema, the table has a record of a"),
+        (A, WIDE, "is a union of A, B in the writer's schema, the table has a record of a"),
+        (WIDE, OPTIONAL_A, "is a record of a in the writer's schema, the table has a union of A, B"),
+        (WIDE, A, "is a record of a in the writer's schema, the table has a union of A, B"),
+        (
+            ["null", NAMED_LIKE_ITS_BRANCH],
+            ["null", NAMED_LIKE_ITS_BRANCH, "int"],
+            "is a union of A, int in the writer's schema, the table has a record of B",
+        ),
+        (
+            NAMED_LIKE_ITS_BRANCH,
+            ["null", B, C],
+            "is a union of B, C in the writer's schema, the table has a record of B",
+        ),
+        (OPTIONAL_INT, SCALARS_OF_UNION, f"is {INT_OR_TEXT} in the writer's schema, the table has int"),
+        (SCALARS_OF_UNION, OPTIONAL_INT, f"is int in the writer's schema, the table has {INT_OR_TEXT}"),
+        (SCALARS_OF_UNION, "string", f"is string in the writer's schema, the table has {INT_OR_TEXT}"),
+    ],
+)  # fmt: skip
+def test_what_a_union_may_become(before: object, after: object, expected: list[str] | str) -> None:
+    have, wanted = of_union(before), of_union(after)
+
+    if isinstance(expected, str):
+        assert findings(wanted, have) == {"u": expected}
+    else:
+        assert [change.path for change in changes(wanted, have)] == expected
+
+
+def test_a_table_knows_its_unions_from_a_property_through_renames() -> None:
+    have = (*of_union({"type": "array", "items": WIDE}), *(col("r", struct(col("x"))),))
+    unmarked = from_schema(to_schema(have))
+    renamed = applied(have, (RenameColumn("u", "v"),))
+
+    assert unions_property(have) == {UNIONS_PROPERTY: '["u[]"]'}
+    assert findings(have, unmarked) != {}
+    assert findings(have, marked(unmarked, unions_property(have))) == {}
+    assert unions_property(renamed) == {UNIONS_PROPERTY: '["v[]"]'}
+    assert unions_property((col("r"),)) == {}
 
 
 def test_the_aliases_of_an_avro_schema_reach_the_comparison() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from doors_in_memory import RegistryInMemory, a_field, record
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyiceberg.schema import assign_fresh_schema_ids
 from values_of_tables import spec
 
-from jobs.adapters.iceberg_types import to_schema
+from jobs.adapters.iceberg_types import to_partition_spec, to_schema
 from jobs.formats.avro.mapping import map_schema
+from jobs.formats.avro.open import open_decoder
 from jobs.formats.avro.schema import parse_schema
+from jobs.materialize.ingest import writers
+from jobs.materialize.ingest.dead_rows import header_structs
 from jobs.materialize.ingest.task import ingest
+from jobs.materialize.ingest.write import TableFiles
 from jobs.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns
 from jobs.model.columns import Column, ColumnType, Scalar, Struct
-from jobs.model.errors import BadRecordLimitError, RegistryError
+from jobs.model.errors import BadRecordLimitError, DefectError, IncompatibleSchemaError, RegistryError
 from jobs.model.ingested import IngestTask, RangeResult, TaskContext, TaskResult, WriteTarget
 from jobs.model.plan import OffsetRange, WriterSchemas
 from jobs.model.progress import Counts, OffsetSums
-from jobs.model.records import Records, Wanted
+from jobs.model.records import Headers, Records, UnreadableHeaders, Wanted
 from jobs.model.spec import RegistrySettings, TableSpec
 
 OLD = record(a_field("n", "int"))
@@ -43,6 +49,8 @@ class ReaderInMemory:
     records: Sequence[Sent | None]
     chunk: int = 1_000
     first_ms: int = 1_000
+    headers: Mapping[int, Headers | UnreadableHeaders | None] = field(default_factory=dict)
+    stamps: Sequence[int | None] | None = None
 
     def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
         del wanted
@@ -51,13 +59,18 @@ class ReaderInMemory:
             held = [(n, r) for n in range(start, end) if (r := self.records[n]) is not None]
             yield Records(
                 offsets=[n for n, _ in held],
-                timestamps_ms=[self.first_ms + n if n != 1 else None for n, _ in held],
+                timestamps_ms=[self._stamp(n) for n, _ in held],
                 keys=[r[0] for _, r in held],
                 values=[r[1] for _, r in held],
-                headers=[[("h", b"\xff"), ("h", None)] for _ in held],
+                headers=[self.headers.get(n, [("h", b"\xff"), ("h", None)]) for n, _ in held],
                 next_offset=end,
                 last_leader_epoch=3 if held else None,
             )
+
+    def _stamp(self, offset: int) -> int | None:
+        if self.stamps is not None:
+            return self.stamps[offset]
+        return self.first_ms + offset if offset != 1 else None
 
 
 @pytest.fixture
@@ -109,8 +122,12 @@ class Read:
         return _held(self.result.dead_letter_files, columns)
 
 
+def _table(file: Any, columns: Sequence[str]) -> pa.Table:
+    return pq.read_table(file.path.removeprefix("file://"), columns=list(columns) or None)
+
+
 def _held(files: Sequence[Any], columns: Sequence[str]) -> list[Any]:
-    rows = [row for file in files for row in pq.read_table(file.path.removeprefix("file://")).to_pylist()]
+    rows = [row for file in files for row in _table(file, columns).to_pylist()]
     return (
         [tuple(row[c] for c in columns) if len(columns) > 1 else row[columns[0]] for row in rows] if columns else rows
     )
@@ -128,6 +145,9 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
         max_bytes: int = 10**9,
         first_ms: int = 1_000,
         former_names: dict[str, tuple[str, ...]] | None = None,
+        headers: Mapping[int, Headers | UnreadableHeaders | None] | None = None,
+        stamps: Sequence[int | None] | None = None,
+        partition_by: str | None = None,
     ) -> Read:
         wanted = wanted or spec()
         about = metadata_columns(wanted, key_type)
@@ -136,7 +156,7 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
             spec=wanted,
             batch_id="b",
             file_prefix="w-1",
-            rows=target(tmp_path / "rows", columns),
+            rows=target(tmp_path / "rows", columns, partition_by),
             dead_letters=target(tmp_path / "dead", DEAD_LETTER_COLUMNS),
             former_names={"m": ("n",), **(former_names or {})},
             schemas=WriterSchemas({i: registry.schemas[i] for i in values}, {i: registry.schemas[i] for i in keys}),
@@ -146,15 +166,16 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
             source_ids={"orders": ("id-1", 2)},
         )
         whole = OffsetRange("orders", 0, 0, len(records), len(records), max_bytes)
-        reader = ReaderInMemory(records, chunk, first_ms)
+        reader = ReaderInMemory(records, chunk, first_ms, headers or {}, stamps)
         return Read(ingest(IngestTask(context, (whole,)), reader=reader, registry=registry), tmp_path)
 
     return carry_out
 
 
-def target(folder: Path, columns: Sequence[Column]) -> WriteTarget:
+def target(folder: Path, columns: Sequence[Column], partition_by: str | None = None) -> WriteTarget:
     schema = assign_fresh_schema_ids(to_schema(columns))
-    return WriteTarget("lake.t", str(folder), schema.model_dump_json(), '{"spec-id": 0, "fields": []}', {})
+    partitions = to_partition_spec(schema, [partition_by] if partition_by else []).model_dump_json()
+    return WriteTarget("lake.t", str(folder), schema.model_dump_json(), partitions, {})
 
 
 def test_rows_of_several_schemas_keep_the_order_of_offsets(read: Any) -> None:
@@ -374,3 +395,175 @@ def test_no_timestamp_of_a_record_stops_a_batch(read: Any, first_ms: int, micros
     stamps = pq.read_table(file.path.removeprefix("file://"))["kafka_timestamp"].cast(pa.int64()).to_pylist()
     assert stamps == [micros, None]
     assert (only.counts, only.latest_ms) == (Counts(3, 2, dead_letters=1), first_ms + 2)
+
+
+# --- records that the client or Frazil itself cannot cope with -------------------------------------------------------
+
+BAD_HEADERS = UnreadableHeaders("a header's key is not UTF-8: 0xff")
+
+
+def keeping(*names: str, **changes: Any) -> TableSpec:
+    wanted = spec(**changes)
+    return replace(wanted, metadata=replace(wanted.metadata, keep=("partition", "offset", "key", *names)))
+
+
+def test_unreadable_headers_are_no_matter_to_a_table_that_keeps_none(read: Any) -> None:
+    got = read((b"k", new(0)), (b"k", b"bad"), headers={0: BAD_HEADERS, 1: BAD_HEADERS})
+
+    assert got.range.counts == Counts(2, 1, dead_letters=1)
+    (letter,) = got.dead("headers", "reason", "detail")
+    assert letter == (
+        None,
+        "not_framed",
+        f"3 bytes, a header has 5; the headers are left out: {BAD_HEADERS.problem}",
+    )
+
+
+def test_a_record_whose_headers_cannot_be_read_is_a_dead_letter_of_a_table_that_keeps_them(read: Any) -> None:
+    sent = [(b"a", new(0)), (b"b", new(1)), (b"c", None), (b"d", new(3))]
+
+    got = read(*sent, wanted=keeping("headers"), headers={1: BAD_HEADERS, 2: BAD_HEADERS, 3: None})
+
+    assert got.rows("kafka_offset", "kafka_key") == [(0, "a"), (3, "d")]
+    assert got.dead("offset", "key", "value", "headers", "reason", "detail", "path") == [
+        (n, key, value, None, "unreadable_headers", BAD_HEADERS.problem, "kafka_headers")
+        for n, (key, value) in list(enumerate(sent))[1:3]
+    ]
+    assert got.range.counts == Counts(4, 2, dead_letters=2)
+
+
+def test_a_record_that_is_refused_for_its_headers_waits_for_no_schema(read: Any) -> None:
+    got = read((b"k", old(0)), (b"k", new(1)), (b"k", new(2)), wanted=keeping("headers"), values=[1],
+               headers={1: BAD_HEADERS})  # fmt: skip
+
+    assert (got.range.end, got.range.counts) == (2, Counts(2, 1, dead_letters=1))
+
+
+class Failing:
+    """A decoder with a defect: it fails on some payloads, whatever else is in the chunk."""
+
+    def __init__(self, decoder: Any, *payloads: bytes, times: int = 10**9) -> None:
+        self.schema, self._decoder, self._payloads, self._times = decoder.schema, decoder, payloads, times
+
+    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Any:
+        if self._times and any(each in self._payloads for each in payloads):
+            self._times -= 1
+            raise ValueError("half a row")
+        return self._decoder.decode(payloads, skip=skip)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def on(*payloads: bytes, **how: Any) -> None:
+        monkeypatch.setattr(writers, "open_decoder", lambda schema: Failing(open_decoder(schema), *payloads, **how))
+
+    return on
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_a_record_on_which_frazil_fails_is_a_dead_letter_and_the_others_are_rows(
+    read: Any, failing: Any, chunk: int
+) -> None:
+    failing(new(2), new(5))
+
+    got = read(*((b"k", new(n)) for n in range(8)), chunk=chunk)
+
+    assert got.rows("kafka_offset") == [0, 1, 3, 4, 6, 7]
+    assert got.dead("offset", "reason", "detail", "value") == [
+        (n, "defect", "ValueError: half a row", new(n)) for n in (2, 5)
+    ]
+
+
+def test_a_failure_that_comes_and_goes_names_the_offsets_and_is_not_tried_for_ever(read: Any, failing: Any) -> None:
+    failing(new(1), times=1)
+
+    with pytest.raises(DefectError, match="decoding orders-0, offsets 0 to 2: ValueError: half a row"):
+        read(*((b"k", new(n)) for n in range(3)))
+
+
+def test_a_defect_that_meets_every_record_is_not_a_chunk_of_dead_letters(read: Any, failing: Any) -> None:
+    failing(*(new(n) for n in range(30)))
+
+    with pytest.raises(DefectError, match="decoding orders-0, offsets 0 to 29"):
+        read(*((b"k", new(n)) for n in range(30)))
+
+
+def test_a_defect_while_writing_names_the_offsets(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing_add(files: TableFiles, batch: pa.RecordBatch) -> None:
+        raise OverflowError("no such date")
+
+    monkeypatch.setattr(TableFiles, "add", failing_add)
+
+    with pytest.raises(DefectError, match="writing orders-0, offset 0: OverflowError: no such date"):
+        read((b"k", new(0)))
+
+
+def test_a_field_that_the_table_has_no_column_for_is_refused_in_the_task(read: Any, registry: RegistryInMemory) -> None:
+    more = record(a_field("m"), a_field("lost"))
+    registry.register("orders-value", more)
+
+    with pytest.raises(IncompatibleSchemaError, match=r"writer schema 4 .*\n.*lost: the table has no column for it"):
+        read((b"k", framed(4, more, {"m": 1, "lost": 2})), values=[4])
+
+
+WHOLE = st.builds(lambda n, s: framed(2, NEW, {"m": n, "s": s}), st.integers(-(2**63), 2**63 - 1), st.text())
+BYTES = st.binary(max_size=12)
+PAYLOADS = st.one_of(
+    st.none(), BYTES, WHOLE, WHOLE.map(lambda whole: whole[:-1]),
+    BYTES.map(lambda body: unknown(2) + body), BYTES.map(lambda body: unknown(99) + body),
+)  # fmt: skip
+STAMPS = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.sampled_from([2**63 // 1000, -(2**63) // 1000 - 1]))
+HEADERS = st.one_of(
+    st.none(),
+    st.just(BAD_HEADERS),
+    st.lists(st.tuples(st.text(), st.one_of(st.none(), BYTES)), max_size=2),
+)
+ANY_RECORD = st.tuples(st.one_of(st.none(), BYTES, st.text().map(str.encode)), PAYLOADS, HEADERS, STAMPS)
+KEYS = st.sampled_from(["none", "bytes", "string", "avro"])
+PARTITIONS = st.sampled_from(["day(kafka_timestamp)", "hour(kafka_timestamp)", "truncate(3, s)", "s", "bucket(4, m)"])
+
+
+def _dicts(read: Any, *columns: str) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in read(*columns)]
+
+
+@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
+@given(st.lists(ANY_RECORD, min_size=1, max_size=12), KEYS, PARTITIONS, st.booleans(), st.sampled_from([1, 3, 100]))
+def test_whatever_is_in_a_record_it_is_a_row_or_a_dead_letter(
+    read: Any,
+    registry: RegistryInMemory,
+    records: list[Any],
+    key: str,
+    partition_by: str,
+    keeps_headers: bool,
+    chunk: int,
+) -> None:
+    keep = ("timestamp", *(("headers",) if keeps_headers else ()))
+
+    got = read(
+        *((each[0], each[1]) for each in records),
+        wanted=keeping(*keep, key=key),
+        key_type=Scalar("long") if key == "avro" else None,
+        chunk=chunk,
+        headers={n: each[2] for n, each in enumerate(records)},
+        stamps=[each[3] for each in records],
+        partition_by=partition_by,
+    )
+
+    (result,) = got.result.ranges
+    kept_headers = ("kafka_headers",) if keeps_headers else ()
+    assert result.counts.balanced
+    assert (result.counts.read, result.end) == (len(records), len(records))
+    rows = {row["kafka_offset"]: row for row in _dicts(got.rows, "kafka_offset", "m", "s", *kept_headers)}
+    dead = {letter["offset"]: letter for letter in _dicts(got.dead, "offset", "key", "value", "reason")}
+    assert sorted([*rows, *dead]) == list(range(len(records)))
+    for n, letter in dead.items():
+        assert (letter["key"], letter["value"]) == records[n][:2]
+        assert letter["reason"] != "defect"
+    for n, (_, value, headers, _) in enumerate(records):
+        if headers is BAD_HEADERS and keeps_headers:
+            assert n in dead
+        elif n in rows and keeps_headers:
+            assert rows[n]["kafka_headers"] == header_structs(headers)
+        if n in rows and value is not None:
+            assert framed(2, NEW, {"m": rows[n]["m"], "s": rows[n]["s"]}) == value

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import LongType, NestedField, StringType, StructType
 from values_of_tables import SPEC, names, spec, topic
 
 from jobs.adapters.iceberg import IcebergLake
+from jobs.materialize import evolve as evolve_module
 from jobs.materialize.create import ensure_table, latest_schemas, new_table
 from jobs.materialize.dead_letters import ensure_dead_letters
 from jobs.materialize.evolve import Absorbed, evolve, foreseen
 from jobs.materialize.former_names import former_names_of
 from jobs.materialize.preflight import problems
 from jobs.materialize.state import standing
+from jobs.model.columns import walk
 from jobs.model.errors import (
     CatalogError,
     ForeignOwnerError,
@@ -53,11 +55,12 @@ class World:
         ensure_dead_letters(self.lake, wanted)
         return view
 
-    def absorb(self, wanted: TableSpec = SPEC) -> TableView:
+    def absorb(self, wanted: TableSpec = SPEC, *, absorbed: Absorbed | None = None) -> TableView:
         view = self.lake.load(wanted.identifier)
         assert view is not None
         state = standing(view, pipeline=wanted.pipeline).state
-        return evolve(self.lake, self.registry, wanted, view, state=state, met=NO_SCHEMAS, absorbed=Absorbed({}, {}))
+        known = absorbed or Absorbed({}, {})
+        return evolve(self.lake, self.registry, wanted, view, state=state, met=NO_SCHEMAS, absorbed=known)
 
     def tables(self) -> list[str]:
         if not self.lake.catalog.namespace_exists("lake"):
@@ -483,3 +486,75 @@ def test_a_new_column_may_not_take_the_name_of_a_partition(world: World) -> None
         "1 finding(s):\n  - kafka_timestamp_day: a partition field of the table has the name"
     )
     assert only(world.check(timed)).what == said.value.what
+
+
+@pytest.mark.parametrize("by_others", ["rename", "drop"])
+def test_a_column_that_others_take_away_while_the_process_runs_is_there_again(world: World, by_others: str) -> None:
+    view, absorbed = world.make(), Absorbed({}, {})
+    world.absorb(absorbed=absorbed)
+    with world.lake.catalog.load_table(SPEC.identifier).update_schema() as update:
+        update.rename_column("n", "number") if by_others == "rename" else update.delete_column("n")
+
+    view = world.absorb(absorbed=absorbed)
+
+    left = {"number"} if by_others == "rename" else set()
+    assert {c.name for c in view.columns if not c.name.startswith("kafka_")} == {"n", "at"} | left
+    assert absorbed.table_schema == view.schema_json
+
+
+def test_columns_that_others_take_away_while_the_table_evolves_are_there_again(world: World) -> None:
+    """Between the comparison with the first schema and that with the second."""
+    world.make()
+    absorbed = Absorbed({}, {})
+    world.absorb(absorbed=absorbed)
+    world.registry.register("orders-value", record(a_field("n"), a_field("more", "string")))
+    change_schema = world.lake.change_schema
+
+    def after_a_drop(*args: Any) -> TableView:
+        with world.lake.catalog.load_table(SPEC.identifier).update_schema() as update:
+            update.delete_column("n")
+        world.lake.change_schema = change_schema  # type: ignore[method-assign]
+        return change_schema(*args)
+
+    world.lake.change_schema = after_a_drop  # type: ignore[method-assign]
+
+    assert {"n", "at", "more"} <= {column.name for column in world.absorb(absorbed=absorbed).columns}
+
+
+def test_an_unchanged_table_is_compared_with_a_schema_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.make()
+    absorbed, compared = Absorbed({}, {}), []
+    world.absorb(absorbed=absorbed)
+    monkeypatch.setattr(evolve_module, "_of_values", lambda spec, schema: compared.append(schema))
+
+    world.absorb(absorbed=absorbed)
+
+    assert compared == []
+
+
+def test_a_union_of_a_table_is_known_after_it_was_read_again(world: World) -> None:
+    a, b, c = ({"type": "record", "name": n, "fields": [a_field(n.lower())]} for n in "ABC")
+    world.registry.register("orders-value", record(a_field("u", ["null", a, b]), a_field("r", ["null", c])))
+    world.make()
+    world.registry.register("orders-value", record(a_field("u", [a, b, "null", c]), a_field("r", ["null", "C"])))
+
+    assert "u" in dict(walk(world.absorb().columns))
+    assert "u.C" in dict(walk(world.absorb().columns))
+
+    world.registry.register("orders-value", record(a_field("r", ["null", c, b])))
+    with pytest.raises(IncompatibleSchemaError, match="r: is a union of C, B in the writer's schema, the table has a"):
+        world.absorb()
+
+
+def test_a_union_of_an_adopted_table_is_taken_from_what_will_be_written(world: World) -> None:
+    a, b = ({"type": "record", "name": n, "fields": [a_field(n.lower())]} for n in "AB")
+    branches = StructType(
+        NestedField(2, "A", StructType(NestedField(3, "a", LongType(), required=False)), required=False),
+        NestedField(4, "B", StructType(NestedField(5, "b", LongType(), required=False)), required=False),
+    )
+    world.foreign("lake.orders", NestedField(1, "u", branches, required=False))
+    world.registry.register("orders-value", record(a_field("u", ["null", a, b])))
+
+    world.make(adopt=True)
+
+    assert {"u", "u.A", "u.B"} <= set(dict(walk(world.absorb().columns)))
