@@ -19,6 +19,7 @@ from jobs.materialize.layout import (
     reads_avro_keys,
     unreadable,
 )
+from jobs.materialize.required import required_findings
 from jobs.materialize.state import CHECKPOINT_TAG, standing
 from jobs.model.columns import Column, ColumnType, Struct
 from jobs.model.errors import ForeignTableError, SpecError, StateLostError, SubjectMissingError, TopicMissingError
@@ -190,10 +191,10 @@ def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -
     """Why Frazil cannot go on with a table that somebody else made."""
     columns, _ = initial_columns(spec, latest)
     evolution = compare(columns, _with_unions(view, columns), former_names_of(view.properties))
+    findings = evolution.findings + required_findings(spec, view.schema_json)
     if view.format_version == 2:
-        return evolution.findings
-    version = Finding("", f"the table has Iceberg format version {view.format_version}, expected 2")
-    return (*evolution.findings, version)
+        return findings
+    return (*findings, Finding("", f"the table has Iceberg format version {view.format_version}, expected 2"))
 
 
 def _with_unions(view: TableView, wanted: tuple[Column, ...]) -> tuple[Column, ...]:

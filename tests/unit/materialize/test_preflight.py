@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType, StructType
+from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 from values_of_tables import SPEC, names, spec, topic
 
 from jobs.adapters.iceberg import IcebergLake
@@ -441,6 +442,28 @@ def test_a_table_of_somebody_else_that_does_not_fit_is_not_adopted(world: World)
     assert type(said) is IncompatibleSchemaError
     assert "n: is long in the writer's schema, the table has string" in said.what
     assert "kafka_offset: differs only in letter case from the table's column KAFKA_offset" in said.what
+
+
+def test_a_table_with_required_columns_that_records_may_lack_is_not_adopted(world: World) -> None:
+    line = StructType(NestedField(6, "price", LongType(), required=True))
+    world.foreign(
+        "lake.orders",
+        NestedField(1, "id", LongType(), required=True),
+        NestedField(2, "n", LongType(), required=True),
+        NestedField(3, "kafka_offset", LongType(), required=True),
+        NestedField(4, "lines", ListType(5, line, element_required=False)),
+        NestedField(7, "at", MapType(8, StringType(), 9, LongType(), value_required=True)),
+    )
+    world.registry.register("orders-value", record(a_field("n"), a_field("at", {"type": "map", "values": "long"})))
+
+    said = refused(world, SPEC, adopt=True)
+
+    assert type(said) is IncompatibleSchemaError
+    problem = "the table requires it, and records may lack it: make the column optional first (DROP NOT NULL)"
+    assert re.findall("- (.*)", said.what) == [f"{at}: {problem}" for at in ("id", "n", "lines[].price", "at{}")]
+    view = world.lake.load("lake.orders")
+    assert view is not None
+    assert (view.head, view.properties.get("frazil.unions")) == (None, None)
 
 
 def test_dead_letters_of_somebody_else_forbid_adoption_as_well(world: World) -> None:
