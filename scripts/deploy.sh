@@ -14,7 +14,11 @@
 #   --environment=NAME                  the settings, infra/environments/NAME.yaml (default: `local` or `dev`)
 #   --confluent-api-key=KEY             your Cloud API key; better in CONFLUENT_CLOUD_API_KEY
 #   --confluent-api-secret=SECRET       its secret; better in CONFLUENT_CLOUD_API_SECRET, or typed when asked
-#   --snowflake-warehouse=NAME          a warehouse that is there, for the users who read the tables in Snowflake
+#   --snowflake-warehouse=NAME          an existing warehouse, for the users who read the tables in Snowflake
+#   --snowflake-organization=NAME       its organization, where the settings name no account; or
+#                                       SNOWFLAKE_ORGANIZATION_NAME, or typed when asked
+#   --snowflake-account=NAME            its account; or SNOWFLAKE_ACCOUNT_NAME, or typed when asked
+#   --snowflake-private-key-file=FILE   the key of Terraform's user; or its text in SNOWFLAKE_PRIVATE_KEY, or pasted
 #   --day-count=DAYS                    how many days a key lives before it is rotated (default: 30)
 #   --number-of-api-keys-to-retain=N    how many keys of an account stay valid (default: 2)
 #   --keep-data                         delete: the bucket, its key and the tables stay
@@ -61,21 +65,36 @@ ask_for_secrets() {
   if [ "$profile" = local ]; then return 0; fi
   needed=$(step needs-confluent) # a failure ends the script here, and is no answer
   if [ "$needed" = yes ]; then ask_for_cloud_key; fi
+  step recall
+  needed=$(step needs-snowflake-account)
+  if [ "$needed" = yes ]; then ask_for_snowflake_account; fi
   if [ -n "${SNOWFLAKE_PRIVATE_KEY:-}" ]; then return 0; fi
   needed=$(step needs-snowflake)
   if [ "$needed" = yes ]; then ask_for_snowflake_key; fi
 }
 
+# the variable NAME, unless the environment has it
+ask() {
+  local name=$1 prompt=$2
+  if [ -z "${!name:-}" ]; then read -rp "$prompt" "${@:3}" "${name?}" || true; fi
+  export "${name?}"
+}
+
 ask_for_cloud_key() {
-  if [ -z "${CONFLUENT_CLOUD_API_KEY:-}" ]; then read -rp 'Confluent Cloud API key: ' CONFLUENT_CLOUD_API_KEY || true; fi
-  if [ -z "${CONFLUENT_CLOUD_API_SECRET:-}" ]; then
-    read -rsp 'Confluent Cloud API secret (not shown): ' CONFLUENT_CLOUD_API_SECRET || true
-    echo >&2
-  fi
+  ask CONFLUENT_CLOUD_API_KEY 'Confluent Cloud API key: '
+  ask CONFLUENT_CLOUD_API_SECRET 'Confluent Cloud API secret (not shown): ' -s
+  echo >&2
   [ -n "$CONFLUENT_CLOUD_API_KEY" ] && [ -n "$CONFLUENT_CLOUD_API_SECRET" ] \
     || misuse 'The settings ask for Confluent Cloud: expected a Cloud API key and its secret, and nobody typed them.' \
       'export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET where nobody can be asked'
-  export CONFLUENT_CLOUD_API_KEY CONFLUENT_CLOUD_API_SECRET
+}
+
+ask_for_snowflake_account() {
+  ask SNOWFLAKE_ORGANIZATION_NAME 'Snowflake organization (SELECT CURRENT_ORGANIZATION_NAME()): '
+  ask SNOWFLAKE_ACCOUNT_NAME 'Snowflake account (SELECT CURRENT_ACCOUNT_NAME()): '
+  [ -n "$SNOWFLAKE_ORGANIZATION_NAME" ] && [ -n "$SNOWFLAKE_ACCOUNT_NAME" ] \
+    || misuse 'The flag --snowflake-warehouse needs the organization and the name of its account: none was given.' \
+      'add --snowflake-organization= and --snowflake-account=, or export SNOWFLAKE_ORGANIZATION_NAME and SNOWFLAKE_ACCOUNT_NAME'
 }
 
 ask_for_snowflake_key() {
@@ -145,7 +164,15 @@ main() {
         export CONFLUENT_CLOUD_API_SECRET=${argument#*=}
         from_a_flag --confluent-api-secret CONFLUENT_CLOUD_API_SECRET
         ;;
-      --snowflake-warehouse=?* | --day-count=?* | --number-of-api-keys-to-retain=?* | --yes) common+=("$argument") ;;
+      --snowflake-private-key-file=?*)
+        SNOWFLAKE_PRIVATE_KEY=$(cat "${argument#*=}") || misuse 'The private key for Snowflake cannot be read.'
+        export SNOWFLAKE_PRIVATE_KEY
+        ;;
+      --snowflake-warehouse=?* | --snowflake-organization=?* | --snowflake-account=?*)
+        # what is made already says which account it is in
+        case $verb in create | plan | check) common+=("$argument") ;; esac
+        ;;
+      --day-count=?* | --number-of-api-keys-to-retain=?* | --yes) common+=("$argument") ;;
       --keep-data) keep=$argument ;;
       --secret=?* | --leaked) of_rotate=${argument%%=*} common+=("$argument") ;;
       --debug) debug=$argument ;;

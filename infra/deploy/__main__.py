@@ -13,7 +13,8 @@ from typing import NoReturn
 
 from infra.deploy import services
 from infra.deploy.causes import of_aws
-from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
+from infra.deploy.deployment import LOCAL, NO_FLAGS, Deployment, credentials, open_deployment
+from infra.deploy.snowflake_account import AccountFlags, is_missing
 from infra.deploy.steps import STEPS, Asked, tell
 from jobs.model.errors import FrazilError
 
@@ -23,6 +24,8 @@ QUESTIONS: Mapping[str, Callable[[Deployment], bool]] = {
 }
 """Rather than steps: `yes` or `no` is the answer, and a failure is none."""
 
+NEEDS_ACCOUNT = "needs-snowflake-account"
+"""A question as well, which is asked of the command line rather than of the deployment."""
 
 INTERRUPTED = 130
 
@@ -40,6 +43,9 @@ def run(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     try:
         deployment = enter(given)
+        if given.step == NEEDS_ACCOUNT:
+            print("yes" if _needs_account(deployment, given) else "no")
+            return 0
         if given.step in QUESTIONS:
             print("yes" if QUESTIONS[given.step](deployment) else "no")
             return 0
@@ -72,12 +78,21 @@ def enter(given: argparse.Namespace) -> Deployment:
         asks=not given.yes,
         days=given.day_count,
         keys_to_retain=given.number_of_api_keys_to_retain,
-        warehouse=given.snowflake_warehouse,
+        snowflake=NO_FLAGS if given.step == NEEDS_ACCOUNT else _flags(given),
     )
     for name, value in credentials(deployment, None if here is None else here.aws_endpoint_url).items():
         os.environ.pop(name, None)
         os.environ.update({} if value is None else {name: value})
     return deployment
+
+
+def _flags(given: argparse.Namespace) -> AccountFlags:
+    return AccountFlags(given.snowflake_warehouse, given.snowflake_organization, given.snowflake_account)
+
+
+def _needs_account(deployment: Deployment, given: argparse.Namespace) -> bool:
+    is_known = deployment.is_local or deployment.settings.snowflake is not None
+    return not is_known and is_missing(_flags(given), os.environ)
 
 
 def _counted(text: str) -> int:
@@ -88,13 +103,15 @@ def _counted(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.deploy", description=__doc__)
-    parser.add_argument("step", choices=(*STEPS, *QUESTIONS))
+    parser.add_argument("step", choices=(*STEPS, *QUESTIONS, NEEDS_ACCOUNT))
     parser.add_argument("stacks", nargs="*", metavar="STACK")
     parser.add_argument("--profile", required=True, help="of AWS, or local")
     parser.add_argument("--environment", required=True, help="a file of infra/environments/")
     parser.add_argument("--day-count", type=_counted, help="how many days a key lives before it is rotated")
     parser.add_argument("--number-of-api-keys-to-retain", type=_counted, help="how many keys of an account stay valid")
-    parser.add_argument("--snowflake-warehouse", help="a warehouse that is there already")
+    parser.add_argument("--snowflake-warehouse", help="an existing warehouse")
+    parser.add_argument("--snowflake-organization", help="where the settings name no account: its organization")
+    parser.add_argument("--snowflake-account", help="where the settings name no account: its name")
     parser.add_argument("--keep-data", action="store_true", help="leave the bucket, its key and the tables")
     parser.add_argument("--secret", metavar="WORD", help="rotate: this key alone, such as `producer`")
     parser.add_argument("--leaked", action="store_true", help="rotate: no other key works afterwards")

@@ -13,12 +13,11 @@ from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import place_of
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.components.python_lambda import ARCHITECTURE, RUNTIME
+from infra.deploy.snowflake_account import AccountFlags, with_account
 from infra.naming import APPLICATION, log_group_name, resource_name
-from infra.settings import ConfluentKafka, EnvironmentSettings, ExistingWarehouse, Rotation, Snowflake
+from infra.settings import ConfluentKafka, EnvironmentSettings, Rotation
 from infra.settings_file import load_environment
 from jobs.model.errors import SettingError
-from jobs.specs.scalars import parse_snowflake_name
-from jobs.specs.shapes import Unfit
 
 LOCAL = "local"
 CHECKOUT = Path(__file__).parents[2]
@@ -29,6 +28,7 @@ OF_SOMEBODY = (
     "AWS_SESSION_TOKEN",
     "AWS_ENDPOINT_URL",
 )
+NO_FLAGS = AccountFlags()
 STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs", "snowflake")
 """In the order in which each finds what it needs."""
 
@@ -41,6 +41,8 @@ class Deployment:
     profile: str
     checkout: Path
     asks: bool
+    snowflake_is_given: bool = False
+    """By the command line of this or of an earlier `create`, rather than by the settings file."""
 
     @property
     def environment(self) -> str:
@@ -139,9 +141,9 @@ def open_deployment(
     asks: bool,
     days: int | None = None,
     keys_to_retain: int | None = None,
-    warehouse: str | None = None,
+    snowflake: AccountFlags = NO_FLAGS,
 ) -> Deployment:
-    """`days` and `keys_to_retain` win over the environment's `rotation`, `warehouse` over that of its `snowflake`.
+    """`days` and `keys_to_retain` win over the environment's `rotation`, `snowflake` names a warehouse that exists.
 
     Raises SettingError for settings that cannot be used, or that belong to another kind of account.
     """
@@ -153,21 +155,10 @@ def open_deployment(
         )
     told = settings.rotation
     rotation = Rotation(days or told.days, keys_to_retain or told.keys_to_retain)
-    snowflake = settings.snowflake if warehouse is None else _with_warehouse(settings, warehouse)
-    return Deployment(replace(settings, rotation=rotation, snowflake=snowflake), profile, CHECKOUT, asks)
-
-
-def _with_warehouse(settings: EnvironmentSettings, name: str) -> Snowflake:
-    """The account, with a warehouse that is there already."""
-    if settings.snowflake is None:
-        raise SettingError(
-            f"--snowflake-warehouse={name}: the environment {settings.environment} has no account of Snowflake",
-            hint=f"leave the flag out, or describe the account in {settings.source_file}: `snowflake: …`",
-        )
-    try:
-        return replace(settings.snowflake, warehouse=ExistingWarehouse(parse_snowflake_name(name)))
-    except Unfit as unfit:
-        raise SettingError(f"--snowflake-warehouse={name} cannot be a warehouse", hint=str(unfit)) from unfit
+    account = with_account(settings, snowflake, os.environ, folder_of(environment), is_local=profile == LOCAL)
+    given = account is not None and settings.snowflake is None
+    settings = replace(settings, rotation=rotation, snowflake=account)
+    return Deployment(settings, profile, CHECKOUT, asks, snowflake_is_given=given)
 
 
 def _played_here(settings: EnvironmentSettings) -> str | None:

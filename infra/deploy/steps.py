@@ -30,9 +30,11 @@ from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly,
 from infra.deploy.released_names import release_names
 from infra.deploy.rotating import Clouds, Rotating
 from infra.deploy.rotation_function import rotation_function
+from infra.deploy.snowflake_account import Recorded, forget, record_of, remember
 from infra.deploy.snowflake_key import log_in, of_snowflake
 from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
+from infra.settings import LocalState
 from jobs.model.errors import SettingError
 
 
@@ -70,6 +72,7 @@ def services_up(deployment: Deployment, _: Asked) -> None:
 
 def services_down(deployment: Deployment, asked: Asked) -> None:
     """The cloud on this machine is the only place where its data is."""
+    forget(deployment.folder)
     if asked.keeps_data:
         return
     if services.down(deployment):
@@ -130,8 +133,20 @@ def topics(deployment: Deployment, _: Asked) -> None:
         tell(f"warning: {difference}")
 
 
+def recall(deployment: Deployment, _: Asked) -> None:
+    """Find out which Snowflake account a `create` on another machine was given: the shared state says so."""
+    if deployment.settings.snowflake is not None or isinstance(deployment.settings.backend, LocalState):
+        return
+    told = _stacks(deployment).outputs("secrets").get("snowflake_account")
+    if told:
+        remember(Recorded(told["organization"], told["account"], told["warehouse"] or None), deployment.folder)
+
+
 def apply(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
+    account = deployment.settings.snowflake
+    if account is not None and deployment.snowflake_is_given:
+        remember(record_of(account), deployment.folder)
     _stacks_for(deployment, asked.stacks).apply(asked.stacks)
 
 
@@ -283,6 +298,7 @@ def _megabytes(artefacts: Sequence[Artefact]) -> str:
 
 STEPS: Mapping[str, Step] = {
     "check": check,
+    "recall": recall,
     "services-up": services_up,
     "services-down": services_down,
     "artefacts": artefacts,

@@ -16,7 +16,7 @@ from infra.components.region import Region, enter_region
 from infra.iam import EVERYBODY, Policy, Statement
 from infra.naming import Account
 from infra.resources import aws
-from infra.settings import EnvironmentSettings, Snowflake
+from infra.settings import EnvironmentSettings, ExistingWarehouse, Snowflake
 from infra.stacks.kafka import Kafka, KeyHolders
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import PURPOSES, Word
@@ -185,6 +185,14 @@ class SecretsStack(Stack):
         Output(self, "secrets", value={account: made.secret.name for account, made in self._accounts.items()})
         Output(self, "rotated", value=self.rotated)
         Output(self, "rotation_function", value=self.rotation.name)
+        if self._settings.snowflake is not None:
+            Output(self, "snowflake_account", value=_account(self._settings.snowflake))
+
+
+def _account(snowflake: Snowflake) -> dict[str, str]:
+    """For a `create` or `delete` on a machine whose settings file does not name the account."""
+    warehouse = snowflake.warehouse.name if isinstance(snowflake.warehouse, ExistingWarehouse) else ""
+    return {"organization": snowflake.organization, "account": snowflake.account, "warehouse": warehouse}
 
 
 def _tls_only(secret_arn: str) -> Statement:

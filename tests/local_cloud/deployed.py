@@ -36,6 +36,14 @@ OF_THE_USER = {
     "AWS_SECRET_ACCESS_KEY": "aws-secret-XgR2m9LwYd",
 }
 """What a shell often holds: the cloud on this machine must neither use nor show it."""
+KICKSTARTERS = (
+    "--confluent-api-key=K",
+    "--confluent-api-secret=S",
+    "--snowflake-warehouse=COMPUTE_WH",
+    "--day-count=30",
+    "--number-of-api-keys-to-retain=2",
+)
+"""The flags of the public kickstarter's command line, beside `--profile=`."""
 
 EVERY_SECONDS = "every: 2s"
 HOT = "stock_trades"
@@ -333,8 +341,10 @@ def _hasten(checkout: Path) -> None:
     spec.write_text(spec.read_text().replace("every: 60s", EVERY_SECONDS))
     (checkout / "tables" / f"{COLD}.yaml").write_text(COLD_SPEC)
     environment = checkout / "infra/environments/local.yaml"
-    assert "\njobs:\n" in environment.read_text()
-    environment.write_text(environment.read_text().replace("\njobs:\n", f"\njobs:\n{COLD_SCHEDULE}"))
+    settings, section, _ = environment.read_text().partition("\nsnowflake:")
+    assert section, "the account is to come from the command line"
+    assert "\njobs:\n" in settings
+    environment.write_text(settings.replace("\njobs:\n", f"\njobs:\n{COLD_SCHEDULE}"))
 
 
 def _belongs_to(process: psutil.Process, checkout: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import boto3
 import pytest
-from deployed import COLD, HOT, OF_THE_USER, REGION, Deployed, Running, copy_of_checkout, eventually
+from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running, copy_of_checkout, eventually
 from keys import Keys, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
 from permission_proof import Granted, refused, unused
@@ -123,7 +123,7 @@ def test_a_create_that_is_interrupted_leaves_a_state_that_tells_the_truth(life: 
 
 
 def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: Life) -> None:
-    create = life.deployed.begin("create")
+    create = life.deployed.begin("create", *KICKSTARTERS)
     create.until(lambda: "ok      Python" in create.errors.read_text())
 
     second = life.deployed.deploy("create")
@@ -136,6 +136,7 @@ def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: 
     assert "lake: aws_s3_bucket" in life.deployed.said_by_all
     assert any(line.startswith("terraform apply") for line in ended.command_lines)
     assert any("infra.deploy keys" in line for line in ended.command_lines)
+    assert re.search(r"FRAZIL-LOCAL, .*, warehouse COMPUTE_WH", ended.stdout), "the account came by the flag"
 
 
 # used
@@ -318,11 +319,12 @@ def test_a_delete_that_keeps_the_data_keeps_what_is_needed_to_read_it(life: Life
     deployed = life.deployed
     rows = tables.status(HOT).rows
 
-    ended = deployed.deploy("delete", "--yes", "--keep-data")
+    ended = deployed.deploy("delete", *KICKSTARTERS, "--yes", "--keep-data")
 
     life.ends.append(ended)
     assert ended.status == 0, ended.said
     assert "left: 0" in ended.stderr
+    assert "snowflake: gone" in ended.stderr
     kept = set(re.findall(r"^  (.*?)  +\S+$", ended.stderr.partition("kept, as asked")[2], re.MULTILINE))
     assert kept == {"Athena workgroup", "Glue database", "Glue table", "KMS key", "S3 bucket"}
     assert deployed.services_that_run() == ["aws", "broker", "registry"]

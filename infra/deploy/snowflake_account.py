@@ -1,0 +1,156 @@
+"""The Snowflake account of a `create --snowflake-warehouse=…` whose settings file has no `snowflake` section.
+
+It comes from flags or from the variables of Snowflake's provider, and is recorded in the environment's folder: later
+commands, `delete` above all, need it without being given it again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
+from infra.settings_keys import SNOWFLAKE_ROLE, SNOWFLAKE_SCHEMA, SNOWFLAKE_USER
+from jobs.model.errors import SettingError
+from jobs.specs.scalars import parse_snowflake_name
+from jobs.specs.shapes import Unfit
+
+ORGANIZATION, ACCOUNT = "SNOWFLAKE_ORGANIZATION_NAME", "SNOWFLAKE_ACCOUNT_NAME"
+"""As Snowflake's provider reads them."""
+STAND_IN = "FRAZIL_LOCAL_SNOWFLAKE"
+FILE = "snowflake.json"
+REFRESH_SECONDS = 30
+IDLE_SECONDS = 60
+HINT = (
+    f"add --snowflake-organization= and --snowflake-account=, or export {ORGANIZATION} and {ACCOUNT}; "
+    "or describe the account in the settings file: `snowflake: …` (docs/snowflake.md)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFlags:
+    """What the command line says of Snowflake; None where it says nothing."""
+
+    warehouse: str | None = None
+    organization: str | None = None
+    account: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The account that an earlier `create` was given."""
+
+    organization: str
+    account: str
+    warehouse: str | None = None
+
+
+def with_account(
+    settings: EnvironmentSettings, flags: AccountFlags, env: Mapping[str, str], folder: Path, *, is_local: bool
+) -> Snowflake | None:
+    """Return the account to deploy to, or None where neither settings, flags nor record name one.
+
+    Raises SettingError for a warehouse without an account, for names that Snowflake would not take, and for an account
+    other than the one that the settings or an earlier `create` name.
+    """
+    known = settings.snowflake or _of_record(folder, env, is_local=is_local)
+    if known is None and flags.warehouse is not None:
+        known = _of_flags(settings, flags, env, is_local=is_local)
+    if known is None:
+        return None
+    _refuse_another(known, flags)
+    if flags.warehouse is None:
+        return known
+    return replace(known, warehouse=ExistingWarehouse(_name("--snowflake-warehouse", flags.warehouse)))
+
+
+def is_missing(flags: AccountFlags, env: Mapping[str, str]) -> bool:
+    """Whether a warehouse is named, and the account that it is in is not: `deploy.sh` then asks for it."""
+    return flags.warehouse is not None and not all(_names(flags, env))
+
+
+def record_of(snowflake: Snowflake) -> Recorded:
+    warehouse = snowflake.warehouse.name if isinstance(snowflake.warehouse, ExistingWarehouse) else None
+    return Recorded(snowflake.organization, snowflake.account, warehouse)
+
+
+def remember(account: Recorded, folder: Path) -> None:
+    """Record the account for later commands."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE).write_text(json.dumps(dataclasses.asdict(account)), encoding="utf-8")
+
+
+def forget(folder: Path) -> None:
+    """Remove the record, after a `delete`."""
+    (folder / FILE).unlink(missing_ok=True)
+
+
+def recorded(folder: Path) -> Recorded | None:
+    file = folder / FILE
+    return Recorded(**json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
+
+
+def _of_record(folder: Path, env: Mapping[str, str], *, is_local: bool) -> Snowflake | None:
+    found = recorded(folder)
+    if found is None:
+        return None
+    return _account(found, stand_in=env.get(STAND_IN) if is_local else None)
+
+
+def _of_flags(
+    settings: EnvironmentSettings, flags: AccountFlags, env: Mapping[str, str], *, is_local: bool
+) -> Snowflake:
+    if is_local:
+        return _account(Recorded("FRAZIL", "LOCAL"), stand_in=env.get(STAND_IN))
+    organization, account = _names(flags, env)
+    if not organization or not account:
+        raise SettingError(
+            f"--snowflake-warehouse={flags.warehouse}: no Snowflake account is named, neither by "
+            f"{settings.source_file} nor by flags or variables",
+            hint=HINT,
+        )
+    given = Recorded(_name("the Snowflake organization", organization), _name("the Snowflake account", account))
+    return _account(given, stand_in=None)
+
+
+def _account(named: Recorded, *, stand_in: str | None) -> Snowflake:
+    """With the defaults of the section `snowflake` of a settings file."""
+    return Snowflake(
+        organization=named.organization,
+        account=named.account,
+        user=str(SNOWFLAKE_USER.default),
+        role=str(SNOWFLAKE_ROLE.default),
+        warehouse=ExistingWarehouse(named.warehouse) if named.warehouse else MadeWarehouse("XSMALL", IDLE_SECONDS),
+        database=None,
+        schema=str(SNOWFLAKE_SCHEMA.default),
+        refresh_seconds=REFRESH_SECONDS,
+        reader_roles=(),
+        allowed_cidrs=(),
+        stand_in=stand_in,
+    )
+
+
+def _names(flags: AccountFlags, env: Mapping[str, str]) -> tuple[str | None, str | None]:
+    return flags.organization or env.get(ORGANIZATION), flags.account or env.get(ACCOUNT)
+
+
+def _refuse_another(known: Snowflake, flags: AccountFlags) -> None:
+    for flag, asked, found in (
+        ("--snowflake-organization", flags.organization, known.organization),
+        ("--snowflake-account", flags.account, known.account),
+    ):
+        if asked is not None and _name(flag, asked) != found:
+            raise SettingError(
+                f"{flag}={asked}: the environment is for the Snowflake account {known.identifier}",
+                hint="leave the flag out, or run `scripts/deploy.sh delete` before you move to another account",
+            )
+
+
+def _name(what: str, text: str) -> str:
+    try:
+        return parse_snowflake_name(text)
+    except Unfit as unfit:
+        raise SettingError(f"{what}={text} cannot be a name in Snowflake", hint=str(unfit)) from unfit
