@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Literal
 from infra.naming import Account
 from infra.settings import ConfluentKafka
 from infra.topics import TRADES, own_subjects, wanted_topics
+from jobs.adapters.kafka_errors import READER_GROUP
 from jobs.model.spec import TableSpec
 
 if TYPE_CHECKING:
     from infra.resources.confluent import RoleName
-
-READER_GROUP = "frazil-reads-explicit-offsets"
-"""The group that the job names: it never joins it, but librdkafka asks for its coordinator, and fails if it may not."""
 
 PREVIEWS = "data-preview*"
 """Where a source connector puts what Confluent's console shows of it."""

@@ -30,6 +30,7 @@ class Place(Enum):
     KEY_UNDER_SECRETS = "KeyUnderSecrets"
     MSK_CLUSTER = "MskCluster"
     MSK_TOPICS = "MskTopics"
+    MSK_GROUP = "MskGroup"
     LOGS = "Logs"
     ALL_LOG_GROUPS = "AllLogGroups"
     APPLICATION = "Application"
@@ -148,7 +149,14 @@ RULES: Mapping[str, Rule] = {
     "kafka-cluster:DescribeTopic": _itself(
         "kafka-cluster:DescribeTopic", reason="MSK asks it for a topic's partitions and offsets"
     ),
-    "kafka-cluster:ReadData": _itself("kafka-cluster:ReadData", reason="MSK asks it for each fetch"),
+    "kafka-cluster:ReadData": _itself(
+        "kafka-cluster:ReadData",
+        Asked("kafka-cluster:AlterGroup", Place.MSK_GROUP),
+        reason="MSK asks it for each fetch; its documentation requires AlterGroup with it, though no group is joined",
+    ),
+    "kafka-cluster:DescribeGroup": _itself(
+        "kafka-cluster:DescribeGroup", reason="a reader names a group, and looks for the group's coordinator"
+    ),
     "logs:DescribeLogGroups": _itself("logs:DescribeLogGroups", reason="it looks for the group by listing"),
     "logs:DescribeLogStreams": _itself("logs:DescribeLogStreams", reason=OWN_ACTION),
     "logs:CreateLogGroup": _itself(
@@ -216,6 +224,7 @@ WITH_MSK_IAM = frozenset(
         Call("kafka-cluster:Connect", Place.MSK_CLUSTER, Known.DOCUMENTED),
         Call("kafka-cluster:DescribeTopic", Place.MSK_TOPICS, Known.DOCUMENTED),
         Call("kafka-cluster:ReadData", Place.MSK_TOPICS, Known.DOCUMENTED),
+        Call("kafka-cluster:DescribeGroup", Place.MSK_GROUP, Known.DOCUMENTED),
     }
 )
 """A job run that reads from MSK as its role, besides."""

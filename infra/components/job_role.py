@@ -15,6 +15,7 @@ from infra.iam import Conditions, Policy, trust_service
 from infra.permissions import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, Place, Scope, statements
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import Secret
+from jobs.adapters.kafka_errors import READER_GROUP
 
 SERVICE = "emr-serverless.amazonaws.com"
 
@@ -58,6 +59,7 @@ class Touched:
         yield Place.MSK_CLUSTER, Scope((self.region.arn("kafka", "cluster/*/*"),))
         topics = (self.region.arn("kafka", f"topic/*/*/{topic}") for topic in self.msk_topics)
         yield Place.MSK_TOPICS, Scope(tuple(topics))
+        yield Place.MSK_GROUP, Scope((self.region.arn("kafka", f"group/*/*/{READER_GROUP}"),))
 
     def _through(self, service: str) -> Conditions:
         """A key opens what a service keeps under it only when asked through that service."""

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
-from jobs.adapters.kafka_errors import ear, hint_of, said
+from jobs.adapters.kafka_errors import READER_GROUP, ear, hint_of, said
 from jobs.adapters.msk_iam import for_this_process
 from jobs.model.errors import BrokerError, SettingError
 from jobs.model.plan import PartitionFacts, TopicFacts
@@ -54,13 +54,13 @@ def librdkafka(settings: Mapping[str, SettingValue]) -> dict[str, object]:
 
 
 def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, object]:
-    """For reading explicit ranges: no group, committed records only, checksums on, no silent reset, no log of its own.
+    """For reading explicit ranges: no group joined, committed records only, checksums, no silent reset, no log.
 
     The fetch sizes keep librdkafka from reading far past the end of a range (`bench/`).
     """
     return {
         **librdkafka(settings),
-        "group.id": "frazil-reads-explicit-offsets",
+        "group.id": READER_GROUP,
         "enable.auto.commit": False,
         "isolation.level": "read_committed",
         "auto.offset.reset": "error",
@@ -101,6 +101,17 @@ class KafkaTopics:
                 for n in numbers
             },
         )
+
+    def look_up_group(self) -> str:
+        """Ask about the group that readers name, which takes the right that they need. Raises BrokerError."""
+        what = f"describe the group {READER_GROUP}"
+        asked = lambda: self._admin.describe_consumer_groups([READER_GROUP], request_timeout=ANSWER_SECONDS)  # noqa: E731
+        futures = self._ask(what, "", asked)
+        try:
+            futures[READER_GROUP].result(ANSWER_SECONDS)
+        except (KafkaException, TimeoutError) as problem:
+            raise self._failed(what, problem, "") from problem
+        return f"readers may name the group {READER_GROUP}"
 
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
         match start:

@@ -13,8 +13,13 @@ BAD_CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENT
 REFUSALS = BAD_CREDENTIALS | {KafkaError._SSL}
 """What does not get better by waiting."""
 
+READER_GROUP = "frazil-reads-explicit-offsets"
+"""The group that a reader names. It never joins it and commits nothing to it, but librdkafka assigns partitions only to
+a consumer with a group, looks for the group's coordinator, and fails if it may not."""
+
 TOPIC_FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
-CLUSTER_FORBIDDEN = frozenset({KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+GROUP_FORBIDDEN = KafkaError.GROUP_AUTHORIZATION_FAILED
+CLUSTER_FORBIDDEN = KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
 Heard = deque[KafkaError]
 
@@ -38,6 +43,8 @@ def hint_of(errors: Iterable[KafkaError], *, otherwise: str, topic: str | None =
         return "mend the ssl.* keys of `kafka`, and see whether security.protocol is the port's"
     if TOPIC_FORBIDDEN in codes:
         return f"allow READ and DESCRIBE on the topic {topic or 'named'} to the user of `kafka` in frazil.yaml"
-    if codes & CLUSTER_FORBIDDEN:
+    if GROUP_FORBIDDEN in codes:
+        return f"allow DESCRIBE on the group {READER_GROUP} to the user of `kafka` in frazil.yaml"
+    if CLUSTER_FORBIDDEN in codes:
         return "allow DESCRIBE on the cluster to the user of `kafka` in frazil.yaml"
     return otherwise

@@ -76,5 +76,5 @@ def _read(message: Message, topic: str, partition: int) -> str:
         return f"partition {partition} can be read, at offset {message.offset()}"
     raise BrokerError(
         f"{topic}-{partition} cannot be read: {error.str()}",
-        hint=f"allow READ and DESCRIBE on the topic {topic} to the user of `kafka` in frazil.yaml",
+        hint=hint_of([error], otherwise=f"allow READ on the topic {topic} to the user of `kafka`", topic=topic),
     )

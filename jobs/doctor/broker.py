@@ -19,6 +19,7 @@ from jobs.model.plan import TopicFacts
 from jobs.model.spec import SettingValue, TableSpec
 
 CLUSTER = "metadata"
+GROUP = "group"
 
 
 def ask_brokers(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
@@ -26,7 +27,7 @@ def ask_brokers(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], a
     found = ways(asking, brokers_of(kafka), tls_of_kafka(kafka))
     yield from found
     topics = topics_of(specs)
-    unasked = [CLUSTER, *(f"topic {topic}" for topic in topics)]
+    unasked = [CLUSTER, GROUP, *(f"topic {topic}" for topic in topics)]
     if lacks_a_secret(kafka):
         yield from _not_asked(unasked, "a secret of `kafka` is missing")
     elif all(finding.verdict == "failed" for finding in found):
@@ -52,15 +53,16 @@ def _ask_cluster(kafka: Mapping[str, SettingValue], topics: Sequence[str], askin
         admin = KafkaTopics({**kafka, "log_level": "0"})
     except FrazilError as problem:
         yield Finding(asking.part, CLUSTER, "failed", problem.what, problem.hint)
-        yield from _not_asked([f"topic {topic}" for topic in topics], "the cluster does not answer")
+        yield from _not_asked([GROUP, *(f"topic {topic}" for topic in topics)], "the cluster does not answer")
         return
     with opened as probe:
         answer = patient.ask(CLUSTER, cluster)
         yield answer
         if answer.verdict == "failed":
-            yield from _not_asked([f"topic {topic}" for topic in topics], "the cluster does not answer")
+            yield from _not_asked([GROUP, *(f"topic {topic}" for topic in topics)], "the cluster does not answer")
             return
         yield from ways(asking, [each for each in brokers if each not in brokers_of(kafka)], tls_of_kafka(kafka))
+        yield patient.ask(GROUP, admin.look_up_group)
         yield from _ask_topics(admin, probe, topics, patient)
 
 

@@ -299,6 +299,11 @@ def test_msk_knows_the_job_by_its_role_and_lets_it_read_the_topics_of_its_tables
         "Action": ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"],
         "Resource": [f"{in_kafka}:topic/*/*/orders", f"{in_kafka}:topic/*/*/stock_trades"],
     }
+    assert policy["MskGroup"] == {
+        "Effect": "Allow",
+        "Action": ["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"],
+        "Resource": f"{in_kafka}:group/*/*/frazil-reads-explicit-offsets",
+    }
     assert policy["Secrets"]["Resource"].endswith(":secret:theirs/registry-??????")
 
 

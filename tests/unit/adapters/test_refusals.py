@@ -68,6 +68,12 @@ def test_a_cluster_that_this_user_may_not_ask_is_a_matter_of_permissions(refusal
     assert refusal(KafkaError.CLUSTER_AUTHORIZATION_FAILED).hint.startswith("allow DESCRIBE on the cluster")
 
 
+def test_a_group_that_this_user_may_not_see_is_a_matter_of_permissions(refusal: Any) -> None:
+    hint = refusal(KafkaError.GROUP_AUTHORIZATION_FAILED).hint
+
+    assert hint.startswith("allow DESCRIBE on the group frazil-reads-explicit-offsets")
+
+
 def test_a_wrong_password_is_told_though_the_client_only_ran_out_of_time(refusal: Any) -> None:
     error = refusal(KafkaError._TIMED_OUT, KafkaError._AUTHENTICATION, KafkaError._AUTHENTICATION)
 

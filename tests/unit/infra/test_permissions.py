@@ -61,6 +61,7 @@ def test_a_secret_is_read_with_the_key_that_it_lies_under() -> None:
 def test_reading_from_msk_takes_no_right_to_write() -> None:
     assert by_place(WITH_MSK_IAM) == {
         "MskCluster": ["kafka-cluster:Connect"],
+        "MskGroup": ["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"],
         "MskTopics": ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"],
     }
 
