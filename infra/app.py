@@ -2,7 +2,8 @@
 
     network ─────────────────────────────┐
     confluent ─► lake ─► secrets ────────┴─► jobs
-        └──────────┼───► connectors
+        │          │        └─► connectors
+        └──────────┼──────────────┘
                    └───► snowflake
 
 Without `kafka.confluent` the stacks confluent and connectors are absent; without packed artefacts the stack jobs is;
@@ -61,7 +62,7 @@ def build(
     lake = LakeStack(app, settings, kafka=kafka)
     secrets = SecretsStack(app, settings, lake=lake, kafka=kafka, code=code)
     if confluent is not None and isinstance(settings.kafka, ConfluentKafka):
-        ConnectorsStack(app, settings, kafka=settings.kafka, confluent=confluent, lake=lake)
+        ConnectorsStack(app, settings, kafka=settings.kafka, confluent=confluent, lake=lake, secrets=secrets)
     if artefacts is not None:
         JobsStack(
             app,

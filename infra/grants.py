@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from infra.naming import Account
 from infra.settings import ConfluentKafka
 from infra.topics import TRADES, own_subjects, wanted_topics
-from jobs.adapters.kafka_errors import READER_GROUP
 from jobs.model.spec import TableSpec
+from jobs.specs.kafka_keys import READER_GROUP
 
 if TYPE_CHECKING:
     from infra.resources.confluent import RoleName

@@ -82,12 +82,7 @@ def trust_external(principal_arn: str, external_id: str) -> Policy:
     """Who may take a role: somebody else's role that shows the external id, as Confluent's and Snowflake's do."""
     principal = Principal(arns=(principal_arn,))
     shown = {"StringEquals": {"sts:ExternalId": external_id}}
-    return Policy(
-        (
-            Statement(actions=("sts:AssumeRole",), principal=principal, conditions=shown),
-            Statement(actions=("sts:TagSession",), principal=principal),
-        )
-    )
+    return Policy((Statement(actions=("sts:AssumeRole", "sts:TagSession"), principal=principal, conditions=shown),))
 
 
 def tls_only(bucket_arn: str) -> Statement:

@@ -77,6 +77,7 @@ ALLOWED_WILDCARDS = (
     ),
     Wildcard("aws_kms_key", "*", "in the policy of a key, * is that key"),
     Wildcard("aws_iam_role_policy", "logs:DescribeLogGroups on *", "EMR Serverless looks for a job's group by listing"),
+    Wildcard("aws_iam_role_policy", "s3:ListAllMyBuckets on *", "Tableflow lists buckets, which has no resource"),
 )
 
 ENCRYPTED_BY = {
@@ -92,6 +93,7 @@ HOLDS_DATA = (
     "confluent_environment",
     "confluent_kafka_cluster",
 )
+ANYWHERE = ("0.0.0.0/0", "::/0")
 BLOCKS = ("block_public_acls", "block_public_policy", "ignore_public_acls", "restrict_public_buckets")
 SECRET_NAME = re.compile(
     r"(^|[._-])(passw(or)?d|passphrase|secret|secret_string|access_key|secret_key"
@@ -199,6 +201,29 @@ def wildcards(view: StackView) -> Iterator[Finding]:
                     yield Finding(each.path, f"its {name} allows {wildcard}", fix)
 
 
+def own_policies(view: StackView) -> Iterator[Finding]:
+    """A role may do what its policy here says: none of a policy that others write, and change, is attached to it."""
+    fix = "write the policy with infra.iam.Policy, as infra.components.role.Role does"
+    for each in view.of(
+        "aws_iam_role_policy_attachment", "aws_iam_policy_attachment", "aws_iam_user_policy_attachment"
+    ):
+        yield Finding(each.path, f"it attaches {each.arguments.get('policy_arn')}", fix)
+    for role in view.of("aws_iam_role"):
+        if role.arguments.get("managed_policy_arns"):
+            yield Finding(role.path, "it has managed_policy_arns", fix)
+
+
+def ingress(view: StackView) -> Iterator[Finding]:
+    """Nothing is let in from anywhere."""
+    rules = list(view.of("aws_vpc_security_group_ingress_rule"))
+    rules += [each for each in view.of("aws_security_group_rule") if each.arguments.get("type") == "ingress"]
+    blocks = list(view.of("aws_security_group", "aws_default_security_group"))
+    let_in = [(each, each.arguments) for each in rules] + [(each, each.arguments.get("ingress")) for each in blocks]
+    for each, arguments in let_in:
+        if any(f'"{anywhere}"' in json.dumps(arguments) for anywhere in ANYWHERE):
+            yield Finding(each.path, "it lets everybody in", "name the security group or the network that may")
+
+
 def read_only(view: StackView) -> Iterator[Finding]:
     """Nobody but the jobs writes tables: Snowflake's volumes cannot."""
     for volume in view.of("snowflake_external_volume"):
@@ -244,6 +269,8 @@ RULES: tuple[Rule, ...] = (
     log_retention,
     tags,
     wildcards,
+    own_policies,
+    ingress,
     read_only,
     no_secret,
     deletion_protection,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infra.cdk import Construct
-from infra.iam import EVERYBODY, Policy, Statement, tls_only
+from infra.iam import EVERYBODY, Conditions, Policy, Statement, tls_only
 from infra.resources import aws
 
 
@@ -81,9 +81,16 @@ def _recent_tls_only(bucket_arn: str) -> Statement:
 
 
 def _this_encryption_only(bucket_arn: str, key_arn: str) -> tuple[Statement, ...]:
-    """Who asks for no encryption gets the bucket's; who asks for another, or for another key, is refused."""
-    header = "s3:x-amz-server-side-encryption"
-    wanted = {"ThisEncryptionOnly": (header, "aws:kms"), "ThisKeyOnly": (f"{header}-aws-kms-key-id", key_arn)}
+    """Who asks for no encryption gets the bucket's; who asks for another, or for another key, is refused.
+
+    KMS without a key's name is another key: that of the account for S3.
+    """
+    kind, key = "s3:x-amz-server-side-encryption", "s3:x-amz-server-side-encryption-aws-kms-key-id"
+    refused: dict[str, Conditions] = {
+        "ThisEncryptionOnly": {"Null": {kind: "false"}, "StringNotEquals": {kind: "aws:kms"}},
+        "ThisKeyOnly": {"Null": {key: "false"}, "StringNotEquals": {key: key_arn}},
+        "NamedKeyOnly": {"Null": {key: "true"}, "StringEquals": {kind: "aws:kms"}},
+    }
     return tuple(
         Statement(
             sid=sid,
@@ -91,7 +98,7 @@ def _this_encryption_only(bucket_arn: str, key_arn: str) -> tuple[Statement, ...
             principal=EVERYBODY,
             actions=("s3:PutObject",),
             resources=(f"{bucket_arn}/*",),
-            conditions={"Null": {name: "false"}, "StringNotEquals": {name: value}},
+            conditions=conditions,
         )
-        for sid, (name, value) in wanted.items()
+        for sid, conditions in refused.items()
     )

@@ -15,7 +15,7 @@ from infra.iam import Conditions, Policy, trust_service
 from infra.permissions import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, Place, Scope, statements
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import Secret
-from jobs.adapters.kafka_errors import READER_GROUP
+from jobs.specs.kafka_keys import READER_GROUP
 
 SERVICE = "emr-serverless.amazonaws.com"
 

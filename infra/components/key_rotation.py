@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infra import naming
-from infra.cdk import Construct, Fn
+from infra.cdk import Construct, Fn, Resource
 from infra.components.python_lambda import Function, PythonLambda
 from infra.components.region import Region
 from infra.permissions import ROTATION, WITH_CLOUD_KEY, Place, Scope, statements
@@ -102,16 +102,30 @@ class KeyRotation(Construct):
     def keep_rotating(
         self, construct_id: str, secret: aws.SecretsmanagerSecret, *, after: Sequence[aws.LambdaInvocation] = ()
     ) -> None:
-        """By the calendar, beginning so many days from now."""
-        aws.SecretsmanagerSecretRotation(
-            self,
-            construct_id,
-            secret_id=secret.id,
-            rotation_lambda_arn=self.arn,
-            rotate_immediately=False,
-            rotation_rules=aws.SecretsmanagerSecretRotation_RotationRules(automatically_after_days=self._days),
-            depends_on=[self._may_call, self.function.ready, *after],
-        )
+        """By the calendar, beginning so many days from now. The secret has a value by then."""
+        ready = [self._may_call, self.function.ready, *after]
+        rotate_by_calendar(self, construct_id, secret, function_arn=self.arn, days=self._days, depends_on=ready)
+
+
+def rotate_by_calendar(
+    scope: Construct,
+    construct_id: str,
+    secret: aws.SecretsmanagerSecret,
+    *,
+    function_arn: str,
+    days: int,
+    depends_on: Sequence[Resource] = (),
+) -> None:
+    """Switch rotation on. Secrets Manager refuses that, or tests nothing, where the secret has no value yet."""
+    aws.SecretsmanagerSecretRotation(
+        scope,
+        construct_id,
+        secret_id=secret.id,
+        rotation_lambda_arn=function_arn,
+        rotate_immediately=False,
+        rotation_rules=aws.SecretsmanagerSecretRotation_RotationRules(automatically_after_days=days),
+        depends_on=list(depends_on),
+    )
 
 
 def public_half(first_key: aws.LambdaInvocation) -> str:

@@ -33,21 +33,26 @@ def empty_bucket(s3: Any, bucket: str, progress: Progress) -> int:
     return removed
 
 
-def remove_databases(glue: Any, bucket: str) -> list[str]:
-    """Those of Glue that lie in the bucket, with their tables; their names.
+def remove_databases(glue: Any, bucket: str, *, cluster: str = "") -> list[str]:
+    """Remove the databases of Glue that lie in the bucket, and Tableflow's of the cluster; return their names.
 
     Terraform has one of them at most: a cluster that went while its tables stayed left another (`--keep-data`).
     """
-    removed = databases_in(glue, bucket)
+    removed = databases_in(glue, bucket, cluster=cluster)
     for name in removed:
         glue.delete_database(Name=name)
     return removed
 
 
-def databases_in(glue: Any, bucket: str) -> list[str]:
+def databases_in(glue: Any, bucket: str, *, cluster: str = "") -> list[str]:
+    """Tableflow names its database after the cluster, whether it has a location or not."""
     pages = glue.get_paginator("get_databases").paginate()
     found = (each for page in pages for each in page["DatabaseList"])
-    return [str(each["Name"]) for each in found if each.get("LocationUri", "").startswith(f"s3://{bucket}/")]
+    return [
+        str(each["Name"])
+        for each in found
+        if each.get("LocationUri", "").startswith(f"s3://{bucket}/") or (cluster and each["Name"] == cluster)
+    ]
 
 
 def remove_log_groups(logs: Any, prefixes: tuple[str, ...]) -> list[str]:

@@ -103,6 +103,7 @@ class Farewell:
             database=lake.get("database_name", ""),
             secret_prefix=self.deployment.secret_prefix,
             log_groups=self.deployment.log_groups,
+            cluster=self.stacks.outputs("confluent").get("cluster_id", ""),
         )
 
     def _is_kept(self, thing: Thing) -> bool:

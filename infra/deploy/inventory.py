@@ -56,6 +56,8 @@ class Names:
     database: str
     secret_prefix: str
     log_groups: tuple[str, ...]
+    cluster: str = ""
+    """The id of a cluster in Confluent Cloud: Tableflow calls its database in Glue so, wherever that lies."""
 
 
 def look(session: Any, names: Names) -> list[Thing]:
@@ -96,27 +98,38 @@ def _buckets(session: Any, names: Names) -> Iterator[Thing]:
 def _databases(session: Any, names: Names) -> Iterator[Thing]:
     glue = session.client("glue")
     for database in _pages(glue, "get_databases", "DatabaseList"):
-        if database["Name"] == names.database or (
-            names.bucket and database.get("LocationUri", "").startswith(f"s3://{names.bucket}/")
-        ):
+        is_in_bucket = names.bucket and database.get("LocationUri", "").startswith(f"s3://{names.bucket}/")
+        if is_in_bucket or database["Name"] in {names.database, names.cluster} - {""}:
             yield Thing("Glue database", database["Name"])
             tables = _pages(glue, "get_tables", "TableList", DatabaseName=database["Name"])
             yield from (Thing("Glue table", f"{database['Name']}.{table['Name']}") for table in tables)
 
 
 def _keys(session: Any, names: Names) -> Iterator[Thing]:
-    """By tag: an alias goes at once, its key only after the waiting period."""
-    kms = session.client("kms")
+    """By alias, and by tag: the alias goes at once, its key only after the waiting period."""
+    kms, name = session.client("kms"), f"{names.prefix}-lake"
+    aliases = _pages(kms, "list_aliases", "Aliases")
+    aliased = {each.get("TargetKeyId") for each in aliases if each["AliasName"] == f"alias/{name}"}
     for key in _pages(kms, "list_keys", "Keys"):
-        described = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]
-        if described.get("KeyManager") != "AWS" and _is_tagged(kms, key["KeyId"], names):
-            deletion = described.get("DeletionDate")
+        if key["KeyId"] in aliased or _is_tagged(kms, key["KeyId"], name):
+            deletion = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"].get("DeletionDate")
             yield Thing("KMS key", key["KeyId"], deletion.date() if deletion else None)
 
 
-def _is_tagged(kms: Any, key: str, names: Names) -> bool:
-    tags = kms.list_resource_tags(KeyId=key)["Tags"]
-    return any(tag["TagValue"] == names.prefix or tag["TagValue"].startswith(f"{names.prefix}-") for tag in tags)
+def _is_tagged(kms: Any, key: str, name: str) -> bool:
+    """False for a key that refuses to be asked about: its own policy decides, and ours lets the account ask."""
+    from botocore.exceptions import ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    try:
+        tags = kms.list_resource_tags(KeyId=key)["Tags"]
+    except ClientError as refused:
+        if refused.response["Error"]["Code"] in NOT_OURS:
+            return False
+        raise
+    return {"TagKey": "Name", "TagValue": name} in tags
+
+
+NOT_OURS = frozenset({"AccessDeniedException", "NotFoundException", "UnsupportedOperationException"})
 
 
 def _secrets(session: Any, names: Names) -> Iterator[Thing]:

@@ -224,12 +224,13 @@ def destroy(deployment: Deployment, asked: Asked) -> None:
 def empty(deployment: Deployment, asked: Asked) -> None:
     """Before the stack with the bucket goes; Terraform finds the database gone then, with its tables."""
     refuse_in_production(deployment)
-    bucket = _stacks(deployment).outputs("lake").get("bucket_name")
+    stacks = _stacks(deployment)
+    bucket, cluster = stacks.outputs("lake").get("bucket_name"), stacks.outputs("confluent").get("cluster_id", "")
     if bucket is None or asked.keeps_data:
         return
     removed = empty_bucket(_session().client("s3"), bucket, lambda _: None)
     tell(f"s3://{bucket}: {removed} versions of objects removed")
-    for name in remove_databases(_session().client("glue"), bucket):
+    for name in remove_databases(_session().client("glue"), bucket, cluster=cluster):
         tell(f"Glue database {name}: removed, with its tables")
 
 

@@ -1,4 +1,5 @@
-"""What needs a topic in Confluent Cloud: the connector that makes stock trades and, by setting, Tableflow beside us."""
+"""What needs a topic or a key in Confluent Cloud: the connector that makes stock trades, the rotation of the accounts'
+keys and, by setting, Tableflow beside us."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from infra.resources import confluent
 from infra.settings import ConfluentKafka, EnvironmentSettings
 from infra.stacks.confluent import ConfluentStack, enter_confluent
 from infra.stacks.lake import EXPORTS, QUERY_RESULTS, LakeStack
+from infra.stacks.secrets import SecretsStack
 from infra.topics import TRADES
 
 OTHER_FOLDERS = (ARTEFACTS, QUERY_RESULTS, EXPORTS)
@@ -32,15 +34,18 @@ class ConnectorsStack(Stack):
         kafka: ConfluentKafka,
         confluent: ConfluentStack,
         lake: LakeStack,
+        secrets: SecretsStack,
     ) -> None:
         super().__init__(app, "connectors")
         keep_state(self, settings)
         enter_confluent(self)
         self._settings = settings
         self._confluent = confluent
+        region = enter_region(self, settings)
+        secrets.keep_accounts_rotating(self)
         trades = self._make_trades() if kafka.datagen else None
         if kafka.tableflow and trades is not None:
-            self._keep_with_tableflow(trades, lake, enter_region(self, settings))
+            self._keep_with_tableflow(trades, lake, region)
 
     def _name(self, word: str) -> str:
         return naming.resource_name(self._settings.environment, word)
@@ -144,6 +149,7 @@ def _tableflow_policy(lake: LakeStack, region: Region, *, database: str) -> Poli
     glue = ("catalog", f"database/{database}", f"table/{database}/*", f"userDefinedFunction/{database}/*")
     return Policy(
         (
+            Statement(sid="ListBuckets", actions=("s3:ListAllMyBuckets",), resources=("*",)),
             Statement(
                 sid="FindBucket",
                 actions=("s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"),

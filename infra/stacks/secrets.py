@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from infra import naming
 from infra.backends import keep_state
 from infra.cdk import App, Output, Stack
-from infra.components.key_rotation import NOT_PACKED, Code, Kept, KeyRotation, public_half
+from infra.components.key_rotation import NOT_PACKED, Code, Kept, KeyRotation, public_half, rotate_by_calendar
 from infra.components.region import Region, enter_region
 from infra.iam import EVERYBODY, Policy, Statement
 from infra.naming import Account
@@ -78,6 +78,19 @@ class SecretsStack(Stack):
         """A secret of ours, or of others who filled it before."""
         ours = {made.secret.name: made.secret for made in self._made}
         return ours.get(name) or Secret(name, self._region.arn("secretsmanager", f"secret:{name}-??????"))
+
+    def keep_accounts_rotating(self, scope: Stack) -> None:
+        """In a stack that is applied after the step `keys`, which gives the secrets their first values."""
+        if self.rotation is None:
+            return
+        for account, made in self._accounts.items():
+            rotate_by_calendar(
+                scope,
+                f"rotation-{account}",
+                made.resource,
+                function_arn=self.rotation.arn,
+                days=self._settings.rotation.days,
+            )
 
     @property
     def _made(self) -> tuple[Made, ...]:
@@ -170,9 +183,7 @@ class SecretsStack(Stack):
         return {"SNOWFLAKE_ACCOUNT": snowflake.identifier, **double}
 
     def _keep_rotating(self, rotation: KeyRotation) -> dict[Word, str]:
-        """The keys of accounts are made by a step of their own, which waits until they work."""
-        for account, made in self._accounts.items():
-            rotation.keep_rotating(account, made.resource)
+        """Only for users: their first keys are made here, those of accounts by a step that comes after this stack."""
         first = {word: rotation.first_key(word, made.resource) for word, made in self._users.items()}
         for word, made in self._users.items():
             rotation.keep_rotating(f"snowflake-{word}", made.resource, after=[first[word]])

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
-from jobs.adapters.kafka_errors import READER_GROUP, ear, hint_of, said
+from jobs.adapters.kafka_errors import ear, hint_of, said
 from jobs.adapters.msk_iam import for_this_process
 from jobs.model.errors import BrokerError, SettingError
 from jobs.model.plan import PartitionFacts, TopicFacts
@@ -24,7 +24,7 @@ from jobs.model.spec import (
     StartTimestamp,
     revealed,
 )
-from jobs.specs.kafka_keys import FETCH_BYTES
+from jobs.specs.kafka_keys import FETCH_BYTES, READER_GROUP
 
 ANSWER_SECONDS = 15.0
 """How long the broker is given to answer one request."""

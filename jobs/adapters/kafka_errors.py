@@ -7,15 +7,13 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError
 
+from jobs.specs.kafka_keys import READER_GROUP
+
 REMEMBERED = 50
 MOST_SAID = 3
 BAD_CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 REFUSALS = BAD_CREDENTIALS | {KafkaError._SSL}
 """What does not get better by waiting."""
-
-READER_GROUP = "frazil-reads-explicit-offsets"
-"""The group that a reader names. It never joins it and commits nothing to it, but librdkafka assigns partitions only to
-a consumer with a group, looks for the group's coordinator, and fails if it may not."""
 
 TOPIC_FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
 GROUP_FORBIDDEN = KafkaError.GROUP_AUTHORIZATION_FAILED

@@ -9,6 +9,10 @@ from jobs.specs.shapes import Choice, FilePath, HandedOn, NotYet, Scalar, Secret
 LIBRDKAFKA = Derived("librdkafka's own")
 NONE = Derived("none")
 
+READER_GROUP = "frazil-reads-explicit-offsets"
+"""The group that a reader names. It never joins it and commits nothing to it, but librdkafka assigns partitions only to
+a consumer with a group, looks for the group's coordinator, and fails if it may not."""
+
 FETCH_BYTES = 64 << 20
 """The most that one fetch asks for, over all partitions."""
 

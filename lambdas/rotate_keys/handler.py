@@ -23,7 +23,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +36,9 @@ from lambdas.rotate_keys.vault import Vault
 
 SPARE_SECONDS = 15.0
 """What is left of the function's time when it gives up waiting, to say so itself rather than be cut off."""
+
+DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
+TRIES, PAUSE_SECONDS = 12, 5.0
 
 TOLD = ("made", "user", "slot", "fingerprint", "deleted", "kafka_api_key", "registry_api_key", "tableflow_api_key")
 """The facts that may be logged."""
@@ -63,10 +66,26 @@ def answer(
     if event["Step"] == "tellAges":
         return _tell_ages([Vault(client, name) for name in event["Secrets"]], settings, now)
     try:
-        return _take(event, client, settings, waiting)
+        return _when_allowed(lambda: _take(event, client, settings, waiting), waiting)
     except Exception as failed:
         _say(event, {"event": "step_failed", "error": type(failed).__name__, "why": str(failed)})
         raise
+
+
+def _when_allowed(act: Callable[[], Facts], waiting: Waiting) -> Facts:
+    """Try again for a minute while access is denied: it takes IAM seconds to know a role's policy everywhere.
+
+    Each step may be repeated.
+    """
+    for _ in range(TRIES):
+        try:
+            return act()
+        except Exception as failed:
+            code = getattr(failed, "response", {}).get("Error", {}).get("Code", "")
+            if code not in DENIED or waiting.left_seconds() < PAUSE_SECONDS:
+                raise
+            waiting.sleep(PAUSE_SECONDS)
+    return act()
 
 
 def _take(event: Mapping[str, Any], client: Any, settings: Mapping[str, str], waiting: Waiting) -> Facts:

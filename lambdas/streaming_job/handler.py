@@ -22,8 +22,14 @@ ACTIVE = ("SUBMITTED", "PENDING", "SCHEDULED", "QUEUED", "RUNNING")
 ENDING = ("CANCELLING",)
 STOPPED = ("CREATED", "STOPPED", "TERMINATED")
 LOOK_SECONDS = 3.0
+GRACE_SECONDS = 120
+"""How long a cancelled run may take to finish its batches."""
 SPARE_SECONDS = 20.0
 """What is left of the function's time when it gives up waiting, to say so itself rather than be cut off."""
+
+
+DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
+TRIES, PAUSE_SECONDS = 12, 5.0
 
 
 class StillEndingError(Exception):
@@ -60,9 +66,22 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         new_token=lambda: context.aws_request_id,
     )
     leaving = event.get("tf", {}).get("action") == "delete"
-    answer = keeper.leave() if leaving else keeper.keep(event.get("wanted"))
+    answer = when_allowed(lambda: keeper.leave() if leaving else keeper.keep(event.get("wanted")), keeper.wait)
     print(json.dumps(answer))
     return answer
+
+
+def when_allowed(act: Callable[[], dict[str, Any]], wait: Waiting) -> dict[str, Any]:
+    """Try again for a minute while access is denied: it takes IAM seconds to know a role's policy everywhere."""
+    for _ in range(TRIES):
+        try:
+            return act()
+        except Exception as failed:
+            code = getattr(failed, "response", {}).get("Error", {}).get("Code", "")
+            if code not in DENIED or wait.clock() >= wait.deadline:
+                raise
+            wait.sleep(PAUSE_SECONDS)
+    return act()
 
 
 def definition_of(wanted: Mapping[str, Any]) -> str:
@@ -136,8 +155,11 @@ class Keeper:
         return Run(listed["id"], listed["state"], detail.get("tags", {}).get(DEFINITION_TAG, ""))
 
     def _cancel(self, runs: Sequence[str]) -> None:
+        """Each gets time to finish the batches on their way."""
         for run in runs:
-            self.emr.cancel_job_run(applicationId=self.application, jobRunId=run)
+            self.emr.cancel_job_run(
+                applicationId=self.application, jobRunId=run, shutdownGracePeriodInSeconds=GRACE_SECONDS
+            )
         self.wait.until(
             lambda: all(each["id"] not in runs and each["state"] not in ENDING for each in self._listed()),
             otherwise=f"Job runs {', '.join(runs) or 'of before'} of application {self.application} are still ending; "

@@ -79,7 +79,7 @@ def trust(stacks: list[Document]) -> dict[str, set[str]]:
     """By role, the keys of the conditions on which it is taken."""
     policies = {each["name"]: json.loads(each["assume_role_policy"]) for each in _resources(stacks, "aws_iam_role")}
     return {
-        name: {key for each in policy["Statement"] if each["Action"] == "sts:AssumeRole" for key in _keys(each)}
+        name: {key for each in policy["Statement"] if "sts:AssumeRole" in _many(each["Action"]) for key in _keys(each)}
         for name, policy in policies.items()
     }
 

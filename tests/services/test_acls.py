@@ -22,7 +22,6 @@ from confluent_kafka.admin import (
 )
 
 from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.kafka_errors import READER_GROUP
 from jobs.adapters.kafka_reader import KafkaReader
 from jobs.local import broker
 from jobs.local.loopback import choosing_ports
@@ -30,6 +29,7 @@ from jobs.model.errors import BrokerError
 from jobs.model.plan import OffsetRange
 from jobs.model.records import Wanted
 from jobs.model.spec import SettingValue
+from jobs.specs.kafka_keys import READER_GROUP
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
 DOCUMENTED = re.compile(r"^\| `([A-Z]+)` \| (each topic|the group) ", re.MULTILINE)

@@ -17,6 +17,7 @@ from infra.settings_file import load_environment
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack
+from infra.stacks.secrets import SecretsStack
 from jobs.specs.load import load_tables
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,8 @@ def written(folder: Path, settings: EnvironmentSettings) -> dict[str, Any]:
     tables = load_tables(ROOT / "tables", {}, database="lake", catalog_type="glue")
     confluent = ConfluentStack(app, settings, kafka=kafka, tables=tables)
     lake = LakeStack(app, settings, kafka=confluent.kafka)
-    ConnectorsStack(app, settings, kafka=kafka, confluent=confluent, lake=lake)
+    secrets = SecretsStack(app, settings, lake=lake, kafka=confluent.kafka)
+    ConnectorsStack(app, settings, kafka=kafka, confluent=confluent, lake=lake, secrets=secrets)
     synthesize(app, production=settings.production)
     document: dict[str, Any] = json.loads((folder / "stacks" / "connectors" / "cdk.tf.json").read_text())
     return document
@@ -78,13 +80,15 @@ def test_stock_trades_are_made_by_a_connector_that_acts_as_its_account_and_has_n
     }
 
 
-def test_without_tableflow_there_is_nothing_in_aws(usual: dict[str, Any]) -> None:
-    assert usual["resource"].keys() == {"confluent_connector"}
-    assert usual["provider"] == {"confluent": [{}]}
+ROTATION = "aws_secretsmanager_secret_rotation"
 
 
-def test_without_the_connector_the_stack_is_empty(tmp_path: Path) -> None:
-    assert "resource" not in written(tmp_path, settings_with(datagen=False))
+def test_without_tableflow_there_is_no_role(usual: dict[str, Any]) -> None:
+    assert usual["resource"].keys() == {"confluent_connector", ROTATION}
+
+
+def test_without_the_connector_keys_rotate_all_the_same(tmp_path: Path) -> None:
+    assert written(tmp_path, settings_with(datagen=False))["resource"].keys() == {ROTATION}
 
 
 def test_tableflow_keeps_the_trades_in_the_lakes_bucket_after_they_have_a_schema_and_it_may(
@@ -124,10 +128,9 @@ def test_the_role_is_named_before_it_is_made_and_trusts_whom_confluent_names(wit
         {
             "Effect": "Allow",
             "Principal": trusted,
-            "Action": "sts:AssumeRole",
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
             "Condition": {"StringEquals": {"sts:ExternalId": external_id}},
         },
-        {"Effect": "Allow", "Principal": trusted, "Action": "sts:TagSession"},
     ]
 
 
@@ -171,3 +174,14 @@ def test_tableflow_may_not_touch_what_is_ours_in_the_bucket_and_has_its_own_data
 
 
 _IN_DATABASE = (("database", ""), ("table", "/*"), ("userDefinedFunction", "/*"))
+
+
+def test_keys_of_accounts_rotate_once_the_step_before_has_made_them(usual: dict[str, Any]) -> None:
+    rotations = usual["resource"]["aws_secretsmanager_secret_rotation"]
+
+    assert set(rotations) == {
+        f"rotation-{account}" for account in ("manager", "producer", "consumer", "registry", "materializer")
+    }
+    for each in rotations.values():
+        assert "cross-stack-reference-input-secrets" in each["secret_id"] + each["rotation_lambda_arn"]
+        assert (each["rotate_immediately"], each["rotation_rules"]) == (False, {"automatically_after_days": 30})

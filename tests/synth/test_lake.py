@@ -108,6 +108,12 @@ def test_the_bucket_refuses_plain_http_old_tls_and_other_keys(tmp_path: Path) ->
             **writing,
             "Condition": {"Null": {key: "false"}, "StringNotEquals": {key: "{key.arn}"}},
         },
+        {
+            "Sid": "NamedKeyOnly",
+            **everybody,
+            **writing,
+            "Condition": {"Null": {key: "true"}, "StringEquals": {header: "aws:kms"}},
+        },
     ]
 
 
@@ -237,10 +243,9 @@ def test_a_reader_shows_its_external_id_and_reads_the_tables_only(tmp_path: Path
         {
             "Effect": "Allow",
             "Principal": principal,
-            "Action": "sts:AssumeRole",
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
             "Condition": {"StringEquals": {"sts:ExternalId": "frazil-1"}},
         },
-        {"Effect": "Allow", "Principal": principal, "Action": "sts:TagSession"},
     ]
     assert stack.policy("aws_iam_role_policy", "reader-snowflake/policy") == [
         {

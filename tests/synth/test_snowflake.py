@@ -307,10 +307,9 @@ def test_each_role_is_taken_by_whom_snowflake_names_with_one_external_id(
         {
             "Effect": "Allow",
             "Principal": {"AWS": user},
-            "Action": "sts:AssumeRole",
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
             "Condition": {"StringEquals": {"sts:ExternalId": external_id}},
         },
-        {"Effect": "Allow", "Principal": {"AWS": user}, "Action": "sts:TagSession"},
     ]
 
 

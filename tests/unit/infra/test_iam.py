@@ -66,13 +66,8 @@ def test_somebody_elses_role_shows_the_external_id_and_may_tag_its_session() -> 
             {
                 "Effect": "Allow",
                 "Principal": {"AWS": "arn:aws:iam::111122223333:role/cspi-1y3y5"},
-                "Action": "sts:AssumeRole",
+                "Action": ["sts:AssumeRole", "sts:TagSession"],
                 "Condition": {"StringEquals": {"sts:ExternalId": "636d-dd"}},
-            },
-            {
-                "Effect": "Allow",
-                "Principal": {"AWS": "arn:aws:iam::111122223333:role/cspi-1y3y5"},
-                "Action": "sts:TagSession",
             },
         ],
     }

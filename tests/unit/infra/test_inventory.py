@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import boto3
 import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
 from confluent_in_memory import WHO, Wire, cloud_over
 from moto import mock_aws
 
@@ -35,7 +38,7 @@ def make_one_of_each(session: Any, *, name: str) -> None:
     session.client("secretsmanager").create_secret(Name=f"{name.replace('-', '/', 1)}/manager", SecretString="{}")
     session.client("logs").create_log_group(logGroupName=f"/aws/lambda/{name}-keeper")
     session.client("iam").create_role(RoleName=f"{name}-job", AssumeRolePolicyDocument=ROLE)
-    session.client("kms").create_key(Tags=[{"TagKey": "frazil", "TagValue": name}])
+    session.client("kms").create_key(Tags=[{"TagKey": "Name", "TagValue": f"{name}-lake"}])
     session.client("sns").create_topic(Name=f"{name}-alarms")
     session.client("sqs").create_queue(QueueName=f"{name}-missed")
     ec2, route53 = session.client("ec2"), session.client("route53")
@@ -119,6 +122,43 @@ def test_what_aws_removes_later_is_found_with_its_date(session: Any) -> None:
     dated = {thing.kind: thing.leaves_on for thing in look(session, NAMES) if thing.leaves_on}
 
     assert dated.keys() == {"KMS key", "secret"}
+
+
+def test_a_key_of_others_that_refuses_to_be_asked_about_is_not_ours(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kms = session.client("kms")
+    foreign = kms.create_key()["KeyMetadata"]["KeyId"]
+    ours = kms.create_key()["KeyMetadata"]["KeyId"]
+    kms.create_alias(AliasName="alias/frazil-dev-lake", TargetKeyId=ours)
+    call = BaseClient._make_api_call
+
+    def refusing(client: Any, operation: str, asked: dict[str, Any]) -> Any:
+        if asked.get("KeyId") == foreign:
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "its policy"}}, operation)
+        return call(client, operation, asked)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", refusing)
+
+    assert look(session, NAMES) == [Thing("KMS key", ours)]
+
+
+def test_a_key_of_an_environment_whose_name_begins_alike_is_not_ours(session: Any) -> None:
+    session.client("kms").create_key(Tags=[{"TagKey": "Name", "TagValue": "frazil-dev-two-lake"}])
+
+    assert look(session, NAMES) == []
+
+
+def test_the_database_that_tableflow_made_is_found_by_the_id_of_the_cluster(session: Any) -> None:
+    glue = session.client("glue")
+    for name in ("lkc-1", "lkc-2"):
+        glue.create_database(DatabaseInput={"Name": name})
+
+    found = [thing.name for thing in look(session, replace(NAMES, cluster="lkc-1"))]
+    removed = remove_databases(glue, "frazil-dev-lake", cluster="lkc-1")
+
+    assert found == removed == ["lkc-1"]
+    assert [database["Name"] for database in glue.get_databases()["DatabaseList"]] == ["lkc-2"]
 
 
 def test_a_database_of_a_cluster_that_went_is_found_and_goes_with_the_bucket(session: Any) -> None:

@@ -33,6 +33,7 @@ NAMED = {
         "rule": [{"apply_server_side_encryption_by_default": {"sse_algorithm": "aws:kms"}}],
     },
     "aws_s3_bucket_policy": {"bucket": BUCKET, "policy": Policy((tls_only("${aws_s3_bucket.lake.arn}"),)).json},
+    "aws_vpc_security_group_ingress_rule": {"referenced_security_group_id": "${a.b.id}"},
     "aws_kms_key": {
         "enable_key_rotation": True,
         "policy": Policy((Statement(actions=("kms:*",), resources=("*",), principal=ACCOUNT),)).json,
@@ -105,6 +106,12 @@ def output_of_a_token(document: Document) -> None:
 def secret_version(document: Document) -> None:
     body = {"secret_string": "${var.x}", "//": {"metadata": {"path": "test/aws_secretsmanager_secret_version"}}}
     document["resource"]["aws_secretsmanager_secret_version"] = {"lake": body}
+
+
+def attachment(document: Document) -> None:
+    body = {"policy_arn": "arn:aws:iam::aws:policy/AdministratorAccess"}
+    metadata = {"metadata": {"path": "test/aws_iam_role_policy_attachment"}}
+    document["resource"]["aws_iam_role_policy_attachment"] = {"lake": {**body, "//": metadata}}
 
 
 def test_a_sound_stack_breaks_no_rule() -> None:
@@ -245,6 +252,30 @@ BUCKET_POLICY_OF_READERS = Policy(
             "wildcards",
             "aws_iam_role",
             "its assume_role_policy allows principal *",
+        ),
+        (
+            set_to("aws_vpc_security_group_ingress_rule", "cidr_ipv4", "0.0.0.0/0"),
+            "ingress",
+            "aws_vpc_security_group_ingress_rule",
+            "it lets everybody in",
+        ),
+        (
+            set_to("aws_vpc_security_group_ingress_rule", "cidr_ipv6", "::/0"),
+            "ingress",
+            "aws_vpc_security_group_ingress_rule",
+            "it lets everybody in",
+        ),
+        (
+            set_to("aws_iam_role", "managed_policy_arns", ["arn:aws:iam::aws:policy/AdministratorAccess"]),
+            "own_policies",
+            "aws_iam_role",
+            "it has managed_policy_arns",
+        ),
+        (
+            attachment,
+            "own_policies",
+            "aws_iam_role_policy_attachment",
+            "it attaches arn:aws:iam::aws:policy/AdministratorAccess",
         ),
         (
             without("snowflake_external_volume", "allow_writes"),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from vault_in_memory import CURRENT, SecretInMemory, VaultInMemory
 
 from jobs.model.spec import Secret
@@ -85,7 +86,7 @@ def test_what_is_missing_or_wrong_is_said(
     assert "deploy.sh create" in refused.value.hint
 
 
-def invoked(client: VaultInMemory, **event: Any) -> dict[str, str]:
+def invoked(client: Any, **event: Any) -> dict[str, str]:
     return dict(answer({"SecretId": "s", **event}, client=client, settings=SETTINGS, waiting=WAITING, now=NOW))
 
 
@@ -166,3 +167,47 @@ def test_ages_are_told_as_metrics_by_secret_and_for_the_environment(capsys: pyte
 def test_only_known_fields_are_logged() -> None:
     assert not [name for name in TOLD if "secret" in name or "private" in name or name == "public_key"]
     assert CURRENT == "AWSCURRENT"
+
+
+@pytest.mark.parametrize(("denials", "code", "done"), [(2, "AccessDeniedException", True), (99, "AccessDenied", False)])
+def test_a_role_that_is_not_known_everywhere_yet_is_waited_for(denials: int, code: str, done: bool) -> None:
+    secret = SecretInMemory("s", {name: value for name, value in SNOWFLAKE.items() if "rotator" not in name})
+    slept: list[float] = []
+    client = Denying(VaultInMemory(secret), denials, code)
+
+    def invoke() -> Any:
+        event = {"SecretId": "s", "Step": "firstKey"}
+        return answer(event, client=client, settings=SETTINGS, waiting=Waiting(lambda: 60.0, slept.append), now=NOW)
+
+    if done:
+        assert invoke()["made"] == "yes"
+        assert len(slept) == denials
+    else:
+        with pytest.raises(ClientError):
+            invoke()
+        assert sum(slept) == 60
+
+
+def test_an_error_that_waiting_does_not_mend_is_not_waited_for() -> None:
+    client = Denying(VaultInMemory(SecretInMemory("s", SNOWFLAKE)), 1, "ResourceNotFoundException")
+
+    with pytest.raises(ClientError):
+        invoked(client, Step="firstKey")
+
+    assert client.denials == 0
+
+
+class Denying:
+    """A vault whose first descriptions are refused."""
+
+    def __init__(self, vault: VaultInMemory, denials: int, code: str) -> None:
+        self.vault, self.denials, self.code = vault, denials, code
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.vault, name)
+
+    def describe_secret(self, **asked: str) -> Any:
+        if self.denials:
+            self.denials -= 1
+            raise ClientError({"Error": {"Code": self.code, "Message": "no"}}, "DescribeSecret")
+        return self.vault.describe_secret(**asked)

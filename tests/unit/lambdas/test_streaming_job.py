@@ -4,8 +4,20 @@ import itertools
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from lambdas.streaming_job.handler import Keeper, Run, Steps, StillEndingError, Waiting, decide, definition_of
+from lambdas.streaming_job.handler import (
+    GRACE_SECONDS,
+    TRIES,
+    Keeper,
+    Run,
+    Steps,
+    StillEndingError,
+    Waiting,
+    decide,
+    definition_of,
+    when_allowed,
+)
 
 WANTED = {"name": "frazil", "mode": "STREAMING", "executionRoleArn": "role", "tags": {"app": "frazil"}}
 
@@ -36,7 +48,14 @@ class Emr:
     def get_job_run(self, *, applicationId: str, jobRunId: str) -> dict[str, Any]:  # noqa: N803
         return {"jobRun": {"tags": self.started[int(jobRunId)]["tags"]}}
 
-    def cancel_job_run(self, *, applicationId: str, jobRunId: str) -> None:  # noqa: N803
+    def cancel_job_run(
+        self,
+        *,
+        applicationId: str,  # noqa: N803
+        jobRunId: str,  # noqa: N803
+        shutdownGracePeriodInSeconds: int,  # noqa: N803
+    ) -> None:
+        assert shutdownGracePeriodInSeconds == GRACE_SECONDS
         self.states[jobRunId] = "CANCELLING"
         self.ending[jobRunId] = self.looks
 
@@ -144,3 +163,35 @@ def test_leaving_cancels_every_run_and_stops_the_application() -> None:
 def test_the_definition_is_the_same_however_the_request_is_ordered() -> None:
     assert definition_of({"a": 1, "b": 2}) == definition_of({"b": 2, "a": 1})
     assert definition_of(WANTED) != definition_of({**WANTED, "name": "other"})
+
+
+def test_a_role_that_is_not_known_everywhere_yet_is_waited_for() -> None:
+    slept: list[float] = []
+    answers = iter([denied(), denied(), {"job_run_id": "1"}])
+
+    assert when_allowed(lambda: given(next(answers)), Waiting(60, lambda: 0.0, slept.append)) == {"job_run_id": "1"}
+    assert len(slept) == 2
+
+
+@pytest.mark.parametrize(("now", "calls"), [(0.0, TRIES + 1), (60.0, 1)])
+def test_access_that_stays_denied_is_a_failure_in_the_end(now: float, calls: int) -> None:
+    made: list[int] = []
+
+    def act() -> dict[str, Any]:
+        made.append(1)
+        raise denied()
+
+    with pytest.raises(ClientError):
+        when_allowed(act, Waiting(60, lambda: now, lambda _: None))
+
+    assert len(made) == calls
+
+
+def denied() -> ClientError:
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not yet"}}, "ListJobRuns")
+
+
+def given(answer: dict[str, Any] | ClientError) -> dict[str, Any]:
+    if isinstance(answer, ClientError):
+        raise answer
+    return answer
