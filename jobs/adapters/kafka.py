@@ -92,13 +92,13 @@ class KafkaTopics:
         numbers = sorted(partition.id for partition in described.partitions)
         earliest = self._offsets(topic, numbers, _EARLIEST)
         ends = self._offsets(topic, numbers, _LATEST)
+        watermarks = self._offsets(topic, numbers, _LATEST, IsolationLevel.READ_UNCOMMITTED)
         topic_id = str(described.topic_id)
         return TopicFacts(
             topic=topic,
             topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
             partitions={
-                n: PartitionFacts(earliest[n].offset, max(ends[n].offset, earliest[n].offset), _epoch(ends[n]))
-                for n in numbers
+                n: _facts(earliest[n].offset, ends[n].offset, watermarks[n].offset, _epoch(ends[n])) for n in numbers
             },
         )
 
@@ -142,17 +142,21 @@ class KafkaTopics:
             raise self._failed(f"describe the topic {topic}", problem, topic) from problem
         return described
 
-    def _offsets(self, topic: str, numbers: Iterable[int], spec: OffsetSpec) -> dict[int, ListOffsetsResultInfo]:
-        """Offsets by partition; `latest` is the last stable offset, since only committed records are read."""
+    def _offsets(
+        self,
+        topic: str,
+        numbers: Iterable[int],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int, ListOffsetsResultInfo]:
+        """Offsets by partition. `latest` is the last stable offset, or the high watermark if uncommitted counts."""
         asked = {TopicPartition(topic, n): spec for n in numbers}
         what = f"list offsets of the topic {topic}"
         for _ in range(ELECTIONS):
             futures = self._ask(
                 what,
                 topic,
-                lambda: self._admin.list_offsets(
-                    asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
-                ),
+                lambda: self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS),
             )
             try:
                 return {where.partition: future.result(ANSWER_SECONDS) for where, future in futures.items()}
@@ -179,6 +183,12 @@ class KafkaTopics:
             f"the Kafka cluster at {self._servers} could not {what}: {why}{said(self._heard)}",
             hint=hint_of([*errors, *self._heard], otherwise=IS_IT_UP, topic=topic),
         )
+
+
+def _facts(earliest: int, stable_end: int, watermark: int, leader_epoch: int | None) -> PartitionFacts:
+    """The three offsets were asked for one after the other, so each may have moved on meanwhile."""
+    end = max(stable_end, earliest)
+    return PartitionFacts(earliest, end, leader_epoch, held_back=max(watermark - end, 0))
 
 
 def _admin(settings: Mapping[str, object]) -> AdminClient:

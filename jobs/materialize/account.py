@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
+from jobs.materialize.complete_through import observation, with_observation
 from jobs.model.errors import CountMismatchError
 from jobs.model.ingested import RangeResult, TaskResult, WrittenFile
 from jobs.model.plan import BatchPlan, PartitionFacts
@@ -96,13 +97,15 @@ def next_state(plan: BatchPlan, got: Ingested, *, writer: str, planned_at: datet
             for number, partition in facts.partitions.items()
         }
         sources.append(replace(before, topic_id=facts.topic_id or before.topic_id, partitions=partitions))
+    read = replace(plan.state, sources=tuple(sources))
+    through, observations = with_observation(read, observation(planned_at, plan.topics, sources))
     return replace(
-        plan.state,
+        read,
+        complete_through=through,
+        observations=observations,
         epoch=plan.epoch,
         writer=writer,
         batch_id=plan.batch_id,
-        sources=tuple(sources),
-        complete_through=_complete_through(plan, sources, planned_at),
         schema_ids=tuple(sorted(set(plan.state.schema_ids) | set(plan.schemas.values))),
         key_schema_ids=tuple(sorted(set(plan.state.key_schema_ids) | set(plan.schemas.keys))),
         skipped_by_reason=_added(plan.state.skipped_by_reason, (r.skipped_by_reason for r in got.ranges)),
@@ -114,7 +117,6 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
         before = PartitionProgress.beginning_at(facts.earliest if result is None else result.start)
     if result is None:
         return replace(before, start=before.next)
-    latest = [stamp for stamp in (before.latest_ms, result.latest_ms) if stamp is not None]
     return PartitionProgress(
         origin=before.origin,
         start=result.start,
@@ -122,7 +124,6 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
         counts=before.counts + result.counts,
         sums=before.sums + result.sums,
         leader_epoch=before.leader_epoch if result.leader_epoch is None else result.leader_epoch,
-        latest_ms=max(latest, default=None),
         record_bytes=before.record_bytes if not result.counts.read else _mean_bytes(result),
     )
 
@@ -130,26 +131,6 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
 def _mean_bytes(result: RangeResult) -> int:
     """At least 1, so that a partition of empty records needs some of the budget as well."""
     return max(-(-result.payload_bytes // result.counts.read), 1)
-
-
-def _complete_through(plan: BatchPlan, sources: Sequence[SourceProgress], planned_at: datetime) -> datetime | None:
-    """The smallest, over partitions, of the latest record timestamp; a partition read to its end counts as now."""
-    ends = {(facts.topic, n): p.end for facts in plan.topics for n, p in facts.partitions.items()}
-    moments: list[datetime] = []
-    for source in sources:
-        for number, partition in source.partitions.items():
-            if partition.next >= ends[source.topic, number]:
-                moments.append(planned_at)
-            elif partition.latest_ms is None:
-                return None
-            else:
-                moments.append(_no_later_than(planned_at, partition.latest_ms))
-    return min(moments, default=None)
-
-
-def _no_later_than(limit: datetime, stamp_ms: int) -> datetime:
-    """A producer may write any timestamp, beyond the years that a datetime has as well."""
-    return datetime.fromtimestamp(min(stamp_ms / 1000, limit.timestamp()), tz=UTC)
 
 
 def receipt_of(plan: BatchPlan, got: Ingested, state: TableState, *, seconds: Mapping[str, float]) -> Receipt:

@@ -20,7 +20,8 @@ def lines(receipt: Receipt) -> Iterator[str]:
     if receipt.foreign:
         yield f"  changes by others so far: {', '.join(receipt.foreign)}"
     through = receipt.complete_through
-    yield f"  complete through {'unknown' if through is None else through.isoformat(timespec='milliseconds')}"
+    at = "unknown until the first backfill ends" if through is None else through.isoformat(timespec="milliseconds")
+    yield f"  complete through {at}"
     yield f"  seconds {', '.join(f'{step} {taken:.2f}' for step, taken in receipt.seconds.items())}"
 
 

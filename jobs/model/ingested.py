@@ -89,7 +89,6 @@ class RangeResult:
     sums: OffsetSums
     gaps: int
     payload_bytes: int
-    latest_ms: int | None
     leader_epoch: int | None
     skipped_by_reason: Mapping[str, int]
     dead_letters_by_reason: Mapping[str, int]

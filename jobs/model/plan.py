@@ -12,11 +12,20 @@ from jobs.model.schemas import RegisteredSchema
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """Where a partition stands: offsets `[earliest, end)` can be read; `end` is the last stable offset."""
+    """Where a partition stands: offsets `[earliest, end)` can be read; `end` is the last stable offset.
+
+    `held_back` is the number of offsets behind it, which open transactions keep from being read.
+    """
 
     earliest: int
     end: int
     leader_epoch: int | None = None
+    held_back: int = 0
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what is in the partition, whether it can be read or not."""
+        return self.end + self.held_back
 
 
 @dataclass(frozen=True, slots=True)

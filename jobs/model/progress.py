@@ -57,8 +57,7 @@ class OffsetSums:
 class PartitionProgress:
     """One partition since the table began: `[origin, next)` has been read; `start` is where the last batch began.
 
-    `latest_ms` is the greatest record timestamp read, in milliseconds since the epoch. `record_bytes` is the mean size
-    of key and value of the records that were read last, None before any was.
+    `record_bytes` is the mean size of key and value of the records that were read last, None before any was.
     """
 
     origin: int
@@ -67,7 +66,6 @@ class PartitionProgress:
     counts: Counts = field(default_factory=Counts)
     sums: OffsetSums = field(default_factory=OffsetSums)
     leader_epoch: int | None = None
-    latest_ms: int | None = None
     record_bytes: int | None = None
 
     @staticmethod
@@ -86,6 +84,23 @@ class SourceProgress:
     topic_id: str | None
     generation: int
     partitions: Mapping[int, PartitionProgress]
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTopic:
+    """Up to where partitions of a topic had records at some moment; only partitions that are not read so far."""
+
+    topic: str
+    generation: int
+    ends: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What has to be read before a table is complete through the moment `at`."""
+
+    at: datetime
+    topics: tuple[ObservedTopic, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +130,8 @@ class TableState:
     """All that is needed to go on, as the snapshot summary holds it.
 
     `epoch` is the number of batches published; `writer` names the process that published the last one.
-    `complete_through` is the time up to which every partition has been read.
+    `complete_through` is a moment: every offset below the high watermarks of then has been read. It is None until the
+    first backfill ends. `observations` are later moments for which that is not true yet.
     """
 
     pipeline: str
@@ -124,6 +140,7 @@ class TableState:
     batch_id: str
     sources: tuple[SourceProgress, ...]
     complete_through: datetime | None = None
+    observations: tuple[Observation, ...] = ()
     schema_ids: tuple[int, ...] = ()
     key_schema_ids: tuple[int, ...] = ()
     skipped_by_reason: Mapping[str, int] = field(default_factory=dict)

@@ -199,6 +199,7 @@ def test_aborted_records_never_appear_and_open_ones_wait_for_their_end(world: Wo
     later, world.rows = world.rows, seen
     run = world.catch_up()
     assert_exactly_once(world)
+    assert world.standing().state.complete_through is None, "an open transaction holds it back"
     other.commit_transaction(WAIT_SECONDS)
     wait_until(lambda: not isinstance(run.batch(), NothingToDo))
     world.rows = later
@@ -207,6 +208,7 @@ def test_aborted_records_never_appear_and_open_ones_wait_for_their_end(world: Wo
     assert_exactly_once(world)
     state = world.standing().state
     assert state.total().read < sum(p.next - p.origin for p in state.sources[0].partitions.values())
+    assert (state.complete_through is None, state.observations) == (False, ())
 
 
 def test_a_batch_of_aborted_records_only_moves_the_offsets(local_world: World) -> None:

@@ -90,9 +90,7 @@ class Read:
     def after(self, before: PartitionProgress) -> PartitionProgress:
         counts = Counts(read=len(self.rows) + len(self.dead), rows=len(self.rows), dead_letters=len(self.dead))
         sums = sums_of(np.array(self.rows, np.int64))
-        return replace(
-            before, start=self.start, next=self.end, counts=before.counts + counts, sums=before.sums + sums, latest_ms=1
-        )
+        return replace(before, start=self.start, next=self.end, counts=before.counts + counts, sums=before.sums + sums)
 
 
 @dataclass(slots=True)

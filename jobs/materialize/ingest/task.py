@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import cast
 
 import numpy as np
 
@@ -104,7 +103,6 @@ class _Tally:
     end: int = -1
     payload_bytes: int = 0
     chunk_bytes: int = 0
-    latest_ms: int | None = None
     leader_epoch: int | None = None
     skipped: Counter[str] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
@@ -139,7 +137,6 @@ class _Tally:
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
         self.payload_bytes += self.chunk_bytes if read is records else _payload_bytes(read)
-        self.latest_ms = _latest(read.timestamps_ms, self.latest_ms)
         if len(read):
             self.leader_epoch = records.last_leader_epoch
 
@@ -156,7 +153,6 @@ class _Tally:
             sums=self.sums,
             gaps=end - self.wanted.start - self.counts.read,
             payload_bytes=self.payload_bytes,
-            latest_ms=self.latest_ms,
             leader_epoch=self.leader_epoch,
             skipped_by_reason=dict(self.skipped),
             dead_letters_by_reason=dict(self.dead),
@@ -183,12 +179,3 @@ def _payload_bytes(records: Records) -> int:
 def _sizes(records: Records) -> Iterator[int]:
     """Bytes of each record's key and value."""
     return (len(key or b"") + len(value or b"") for key, value in zip(records.keys, records.values, strict=True))
-
-
-def _latest(stamps_ms: Sequence[int | None], before: int | None) -> int | None:
-    """The greatest timestamp so far; None while no record had one."""
-    known = stamps_ms if None not in stamps_ms else [stamp for stamp in stamps_ms if stamp is not None]
-    latest = max(cast("Sequence[int]", known), default=None)
-    if latest is None or before is None:
-        return before if latest is None else latest
-    return max(latest, before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,11 +15,12 @@ from jobs.materialize.limits import check_limits, through
 from jobs.materialize.pausing import accepted_through, pause_property
 from jobs.model.errors import BadRecordLimitError, CountMismatchError
 from jobs.model.ingested import RangeResult, TaskResult, WrittenFile
-from jobs.model.plan import BatchPlan, OffsetRange, TopicFacts, WriterSchemas
+from jobs.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas
 from jobs.model.progress import MODULUS, Counts, OffsetSums, PartitionProgress
 from jobs.model.schemas import RegisteredSchema
 from jobs.model.spec import BadRecordLimit, TableSpec
 
+BEFORE = NOW - timedelta(hours=1)
 OFF = BadRecordLimit.off()
 
 
@@ -44,7 +45,6 @@ def result(partition: int, start: int, end: int, *, rows: int | None = None, **m
         "sums": OffsetSums(),
         "gaps": end - start - counts.read,
         "payload_bytes": 10,
-        "latest_ms": None,
         "leader_epoch": None,
         "skipped_by_reason": {},
         "dead_letters_by_reason": {},
@@ -121,11 +121,11 @@ def after(plan: BatchPlan, *ranges: RangeResult) -> dict[int, PartitionProgress]
 
 
 def test_counts_and_sums_grow_and_the_start_moves_on() -> None:
-    before = progress(2, 5, counts=Counts(3, 3), sums=OffsetSums(9, 29), leader_epoch=1, latest_ms=50)
+    before = progress(2, 5, counts=Counts(3, 3), sums=OffsetSums(9, 29), leader_epoch=1)
     plan = planned((0, 5, 9), state=state({0: before}))
-    read = result(0, 5, 9, sums=OffsetSums(26, 174), leader_epoch=2, latest_ms=70)
+    read = result(0, 5, 9, sums=OffsetSums(26, 174), leader_epoch=2)
 
-    assert after(plan, read)[0] == PartitionProgress(2, 5, 9, Counts(7, 7), OffsetSums(35, 203), 2, 70, 3)
+    assert after(plan, read)[0] == PartitionProgress(2, 5, 9, Counts(7, 7), OffsetSums(35, 203), 2, 3)
 
 
 def test_sums_wrap_around_at_one_machine_word() -> None:
@@ -135,17 +135,11 @@ def test_sums_wrap_around_at_one_machine_word() -> None:
 
 
 def test_a_batch_without_records_forgets_neither_epoch_nor_timestamp() -> None:
-    plan = planned((0, 5, 9), state=state({0: progress(0, 5, leader_epoch=3, latest_ms=60)}))
+    plan = planned((0, 5, 9), state=state({0: progress(0, 5, leader_epoch=3)}))
 
     moved = after(plan, result(0, 5, 9, rows=0))[0]
 
-    assert (moved.next, moved.leader_epoch, moved.latest_ms) == (9, 3, 60)
-
-
-def test_an_older_timestamp_does_not_turn_back_the_latest() -> None:
-    plan = planned((0, 5, 9), state=state({0: progress(0, 5, latest_ms=60)}))
-
-    assert after(plan, result(0, 5, 9, latest_ms=40))[0].latest_ms == 60
+    assert (moved.next, moved.leader_epoch) == (9, 3)
 
 
 def test_partitions_that_were_not_read_stay_and_new_ones_begin_at_their_earliest_record() -> None:
@@ -171,27 +165,24 @@ def test_the_state_names_its_writer_its_batch_and_every_schema_so_far() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "latest", "expected"),
+    ("first", "second", "expected"),
     [
-        ((9, 9), (1_000, 2_000), NOW),
-        ((9, 50), (1_000, 2_000), datetime.fromtimestamp(2, UTC)),
-        ((50, 50), (1_000, 2_000), datetime.fromtimestamp(1, UTC)),
-        ((9, 50), (1_000, None), None),
-        ((9, 9), (None, None), NOW),
-        ((50, 50), (-5_000, 2_000), datetime.fromtimestamp(-5, UTC)),
-        ((50, 50), (1_700_000_000_000_000, 2**62), NOW),
+        (PartitionFacts(0, 9), PartitionFacts(0, 9), NOW),
+        (PartitionFacts(0, 9), PartitionFacts(0, 50), BEFORE),
+        (PartitionFacts(0, 9), PartitionFacts(0, 9, held_back=1), BEFORE),
     ],
-    ids=["both ends met", "one behind", "both behind", "no timestamp known", "empty", "before 1970", "beyond 9999"],
+    ids=["both read to the end", "one behind", "an open transaction"],
 )
-def test_a_table_is_complete_through_the_slowest_partition(
-    ends: tuple[int, int], latest: tuple[int | None, int | None], expected: datetime | None
+def test_a_table_is_complete_through_the_plan_whose_offsets_are_all_read(
+    first: PartitionFacts, second: PartitionFacts, expected: datetime
 ) -> None:
-    plan = planned((0, 5, 9), (1, 5, 9), facts=topic({0: (0, ends[0]), 1: (0, ends[1])}))
-    ranges = [result(n, 5, 9, latest_ms=ms) for n, ms in enumerate(latest)]
+    before = state({0: progress(0, 5), 1: progress(0, 5)}, complete_through=BEFORE)
+    plan = planned((0, 5, 9), (1, 5, 9), facts=topic({0: first, 1: second}), state=before)
 
-    now = next_state(plan, gather(plan, [task(*ranges)]), writer="w", planned_at=NOW)
+    now = next_state(plan, gather(plan, [task(result(0, 5, 9), result(1, 5, 9))]), writer="w", planned_at=NOW)
 
     assert now.complete_through == expected
+    assert [each.at for each in now.observations] == ([] if expected == NOW else [NOW])
 
 
 def test_the_receipt_repeats_what_was_read_and_what_became_of_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,16 @@ from jobs.model.columnar import pack, unpack
 from jobs.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
 from jobs.model.ingested import IngestTask
 from jobs.model.plan import BatchPlan, OffsetRange, WriterSchemas
-from jobs.model.progress import Counts, ForeignChanges, OffsetSums, PartitionProgress, SourceProgress, TableState
+from jobs.model.progress import (
+    Counts,
+    ForeignChanges,
+    Observation,
+    ObservedTopic,
+    OffsetSums,
+    PartitionProgress,
+    SourceProgress,
+    TableState,
+)
 from jobs.model.receipt import RangeReceipt, Receipt
 from jobs.model.snapshot import Snapshot
 from jobs.model.spec import MetadataColumns
@@ -34,13 +44,17 @@ FULL = TableState(
             "id",
             2,
             {
-                11: PartitionProgress(3, 5, 2**62, Counts(9, 1, 2, 3, 2, 1), OffsetSums(2**64 - 1, 7), 4, -1),
+                11: PartitionProgress(3, 5, 2**62, Counts(9, 1, 2, 3, 2, 1), OffsetSums(2**64 - 1, 7), 4, 214),
                 2: PartitionProgress(0, 0, 0),
             },
         ),
         SourceProgress("returns", None, 0, {}),
     ),
     complete_through=NOW,
+    observations=(
+        Observation(NOW, (ObservedTopic("orders", 2, {2: 9, 11: 2**40}), ObservedTopic("returns", 0, {0: 1}))),
+        Observation(NOW + timedelta(microseconds=1), ()),
+    ),
     schema_ids=(1, 2**31),
     key_schema_ids=(3,),
     skipped_by_reason={"tombstone": 4},
