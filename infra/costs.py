@@ -21,6 +21,8 @@ from infra.settings_file import load_environment
 
 FILE = Path(__file__).parent / "prices.yaml"
 Document = Mapping[str, Any]
+WORKED_MINUTES = 5
+"""How long a scheduled run is taken to work, each hour; it costs nothing between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ def report(stacks: Mapping[str, Document], jobs: Jobs, prices: Prices) -> Iterat
     yield f"  {sum(line.monthly for line in lines):9.2f}  {prices.currency} a month while nothing runs"
     job = job_cost(jobs, prices)
     yield f"  {job.monthly:9.2f}  {prices.currency} a month for a job run that never ends ({job.hourly:.3f} an hour)"
+    worked = f"{WORKED_MINUTES} minutes each hour"
+    yield f"  {job.monthly * WORKED_MINUTES / 60:9.2f}  {prices.currency} a month with mode: scheduled, at {worked}"
     yield from (f"             {sentence}" for sentence in billed_elsewhere(stacks.values(), prices))
     yield f"  prices of {prices.on}: {prices.source}"
 

@@ -61,7 +61,7 @@ def grants(
     if kafka.datagen:
         given["connector"] = _connector()
     if kafka.tableflow:
-        given["tableflow"] = _tableflow()
+        given["tableflow"] = _tableflow(kafka.tableflow)
     return {account: tuple(each) for account, each in given.items()}
 
 
@@ -77,7 +77,7 @@ def _connector() -> Iterator[Grant]:
     yield Grant("DeveloperWrite", "topic", PREVIEWS)
 
 
-def _tableflow() -> Iterator[Grant]:
+def _tableflow(topics: Sequence[str]) -> Iterator[Grant]:
     """Catalog integrations are for administrators of the cluster only; the stack with the integration adds Assigner."""
     yield Grant("CloudClusterAdmin", "cluster")
-    yield Grant("DeveloperRead", "subject", f"{TRADES}-value")
+    yield from _on("subject", "DeveloperRead", (f"{topic}-value" for topic in topics))

@@ -90,7 +90,7 @@ def synthesized() -> dict[str, Document]:
     """The stacks that the page shows, in the order in which they are applied."""
     settings = load_environment(DRAWN, {})
     if isinstance(settings.kafka, ConfluentKafka):
-        settings = replace(settings, kafka=replace(settings.kafka, tableflow=True), snowflake=ACCOUNT)
+        settings = replace(settings, kafka=replace(settings.kafka, tableflow=("stock_trades",)), snowflake=ACCOUNT)
     with tempfile.TemporaryDirectory() as folder:
         names = build(settings, Path(folder), NOTHING_PACKED)
         stacks = read_stacks(Path(folder))

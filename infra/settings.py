@@ -114,6 +114,7 @@ class Topic:
 class ConfluentKafka:
     """A cluster that the stacks make in Confluent Cloud.
 
+    `tableflow` are the topics that Confluent's Tableflow keeps too.
     `topics` are made besides those of the table specs, or size these; `subjects` are read besides those of the tables.
     `stand_in`: the cluster of a cloud on this machine, whose brokers ask nobody who they are.
     """
@@ -122,7 +123,7 @@ class ConfluentKafka:
     availability: Availability
     governance_package: GovernancePackage
     datagen: bool
-    tableflow: bool
+    tableflow: tuple[str, ...]
     topics: Mapping[str, Topic] = field(default_factory=dict)
     subjects: tuple[str, ...] = ()
     stand_in: bool = False
@@ -176,7 +177,7 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """`tables` names those that are treated apart; all others are streamed."""
+    """`tables` names those that are treated apart; `usual` is the way of all others."""
 
     release_label: ReleaseLabel
     architecture: Architecture
@@ -187,9 +188,10 @@ class Jobs:
     maximum_capacity: Worker
     tables: Mapping[str, Streamed | Scheduled]
     alarm_email: str | None
+    usual: Streamed | Scheduled = Streamed()
 
     def trigger_of(self, table: str) -> Streamed | Scheduled:
-        return self.tables.get(table, Streamed())
+        return self.tables.get(table, self.usual)
 
 
 @dataclass(frozen=True, slots=True)

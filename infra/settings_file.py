@@ -32,8 +32,10 @@ from infra.settings import (
     Rotation,
     S3State,
     Snowflake,
+    Streamed,
     Worker,
 )
+from infra.topics import TRADES
 from jobs.model.errors import SettingError
 from jobs.model.spec import Secret
 from jobs.specs.document import Mark
@@ -163,8 +165,8 @@ def _tableflow_problems(confluent: Values, region: str) -> Iterator[Problem]:
     if not confluent[keys.TABLEFLOW]:
         return
     place = confluent.place_of(keys.TABLEFLOW)
-    if not confluent[keys.DATAGEN]:
-        yield Problem(place, "Tableflow keeps the stock trades, and nothing makes them", "set datagen: true")
+    if TRADES in confluent[keys.TABLEFLOW] and not confluent[keys.DATAGEN]:
+        yield Problem(place, "Tableflow is to keep the stock trades, and nothing makes them", "set datagen: true")
     if (confluent.get(keys.CONFLUENT_REGION) or region) != region:
         yield Problem(place, "its bucket must be in the region of the cluster", "remove `region`")
 
@@ -173,6 +175,10 @@ def _job_problems(values: Values) -> Iterator[Problem]:
     jobs = values[keys.JOBS]
     for key in (keys.DRIVER, keys.EXECUTOR):
         yield from _worker_problems(jobs[key], jobs, key)
+    if jobs.is_given(keys.RATE) and jobs[keys.MODE] != "scheduled":
+        yield Problem(jobs.place_of(keys.RATE), "without effect, because mode is streaming", "add mode: scheduled")
+    if jobs[keys.RATE] == Streamed():
+        yield Problem(jobs.place_of(keys.RATE), "expected a schedule, found streaming", "write rate(1 hour)")
     needed = _needed(jobs)
     most = _total(jobs[keys.MAXIMUM_CAPACITY])
     for size, unit in (("cpu", ""), ("memory_gb", "GB"), ("disk_gb", "GB")):
@@ -314,6 +320,7 @@ def _jobs(values: Values) -> Jobs:
         executors=values[keys.EXECUTORS],
         maximum_capacity=_total(values[keys.MAXIMUM_CAPACITY]),
         tables=values[keys.TABLES],
+        usual=values[keys.RATE] if values[keys.MODE] == "scheduled" else Streamed(),
         alarm_email=values.get(keys.ALARM_EMAIL),
     )
 

@@ -168,9 +168,9 @@ SUBJECTS = Key(
 DATAGEN = Key("datagen", BOOLEAN, "Whether a connector makes stock trades, in the topic stock_trades.", "true")
 TABLEFLOW = Key(
     "tableflow",
-    BOOLEAN,
-    "Whether Confluent's own Tableflow keeps the stock trades too, beside ours, to compare.",
-    "false",
+    ListOf(TOPIC_NAME),
+    "Topics that Confluent's own Tableflow keeps too, beside ours, to compare; each needs a registered schema.",
+    "[]",
 )
 STAND_IN = Key(
     "stand_in",
@@ -240,19 +240,32 @@ DRIVER = Key("driver", Section((DRIVER_CPU, MEMORY, DISK)), "The size of the dri
 EXECUTOR = Key("executor", Section((CPU, MEMORY, DISK)), "The size of each executor.", "{}")
 EXECUTORS = Key("executors", COUNT, "How many executors a job run has.", "1")
 MAXIMUM_CAPACITY = Key(
-    "maximum_capacity", Section((TOTAL_CPU, TOTAL_MEMORY, TOTAL_DISK)), "What all job runs may take at once.", "{}"
+    "maximum_capacity",
+    Section((TOTAL_CPU, TOTAL_MEMORY, TOTAL_DISK)),
+    "What all job runs may take at once; a new account's quota is 16 virtual processors.",
+    "{}",
 )
 TABLES = Key(
     "tables",
     MapOf(TABLE_NAME, SCHEDULE),
-    "Which tables have a job run of their own on a schedule of EventBridge Scheduler; all others are streamed.",
+    "Which tables go another way than `mode` says: a schedule of EventBridge Scheduler, or `streaming`.",
     "{}",
 )
+MODE = Key(
+    "mode",
+    Choice(("streaming", "scheduled")),
+    "How tables are written that `tables` does not name: by one job run that never ends, or at each `rate`.",
+    "streaming",
+)
+RATE = Key("rate", SCHEDULE, "The schedule of all these tables, where `mode` is scheduled.", "rate(1 hour)")
 ALARM_EMAIL = Key("alarm_email", EMAIL, "Who is told of alarms; the address gets a link to agree to.", NONE)
 JOBS = Key(
     "jobs",
     Section(
-        (RELEASE_LABEL, ARCHITECTURE, PYTHON, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY, TABLES, ALARM_EMAIL),
+        (
+            *(RELEASE_LABEL, ARCHITECTURE, PYTHON, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY),
+            *(MODE, RATE, TABLES, ALARM_EMAIL),
+        ),
     ),
     "The application on EMR Serverless, and its job runs.",
     "{}",

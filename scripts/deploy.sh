@@ -25,7 +25,8 @@
 #   --secret=WORD                       rotate: this key alone, such as `producer` or `snowflake/loader`
 #   --leaked                            rotate: take the old keys out of use at once, rather than with a later rotation
 #   --yes                               ask nothing
-#   --debug                             show every command; no command has a secret among its arguments
+#   --debug                             show every command, and have Terraform log what it and its providers do:
+#                                       .frazil/deploy/NAME/terraform-debug.log, which may hold secrets
 #
 # Example: scripts/deploy.sh create --profile=local
 set -euo pipefail
@@ -175,7 +176,7 @@ main() {
       --day-count=?* | --number-of-api-keys-to-retain=?* | --yes) common+=("$argument") ;;
       --keep-data) keep=$argument ;;
       --secret=?* | --leaked) of_rotate=${argument%%=*} common+=("$argument") ;;
-      --debug) debug=$argument ;;
+      --debug) debug=$argument && export TF_LOG="${TF_LOG:-DEBUG}" ;;
       -h | --help) usage; return 0 ;;
       *) misuse "There is no option \`${argument%%=*}\`, or it has no value." ;;
     esac

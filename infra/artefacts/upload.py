@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from infra.artefacts.artefact import Artefact, Artefacts
+from infra.artefacts.artefact import PREFIX, Artefact, Artefacts
 from infra.artefacts.pack import path_of
 from jobs.model.errors import ServiceError
+
+KEPT = 5
+"""How many versions of each file stay in the bucket."""
 
 Progress = Callable[[Artefact, int], None]
 """Told of each artefact that is sent, and how many bytes more have gone."""
@@ -23,6 +27,22 @@ def upload(artefacts: Artefacts, folder: Path, bucket: str, s3: Any, progress: P
     for artefact in sent:
         _send(s3, bucket, artefact, path_of(artefact, folder), progress)
     return sent
+
+
+def sweep(artefacts: Artefacts, bucket: str, s3: Any) -> int:
+    """Delete old artefacts but the newest `KEPT` of each file name; return how many went.
+
+    Those of `artefacts` stay whatever their age: a run fetches them for each worker that it starts.
+    """
+    stay = {artefact.key for artefact in artefacts.all}
+    there: dict[str, list[tuple[datetime, str]]] = {}
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{PREFIX}/"):
+        for each in page.get("Contents", ()):
+            there.setdefault(each["Key"].rsplit("/", 1)[-1], []).append((each["LastModified"], each["Key"]))
+    old = [key for named in there.values() for _, key in sorted(named, reverse=True)[KEPT:] if key not in stay]
+    for key in old:
+        s3.delete_object(Bucket=bucket, Key=key)
+    return len(old)
 
 
 def _is_there(s3: Any, bucket: str, artefact: Artefact) -> bool:

@@ -29,6 +29,7 @@ NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
 
 SECONDS_FOR_ROLES = "FRAZIL_IAM_SECONDS"
 """How long the stack snowflake waits for its roles to be known; the cloud on this machine knows them at once."""
+DEBUG_LOG = "terraform-debug.log"
 FUNCTION_IS_GONE = "ResourceNotFoundException: Function not found"
 
 
@@ -114,8 +115,17 @@ class Stacks:
         quiet = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
         data = {"TF_DATA_DIR": str(self.deployment.folder / "terraform" / name)}  # the directory is written anew
         env = {**os.environ, **quiet, **data, **prepare(self.deployment, directory), **self._stand_ins()}
+        env |= self._debug_log()
         env |= self._key_of_tableflow() if name == "connectors" else {}
         return Terraform(name, directory, env, self.deployment.folder / "terraform.log", self.tell)
+
+    def _debug_log(self) -> dict[str, str]:
+        """Where TF_LOG goes: beside Terraform's answers, which are read from the same stream, it would spoil them."""
+        if not os.environ.get("TF_LOG"):
+            return {}
+        file = self.deployment.folder / DEBUG_LOG
+        file.touch(mode=0o600)
+        return {"TF_LOG_PATH": str(file)}
 
     def _stand_ins(self) -> dict[str, str]:
         """Where the stand-in of Confluent's provider says that cluster and registry are; what is behind Snowflake's."""

@@ -13,6 +13,7 @@ from infra.app import read_tables
 from infra.artefacts.artefact import Artefact, read_manifest, write_manifest
 from infra.artefacts.lambda_zip import lambda_zip
 from infra.artefacts.pack import pack
+from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.confluent_api import ConfluentCloud
@@ -171,6 +172,8 @@ def upload(deployment: Deployment, _: Asked) -> None:
     manifest = read_manifest(deployment.manifest)
     sent = upload_artefacts(manifest, deployment.packed, bucket, _session().client("s3"), _nothing)
     tell(f"artefacts: {len(sent)} of {len(manifest.all)} sent to s3://{bucket}, {_megabytes(sent)} MB")
+    if swept := sweep(manifest, bucket, _session().client("s3")):
+        tell(f"artefacts: {swept} old ones deleted")
 
 
 def tables(deployment: Deployment, _: Asked) -> None:

@@ -44,8 +44,8 @@ class ConnectorsStack(Stack):
         region = enter_region(self, settings)
         secrets.keep_accounts_rotating(self)
         trades = self._make_trades() if kafka.datagen else None
-        if kafka.tableflow and trades is not None:
-            self._keep_with_tableflow(trades, lake, region)
+        if kafka.tableflow:
+            self._keep_with_tableflow(kafka.tableflow, trades, lake, region)
 
     def _name(self, word: str) -> str:
         return naming.resource_name(self._settings.environment, word)
@@ -72,7 +72,9 @@ class ConnectorsStack(Stack):
         Output(self, "connector_id", value=connector.id)
         return connector
 
-    def _keep_with_tableflow(self, trades: confluent.Connector, lake: LakeStack, region: Region) -> None:
+    def _keep_with_tableflow(
+        self, topics: Sequence[str], trades: confluent.Connector | None, lake: LakeStack, region: Region
+    ) -> None:
         """Confluent asks for the role before it exists, and says by whom and how it takes it: so the role comes second.
 
         The role's ARN is put together from its name, which leaves no circle.
@@ -100,19 +102,19 @@ class ConnectorsStack(Stack):
             role_name="Assigner",
             crn_pattern=f"{self._confluent.environment_name}/provider-integration={integration.id}",
         )
-        ready = [trades, role.role, role.policy, assigner]
-        table = self._tableflow_table(integration, lake, ready)
+        ready = [*filter(None, [trades]), role.role, role.policy, assigner]
+        paths = {topic: self._tableflow_table(topic, integration, lake, ready) for topic in topics}
         self._tableflow_catalog(integration, ready)
-        Output(self, "tableflow_table_path", value=table.table_path)
+        Output(self, "tableflow_table_paths", value=paths)
 
     def _tableflow_table(
-        self, integration: confluent.ProviderIntegration, lake: LakeStack, ready: Sequence[Resource]
-    ) -> confluent.TableflowTopic:
-        """After the connector: a topic without a schema is refused."""
-        return confluent.TableflowTopic(
+        self, topic: str, integration: confluent.ProviderIntegration, lake: LakeStack, ready: Sequence[Resource]
+    ) -> str:
+        """Return where its table lies. After the connector: a topic without a schema is refused."""
+        table = confluent.TableflowTopic(
             self,
-            "table",
-            display_name=TRADES,
+            f"table-{topic}",
+            display_name=topic,
             environment=confluent.TableflowTopic_Environment(id=self._confluent.environment_id),
             kafka_cluster=confluent.TableflowTopic_KafkaCluster(id=self._confluent.cluster_id),
             table_formats=["ICEBERG"],
@@ -121,6 +123,7 @@ class ConnectorsStack(Stack):
             ),
             depends_on=ready,
         )
+        return table.table_path
 
     def _tableflow_catalog(
         self, integration: confluent.ProviderIntegration, ready: Sequence[Resource]

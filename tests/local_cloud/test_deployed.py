@@ -46,6 +46,9 @@ NAMES = Names(
 KNOWN_DRIFTS: dict[str, str] = {}
 """Resources that Terraform would change although nothing did, by address, and what the double lacks."""
 
+MOST_MEGABYTES_OF_A_FUNCTION = 50
+"""What Lambda takes in one request; a remote run of Terraform uploads as much."""
+
 NEVER_SEEN = {
     "logs:CreateLogGroup": "EMR Serverless wants it before it writes a run's logs; the double finds the group there",
     "logs:DescribeLogGroups": "EMR Serverless looks for the group by listing; the double takes it by its name",
@@ -136,6 +139,8 @@ def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: 
     assert "lake: aws_s3_bucket" in life.deployed.said_by_all
     assert any(line.startswith("terraform apply") for line in ended.command_lines)
     assert any("infra.deploy keys" in line for line in ended.command_lines)
+    (packed,) = re.findall(r"packed rotate_keys\.zip: ([\d.]+) MB", ended.stderr)
+    assert float(packed) < MOST_MEGABYTES_OF_A_FUNCTION
     assert re.search(r"FRAZIL-LOCAL, .*, warehouse COMPUTE_WH", ended.stdout), "the account came by the flag"
 
 

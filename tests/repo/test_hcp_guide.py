@@ -27,7 +27,7 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
     assert isinstance(settings.kafka, ConfluentKafka)
     kept = HcpState("acme", "lake", "app.terraform.io")
     out = tmp_path_factory.mktemp("out")
-    kafka = replace(settings.kafka, tableflow=True)
+    kafka = replace(settings.kafka, tableflow=("stock_trades",))
     build(replace(settings, backend=kept, kafka=kafka, snowflake=ACCOUNT), out, NOTHING_PACKED)
     return read_stacks(out)
 

@@ -39,7 +39,7 @@ def _with_everything() -> EnvironmentSettings:
     dev = load_environment("dev", {})
     assert isinstance(dev.kafka, ConfluentKafka)
     lake = replace(dev.lake, readers={"NAME": READER})
-    return replace(dev, kafka=replace(dev.kafka, tableflow=True), lake=lake)
+    return replace(dev, kafka=replace(dev.kafka, tableflow=("stock_trades",)), lake=lake)
 
 
 def _with_a_schedule() -> EnvironmentSettings:

@@ -30,7 +30,9 @@ PACKED = Artefacts(*(Artefact(file, f"{number:064x}", 1) for number, file in enu
 
 def everything(settings: EnvironmentSettings) -> EnvironmentSettings:
     """With what a setting may leave out."""
-    kafka = replace(settings.kafka, tableflow=True) if isinstance(settings.kafka, ConfluentKafka) else settings.kafka
+    kafka = settings.kafka
+    if isinstance(kafka, ConfluentKafka):
+        kafka = replace(kafka, tableflow=("stock_trades",))
     return replace(settings, kafka=kafka, snowflake=SNOWFLAKE)
 
 

@@ -54,7 +54,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def with_tableflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return written(tmp_path_factory.mktemp("tableflow"), settings_with(tableflow=True))
+    return written(tmp_path_factory.mktemp("tableflow"), settings_with(tableflow=("stock_trades",)))
 
 
 def the(stack: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -185,3 +185,11 @@ def test_keys_of_accounts_rotate_once_the_step_before_has_made_them(usual: dict[
     for each in rotations.values():
         assert "cross-stack-reference-input-secrets" in each["secret_id"] + each["rotation_lambda_arn"]
         assert (each["rotate_immediately"], each["rotation_rules"]) == (False, {"automatically_after_days": 30})
+
+
+def test_tableflow_keeps_each_topic_that_the_setting_names(tmp_path: Path) -> None:
+    stack = written(tmp_path, settings_with(tableflow=("stock_trades", "orders"), datagen=True))
+
+    tables = stack["resource"]["confluent_tableflow_topic"].values()
+    assert sorted(each["display_name"] for each in tables) == ["orders", "stock_trades"]
+    assert stack["output"]["tableflow_table_paths"]["value"].keys() == {"orders", "stock_trades"}

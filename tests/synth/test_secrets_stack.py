@@ -241,3 +241,14 @@ def test_the_key_comes_from_where_the_state_of_the_lake_lies(tmp_path: Path, bac
             },
         },
     }[backend]
+
+
+def test_a_remote_run_uploads_the_function_once_and_little_beside_it(tmp_path: Path) -> None:
+    zipped = tmp_path / "rotate_keys.zip"
+    zipped.write_bytes(bytes(3_000_000))
+
+    stacks = write(tmp_path / "out", dev(), lambda app: build(app, dev(), KAFKA, Code(zipped)))
+
+    sizes = {file.name: file.stat().st_size for file in stacks["secrets"].folder.rglob("*") if file.is_file()}
+    assert sizes.pop("frazil-dev-rotate-keys.zip") == 3_000_000
+    assert sum(sizes.values()) < 200_000, sizes

@@ -85,6 +85,7 @@ def test_the_report_ends_with_the_day_of_its_prices() -> None:
         "      14.60  network      2 x interface endpoint",
         "     113.15  USD a month while nothing runs",
         "     554.80  USD a month for a job run that never ends (0.760 an hour)",
+        "      46.23  USD a month with mode: scheduled, at 5 minutes each hour",
         "  prices of 2026-01-31: a list",
     ]
 

@@ -13,7 +13,7 @@ from jobs.adapters.kafka import consumer_settings
 from jobs.model.spec import TableSpec
 from jobs.specs.load import load_tables
 
-KAFKA = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=False, tableflow=False)
+KAFKA = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=False, tableflow=())
 
 
 def specs(folder: Path, *texts: str) -> tuple[TableSpec, ...]:
@@ -52,7 +52,7 @@ def test_every_account_has_the_least_that_its_work_needs(tmp_path: Path) -> None
 
 
 def test_the_connector_and_tableflow_have_accounts_only_where_they_are_wanted(tmp_path: Path) -> None:
-    given = told(replace(KAFKA, datagen=True, tableflow=True), specs(tmp_path, "topic: stock_trades"))
+    given = told(replace(KAFKA, datagen=True, tableflow=("stock_trades",)), specs(tmp_path, "topic: stock_trades"))
 
     assert given["connector"] == [
         "DeveloperWrite topic=stock_trades",
@@ -94,7 +94,7 @@ def test_the_group_that_the_job_may_ask_for_is_the_one_that_it_names(tmp_path: P
 def test_nobody_has_a_role_twice_and_every_account_says_which_keys_it_needs(tmp_path: Path) -> None:
     topics = {"orders": Topic(12, USUAL.retention)}
     tables = specs(tmp_path, "topic: orders", "topic: orders\ntable: again", "topics: [a, b]\ntable: both")
-    given = grants(replace(KAFKA, datagen=True, tableflow=True, topics=topics), tables, "frazil-dev-")
+    given = grants(replace(KAFKA, datagen=True, tableflow=("stock_trades",), topics=topics), tables, "frazil-dev-")
 
     assert all(len({grant.id for grant in all_}) == len(all_) for all_ in given.values())
     assert given.keys() == PARTS.keys()

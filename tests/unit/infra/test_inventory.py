@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -12,6 +13,8 @@ from botocore.exceptions import ClientError
 from confluent_in_memory import WHO, Wire, cloud_over
 from moto import mock_aws
 
+from infra.artefacts.artefact import Artefact, Artefacts
+from infra.artefacts.upload import sweep
 from infra.confluent_api import NewKey
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
 from infra.deploy.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
@@ -225,3 +228,25 @@ def test_log_groups_that_came_back_are_removed(session: Any) -> None:
 
     assert removed == ["/aws/lambda/frazil-dev-keeper"]
     assert len(session.client("logs").describe_log_groups()["logGroups"]) == 1
+
+
+def test_old_artefacts_go_but_the_last_five_and_those_in_use(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3 = session.client("s3")
+    s3.create_bucket(Bucket="lake", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    packed = [Artefact("frazil.zip", str(number), 1) for number in range(8)]
+    other = Artefact("start.py", "s", 1)
+    for artefact in (*packed, other):
+        s3.put_object(Bucket="lake", Key=artefact.key, Body=b"x")
+    s3.put_object(Bucket="lake", Key="lkc-1/orders/data.parquet", Body=b"x")
+    listed = {"Contents": [_listed(artefact, minute) for minute, artefact in enumerate((*packed, other))]}
+    monkeypatch.setattr(s3, "get_paginator", lambda _: SimpleNamespace(paginate=lambda **_: [listed]))
+
+    gone = sweep(Artefacts(other, packed[0], other, other), "lake", s3)
+
+    left = {each["Key"] for each in s3.list_objects_v2(Bucket="lake")["Contents"]}
+    assert gone == 2
+    assert left == {each.key for each in (packed[0], *packed[3:], other)} | {"lkc-1/orders/data.parquet"}
+
+
+def _listed(artefact: Artefact, minute: int) -> dict[str, Any]:
+    return {"Key": artefact.key, "LastModified": datetime(2026, 11, 1, 0, minute, tzinfo=UTC)}

@@ -63,7 +63,7 @@ def test_a_region_and_a_kafka_are_all_that_must_be_said(load: Load) -> None:
     assert (settings.environment, settings.region, settings.production) == ("test", "eu-west-1", False)
     assert settings.backend == LocalState()
     assert settings.network == Network(None, Egress((443, 9092), ("0.0.0.0/0",)), None)
-    assert settings.kafka == ConfluentKafka("eu-west-1", "SINGLE_ZONE", "ESSENTIALS", datagen=True, tableflow=False)
+    assert settings.kafka == ConfluentKafka("eu-west-1", "SINGLE_ZONE", "ESSENTIALS", datagen=True, tableflow=())
     assert (settings.jobs.driver, settings.jobs.executor) == (Worker(2, 8, 20), Worker(4, 16, 20))
     assert settings.rotation == Rotation(30, 2)
 
@@ -296,10 +296,10 @@ def test_topics_have_sizes_and_subjects_of_references_may_be_beginnings(load: Lo
 
 
 def test_tableflow_needs_what_it_keeps_and_the_region_of_its_bucket(load: Load) -> None:
-    text = "region: eu-west-1\nkafka: {confluent: {tableflow: true, datagen: false, region: us-east-1}}\n"
+    text = "region: eu-west-1\nkafka: {confluent: {tableflow: [stock_trades], datagen: false, region: us-east-1}}\n"
 
     assert problems(load, text) == [
-        "test.yaml:2:32: kafka.confluent.tableflow: Tableflow keeps the stock trades, and nothing makes them",
+        "test.yaml:2:32: kafka.confluent.tableflow: Tableflow is to keep the stock trades, and nothing makes them",
         "    set datagen: true",
         "test.yaml:2:32: kafka.confluent.tableflow: its bucket must be in the region of the cluster",
         "    remove `region`",
@@ -358,3 +358,26 @@ def test_a_made_warehouse_has_a_size_and_a_patience(load: Load) -> None:
 
     assert made is not None
     assert made.warehouse == MadeWarehouse("SMALL", 300)
+
+
+@pytest.mark.parametrize(
+    ("written", "usual"),
+    [
+        ("{}", Streamed()),
+        ("{mode: scheduled}", Scheduled("rate(1 hour)")),
+        ("{mode: scheduled, rate: rate(2 hours)}", Scheduled("rate(2 hours)")),
+    ],
+)
+def test_a_mode_says_how_all_tables_are_written(load: Load, written: str, usual: Streamed | Scheduled) -> None:
+    assert load(f"{BASE}jobs: {written}\n").jobs.usual == usual
+
+
+@pytest.mark.parametrize(
+    ("written", "what"),
+    [
+        ("{rate: rate(2 hours)}", "without effect, because mode is streaming"),
+        ("{mode: scheduled, rate: streaming}", "expected a schedule, found streaming"),
+    ],
+)
+def test_a_rate_belongs_to_the_mode_scheduled(load: Load, written: str, what: str) -> None:
+    assert any(what in line for line in problems(load, f"{BASE}jobs: {written}\n"))

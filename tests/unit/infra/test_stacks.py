@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -47,3 +48,17 @@ def test_a_function_that_refuses_is_not_passed_over(tmp_path: Path) -> None:
         stacks(tmp_path, [], "StillEndingError: job runs are still ending").destroy(["jobs"])
 
     assert not (tmp_path / "forgotten").exists()
+
+
+def test_a_debug_log_is_a_file_of_its_own_that_others_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment = cast(Deployment, SimpleNamespace(folder=tmp_path))
+    ours = Stacks(deployment, ("jobs",), print)
+    monkeypatch.delenv("TF_LOG", raising=False)
+    assert ours._debug_log() == {}
+
+    monkeypatch.setenv("TF_LOG", "DEBUG")
+
+    assert ours._debug_log() == {"TF_LOG_PATH": str(tmp_path / "terraform-debug.log")}
+    assert (tmp_path / "terraform-debug.log").stat().st_mode & 0o077 == 0

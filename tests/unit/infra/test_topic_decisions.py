@@ -22,7 +22,7 @@ from jobs.model.spec import Secret, TableSpec
 from jobs.specs.load import load_tables
 
 LARGE = Topic(partitions=12, retention=timedelta(hours=1))
-CONFLUENT = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=True, tableflow=False)
+CONFLUENT = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=True, tableflow=())
 EXTERNAL = ExternalKafka(
     name="own",
     bootstrap_servers="localhost:9092",
@@ -79,7 +79,7 @@ def test_a_cluster_of_ours_gets_the_topics_of_the_specs_of_the_connector_and_of_
     kafka = ConfluentKafka(
         *("us-east-1", "SINGLE_ZONE", "ESSENTIALS"),
         datagen=True,
-        tableflow=False,
+        tableflow=(),
         topics={"clicks": LARGE, "out": USUAL},
     )
 

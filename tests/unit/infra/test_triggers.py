@@ -51,3 +51,11 @@ def test_runs_that_meet_must_find_room(tables: tuple[TableSpec, ...]) -> None:
 
     with pytest.raises(SettingError, match="3 job runs may meet and need cpu 30 together, found 16\n\nhint: raise it"):
         triggers_of(wanted, tables, source_file="dev.yaml")
+
+
+def test_a_mode_is_the_way_of_all_tables_that_are_not_named(tables: tuple[TableSpec, ...]) -> None:
+    hourly = replace(jobs(trades=Streamed()), usual=Scheduled("rate(1 hour)"))
+
+    found = triggers_of(hourly, tables, source_file="dev.yaml")
+
+    assert found == Triggers(("trades",), {"rate(1 hour)": ("clicks", "orders", "users")})
