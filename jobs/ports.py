@@ -135,8 +135,18 @@ class Lake(Protocol):
 
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None: ...
 
-    def change_schema(self, view: TableView, changes: Sequence[Change], properties: Mapping[str, str]) -> TableView:
-        """Apply changes to the schema that the view shows; refused where it has changed meanwhile."""
+    def change_schema(
+        self,
+        view: TableView,
+        changes: Sequence[Change],
+        properties: Mapping[str, str],
+        *,
+        partition_by: Sequence[str] | None = None,
+    ) -> TableView:
+        """Apply changes to the schema that the view shows, and set the partitioning; refused where either has changed.
+
+        `partition_by` is written as in a spec. Files that are in the table keep the partitioning they have.
+        """
         ...
 
 

@@ -23,6 +23,7 @@ from pyiceberg.table.snapshots import Snapshot as RawSnapshot
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCurrentSchemaId,
+    AssertDefaultSpecId,
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
@@ -30,15 +31,15 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
+from jobs.adapters.iceberg_changes import apply_change, repartition
 from jobs.adapters.iceberg_nulls import keep_nulls
 from jobs.adapters.iceberg_snapshots import SnapshotWriter, written_file
-from jobs.adapters.iceberg_types import to_partition_spec, to_schema, to_type
+from jobs.adapters.iceberg_types import to_partition_spec, to_schema
 from jobs.adapters.iceberg_view import read_document, view_of
 from jobs.adapters.recent import Recent
-from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
+from jobs.model.changes import Change
 from jobs.model.columns import Column
 from jobs.model.errors import CatalogError, FrazilError, Misuse
 from jobs.model.ingested import WrittenFile
@@ -204,17 +205,27 @@ class IcebergLake:
         except Exception as problem:
             raise self._unreachable(f"set properties of {identifier}", problem) from problem
 
-    def change_schema(self, view: TableView, changes: Sequence[Change], properties: Mapping[str, str]) -> TableView:
+    def change_schema(
+        self,
+        view: TableView,
+        changes: Sequence[Change],
+        properties: Mapping[str, str],
+        *,
+        partition_by: Sequence[str] | None = None,
+    ) -> TableView:
         table = _table(view)
         transaction = Transaction(table, autocommit=False)
         if properties:
             transaction.set_properties(dict(properties))
         with transaction.update_schema() as update:
             for change in changes:
-                _apply(update, change)
+                apply_change(update, change)
+        if partition_by is not None:
+            repartition(transaction, partition_by)
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+            AssertDefaultSpecId(default_spec_id=table.metadata.default_spec_id),
         )
         self._commit(table, requirements, transaction._updates)
         changed = self.load(view.identifier)
@@ -341,18 +352,3 @@ def _point(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefU
 def _table(view: TableView) -> Table:
     table: Table = view.current
     return table
-
-
-def _apply(update: UpdateSchema, change: Change) -> None:
-    match change:
-        case AddColumn(path, column_type, doc):
-            update.add_column(_steps(path), to_type(column_type), doc=doc)
-        case WidenType(path, _, to):
-            update.update_column(_steps(path), to_type(to))
-        case RenameColumn(path, new_name):
-            update.rename_column(_steps(path), new_name)
-
-
-def _steps(path: str) -> tuple[str, ...]:
-    """`order.items[].price` as PyIceberg walks it: order, items, element, price."""
-    return tuple(path.replace("[]", ".element").replace("{}", ".value").split("."))

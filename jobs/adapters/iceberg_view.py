@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 
 from jobs.adapters.avro_header import NoAvroHeaderError, read_header
+from jobs.adapters.iceberg_changes import partitioned_by
 from jobs.adapters.iceberg_snapshots import DOCUMENT_KEY
 from jobs.adapters.iceberg_types import from_schema
 from jobs.model.snapshot import Snapshot, TableView
@@ -38,7 +39,7 @@ def view_of(identifier: str, table: Table, read: ReadDocument) -> TableView:
         format_version=metadata.format_version,
         schema_json=metadata.schema().model_dump_json(),
         partition_spec_json=spec.model_dump_json(),
-        partition_fields=tuple(f"{field.transform}({field.name})" for field in spec.fields),
+        partition_fields=partitioned_by(metadata.schema(), spec),
         current=table,
         uuid=str(metadata.table_uuid),
     )

@@ -13,9 +13,10 @@ from confluent_kafka.admin._topic import TopicDescription
 
 from jobs.adapters.kafka_errors import ear, hint_of, said
 from jobs.adapters.msk_iam import for_this_process
-from jobs.model.errors import BrokerError, SettingError
+from jobs.model.errors import BrokerError, LocalServicesError, SettingError
 from jobs.model.plan import PartitionFacts, TopicFacts
 from jobs.model.spec import (
+    NOT_RUNNING_HOST,
     SettingValue,
     Start,
     StartEarliest,
@@ -168,6 +169,11 @@ class KafkaTopics:
         raise self._failed(what, failure, topic) from failure
 
     def _ask(self, what: str, topic: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
+        if NOT_RUNNING_HOST in self._servers:
+            raise LocalServicesError(
+                f"could not {what}: the local Kafka broker that frazil.yaml refers to is not running",
+                hint="run `frazil local up`, or name your own cluster in `kafka`",
+            )
         self._admin.poll(0)
         self._heard.clear()
         try:

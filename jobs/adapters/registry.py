@@ -10,9 +10,9 @@ from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersio
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from jobs.model.errors import RegistryError
+from jobs.model.errors import LocalServicesError, RegistryError
 from jobs.model.schemas import RegisteredSchema
-from jobs.model.spec import RegistrySettings, revealed
+from jobs.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
 
 UNKNOWN_FOR_SECONDS = 60.0
 """How long an id that the registry does not know is remembered as unknown."""
@@ -105,6 +105,11 @@ class ConfluentRegistry:
 
     def _ask(self, what: str, request: Callable[[], Answer]) -> Answer | None:
         """The answer, or None for the registry's own «not found»; whatever else goes wrong is a RegistryError."""
+        if NOT_RUNNING_HOST in self._url:
+            raise LocalServicesError(
+                f"could not {what}: the local schema registry that frazil.yaml refers to is not running",
+                hint="run `frazil local up`, or name your own registry in `schema_registry`",
+            )
         try:
             return request()
         except SchemaRegistryError as refused:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.options import DEFAULT_CONFIG, Config, Json, example
+from jobs.cli.options import DEFAULT_CONFIG, Config, Json, example, local_address_in
 
 if TYPE_CHECKING:
     from jobs.doctor.finding import Finding, Report
@@ -53,7 +53,13 @@ def _here(config: Path, *, show: bool) -> Report:
     from jobs.doctor.examine import Surroundings, examine  # noqa: PLC0415
     from jobs.doctor.finding import Report  # noqa: PLC0415
 
-    surroundings = Surroundings(os.environ, SecretsManager(), now=lambda: datetime.now(UTC), new_id=new_id)
+    surroundings = Surroundings(
+        os.environ,
+        SecretsManager(),
+        now=lambda: datetime.now(UTC),
+        new_id=new_id,
+        local=local_address_in(config),
+    )
     findings = []
     for finding in examine(config, surroundings):
         findings.append(finding)

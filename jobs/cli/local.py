@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.options import DEFAULT_CONFIG, Config, Json, example
-from jobs.model.errors import BrokerError
+from jobs.cli.options import DEFAULT_CONFIG, Config, Json, example, local_directory
+from jobs.model.errors import LocalServicesError
+from jobs.model.spec import NOT_RUNNING_HOST
 
 if TYPE_CHECKING:
     from jobs.local.supervisor import LocalServices, LocalStatus
@@ -41,25 +42,31 @@ def up(config: Config = DEFAULT_CONFIG) -> None:
     """
     from jobs.local import supervisor  # noqa: PLC0415
 
-    services = supervisor.up(directory=directory_of(config))
+    services = supervisor.up(directory=local_directory(config))
     print(f"bootstrap_servers    {services.bootstrap_servers}")
     print(f"schema_registry_url  {services.schema_registry_url}")
     print(f"aws_endpoint_url     {services.aws_endpoint_url}")
-    print(f"{config} must name the same addresses; `frazil local down` stops them.", file=sys.stderr)
+    if _names_others(config):
+        print(
+            f"{config} names other addresses: write ${{local:bootstrap_servers}} and ${{local:schema_registry_url}} in"
+            " it to use these services.",
+            file=sys.stderr,
+        )
+    print("`frazil local down` stops them.", file=sys.stderr)
 
 
 def down(config: Config = DEFAULT_CONFIG, wipe: Wipe = False) -> None:
     """Stop the local services; what they keep stays, unless --wipe."""
     from jobs.local import supervisor  # noqa: PLC0415
 
-    supervisor.down(directory_of(config), wipe=wipe)
+    supervisor.down(local_directory(config), wipe=wipe)
 
 
 def status(config: Config = DEFAULT_CONFIG, as_json: Json = False) -> None:
     """Show which local services run, and where they answer."""
     from jobs.local import supervisor  # noqa: PLC0415
 
-    found = supervisor.status(directory_of(config))
+    found = supervisor.status(local_directory(config))
     print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(_lines(found)))
 
 
@@ -75,22 +82,27 @@ def produce(
     """Append sample records to a topic of the local broker."""
     from jobs.local import produce as samples  # noqa: PLC0415
 
-    services = _running(directory_of(config))
+    services = _running(local_directory(config))
     done = samples.produce(name, rows, services=services, rate=rate, topic=topic, partitions=partitions, seed=seed)
     print(f"{done.rows} records appended to {done.topic} in {done.seconds:.1f} s", file=sys.stderr)
 
 
-def directory_of(config: Path) -> Path:
-    return config.parent / ".frazil" / "local"
-
-
 def _running(directory: Path) -> LocalServices:
+    """The addresses of the services that run. Raises LocalServicesError where one that is needed does not."""
     from jobs.local import supervisor  # noqa: PLC0415
 
-    found = supervisor.status(directory)
-    if found.bootstrap_servers is None or found.schema_registry_url is None or found.aws_endpoint_url is None:
-        raise BrokerError(f"No local services have been started in {directory}.", hint="run `frazil local up`")
-    return supervisor.LocalServices(found.bootstrap_servers, found.schema_registry_url, found.aws_endpoint_url)
+    addresses = {name: supervisor.running_address(name, directory) for name in supervisor.OWNERS}
+    for name in ("bootstrap_servers", "schema_registry_url"):
+        if NOT_RUNNING_HOST in addresses[name]:
+            raise LocalServicesError(
+                f"the local {supervisor.OWNERS[name]} of {directory} is not running", hint="run `frazil local up`"
+            )
+    return supervisor.LocalServices(**addresses)
+
+
+def _names_others(config: Path) -> bool:
+    """Whether the configuration is there and does not refer to the local services."""
+    return config.is_file() and "${local:" not in config.read_text(encoding="utf-8", errors="replace")
 
 
 def _lines(found: LocalStatus) -> list[str]:

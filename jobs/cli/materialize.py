@@ -42,16 +42,24 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Show the plan that materialize would carry out; nothing is done."""
+    """Show the plan that materialize would carry out; nothing is done.
+
+    Exits as materialize would: with 1 or 2 where a table would not go on, and why.
+    """
     from jobs.materialize.explain import explain as explain_table  # noqa: PLC0415
     from jobs.materialize.explain import lines  # noqa: PLC0415
+    from jobs.model.plan import Halt  # noqa: PLC0415
 
     failures: list[FrazilError] = []
     for run in _runs(config, tables):
         try:
-            print("\n".join(lines(explain_table(run))))
+            explanation = explain_table(run)
         except FrazilError as failure:
             failures.append(failure)
+            continue
+        print("\n".join(lines(explanation)))
+        if isinstance(explanation.plan, Halt):
+            failures.append(explanation.plan.error)
     _raise_all(failures, "explain")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -23,11 +24,30 @@ DEFAULT_CONFIG = Path("frazil.yaml")
 
 
 def settings_from(config: Path) -> Settings:
-    """The settings, with this process's environment and AWS Secrets Manager. Raises SettingError or SpecError."""
+    """The settings, with this process's environment, AWS Secrets Manager and the local services of the folder.
+
+    Raises SettingError or SpecError.
+    """
     from jobs.adapters.secrets import SecretsManager  # noqa: PLC0415 - `--help` needs none of it
     from jobs.specs.load import load_settings  # noqa: PLC0415
 
-    return load_settings(config, os.environ, SecretsManager())
+    return load_settings(config, os.environ, SecretsManager(), local=local_address_in(config))
+
+
+def local_address_in(config: Path) -> Callable[[str], str]:
+    """Fills in `${local:…}` from the services that `frazil local up` started beside this configuration."""
+
+    def address(name: str) -> str:
+        from jobs.local.supervisor import running_address  # noqa: PLC0415 - only where the configuration asks for it
+
+        return running_address(name, local_directory(config))
+
+    return address
+
+
+def local_directory(config: Path) -> Path:
+    """Where the local services of a configuration keep their state."""
+    return config.parent / ".frazil" / "local"
 
 
 def example(*commands: str) -> str:

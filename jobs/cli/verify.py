@@ -109,6 +109,8 @@ def _verdict(verification: Verification) -> str:
     from jobs.cli.text import moment, plural  # noqa: PLC0415
 
     through = verification.complete_through
+    if not verification.checks:
+        return "not made yet: nothing to prove"
     if verification.epoch is None:
         return "NOT PROVEN"
     complete = "" if through is None else f", complete through {moment(through)}"

@@ -13,7 +13,7 @@ from jobs.doctor.finding import Finding, failed, not_asked
 from jobs.model.errors import FrazilError, ServiceError
 from jobs.model.spec import DeferredSecret, Secret, Settings, SettingValue, revealed
 from jobs.specs.load import load_settings
-from jobs.specs.placeholders import SecretSource
+from jobs.specs.placeholders import LocalAddress, SecretSource, no_local_services
 
 REFERENCE = re.compile(r"\$\{secret:([^}#]+)#([^}]+)\}")
 STAND_IN = "frazil-doctor-found-no-such-secret"
@@ -119,10 +119,17 @@ class Loaded:
         return next(problems, "its secret cannot be read: see above" if STAND_IN in text else None)
 
 
-def load(path: Path, env: Mapping[str, str], source: SecretSource, asking: Asking) -> Loaded:
+def load(
+    path: Path,
+    env: Mapping[str, str],
+    source: SecretSource,
+    asking: Asking,
+    *,
+    local: LocalAddress = no_local_services,
+) -> Loaded:
     watched = WatchedSecrets(source, keys_in(path), asking)
     try:
-        settings = load_settings(path, env, watched)
+        settings = load_settings(path, env, watched, local=local)
     except FrazilError as problem:
         finding = failed("configuration", str(path), problem)
         return Loaded((finding, *watched.findings), None, frozenset(watched.values))

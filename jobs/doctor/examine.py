@@ -24,7 +24,7 @@ from jobs.doctor.warehouse import ask_warehouse
 from jobs.model.errors import FrazilError
 from jobs.model.snapshot import TableView
 from jobs.model.spec import RegistrySettings, Settings
-from jobs.specs.placeholders import SecretSource
+from jobs.specs.placeholders import LocalAddress, SecretSource, no_local_services
 
 CONFIGURED: tuple[Part, ...] = ("identity", "broker", "registry", "clock", "warehouse", "catalog", "tables")
 """What only the configuration tells about."""
@@ -39,11 +39,12 @@ class Surroundings:
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     seconds: float = SECONDS
+    local: LocalAddress = no_local_services
 
 
 def examine(config: Path, given: Surroundings) -> Iterator[Finding]:
     """Findings as they come; whatever fails, the rest is asked as well."""
-    loaded = load(config, given.env, given.secrets, Asking("configuration", given.seconds))
+    loaded = load(config, given.env, given.secrets, Asking("configuration", given.seconds), local=given.local)
     yield from (without(finding, loaded.secrets) for finding in loaded.findings)
     yield from look_at_machine(given.env)
     if loaded.settings is None:

@@ -18,9 +18,13 @@ from jobs.local.registry import REGISTRY
 from jobs.local.service import Ports, Service
 from jobs.local.state import Running, ServiceState, State, read_state, write_state
 from jobs.model.errors import ServiceError, SettingError
+from jobs.model.spec import NOT_RUNNING_HOST
 
 SERVICES: Mapping[str, Service] = {service.name: service for service in (REGISTRY, AWS, BROKER)}
 ALL = tuple(SERVICES)
+OWNERS = {"bootstrap_servers": "broker", "schema_registry_url": "registry", "aws_endpoint_url": "aws"}
+"""Which service each address of `LocalServices` is of."""
+
 DIRECTORY = Path(".frazil/local")
 PREFERRED_PORTS: Mapping[str, Ports] = {name: service.preferred_ports for name, service in SERVICES.items()}
 ANY_FREE_PORTS: Mapping[str, Ports] = {}
@@ -108,6 +112,18 @@ def status(directory: Path = DIRECTORY) -> LocalStatus:
         aws_endpoint_url=known.aws_endpoint_url if known else None,
         services=tuple(_status_of(SERVICES[name], entry, directory) for name, entry in state.items()),
     )
+
+
+def running_address(name: str, directory: Path = DIRECTORY) -> str:
+    """The address of a local service that runs in this folder, by its field in `LocalServices`.
+
+    Where it does not run, an address at which nothing ever answers: the port may be another program's by now.
+    """
+    service = SERVICES[OWNERS[name]]
+    entry = read_state(directory.absolute()).get(service.name)
+    if entry is not None and entry.process is not None and _runs(entry) and listens(entry.process, entry.ports["main"]):
+        return service.address(entry.ports)
+    return service.address(service.preferred_ports).replace("127.0.0.1", NOT_RUNNING_HOST)
 
 
 def _known(names: Collection[str]) -> list[str]:

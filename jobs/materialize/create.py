@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jobs.formats.avro.mapping import map_schema
 from jobs.formats.avro.schema import parse_schema
 from jobs.formats.avro.types import Record
+from jobs.materialize.applied_spec import applied_by, spec_property
 from jobs.materialize.compare import aliases_of, applied, compare, refusal
 from jobs.materialize.dead_letters import check_owner
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
@@ -142,6 +143,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
         "write.target-file-size-bytes": str(spec.maintain.target_file_bytes),
         **former_names_property(new.former_names),
         **unions_property(new.columns),
+        **spec_property(applied_by(spec)),
     }
     stored = store(new.state)
     try:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from jobs.materialize.applied_spec import ever_kept
 from jobs.materialize.branches import ATTEMPTS, given_up
 from jobs.materialize.compare import Evolution, applied, compare, refusal
 from jobs.materialize.create import LatestSchemas, key_column_type, latest_schemas, record_columns
@@ -125,7 +126,7 @@ def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evoluti
     partitions = _partition_names(view)
     wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]
     for each in (*wanted, *(_of_keys(spec, schema) for schema in latest.keys)):
-        evolution = needed(spec, each, columns, total.former_names, partitions)
+        evolution = needed(ever_kept(spec, view.properties), each, columns, total.former_names, partitions)
         columns, total = applied(columns, evolution.changes), total + evolution
     return total
 
@@ -200,7 +201,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> Tab
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
         known = former_names_of(view.properties)
-        evolution = needed(spec, wanted, view.columns, known, _partition_names(view))
+        evolution = needed(ever_kept(spec, view.properties), wanted, view.columns, known, _partition_names(view))
         if evolution.findings:
             raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from jobs.materialize.create import LatestSchemas, describe_topics, new_table
-from jobs.materialize.evolve import foreseen, known_schemas
+from jobs.materialize.create import describe_topics, new_table
+from jobs.materialize.evolve import known_schemas
+from jobs.materialize.foresee import foresee
+from jobs.materialize.pausing import PAUSED_PROPERTY
 from jobs.materialize.plan import plan_batch
 from jobs.materialize.run import TableRun
 from jobs.materialize.state import Standing, standing
@@ -17,18 +19,23 @@ from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan
 from jobs.model.progress import TableState
 from jobs.model.schemas import Finding
 from jobs.model.snapshot import Snapshot, TableView
+from jobs.model.spec_change import SpecChange
 from jobs.model.summary import store
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`new_columns` are those of a table that is to be made; `changes` and `findings` are for one that is there."""
+    """`new_columns` are those of a table that is to be made; all but the plan is for one that is there.
+
+    The plan is a Halt wherever `materialize` would not go on.
+    """
 
     table: str
-    new_columns: tuple[Column, ...]
-    changes: tuple[Change, ...]
-    findings: tuple[Finding, ...]
     plan: Plan
+    new_columns: tuple[Column, ...] = ()
+    spec_changes: tuple[SpecChange, ...] = ()
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def explain(run: TableRun) -> Explanation:
@@ -40,13 +47,21 @@ def explain(run: TableRun) -> Explanation:
         new = new_table(doors.lake, doors.topics, doors.registry, spec, writer=run.writer)
         here, schemas = _not_made_yet(run, new.state), known_schemas(doors.registry, spec, new.state)
         plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
-        return Explanation(spec.identifier, new.columns, (), (), plan)
+        return Explanation(spec.identifier, plan, new_columns=new.columns)
     here = standing(view, pipeline=spec.pipeline)
     schemas = known_schemas(doors.registry, spec, here.state)
+    foresight = foresee(spec, view, schemas)
     plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
-    known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
-    evolution = foreseen(spec, view, known)
-    return Explanation(spec.identifier, (), evolution.changes, evolution.findings, plan)
+    if foresight.refusals and PAUSED_PROPERTY not in view.properties:
+        plan = Halt(spec.identifier, foresight.refusals[0])
+    evolution = foresight.evolution
+    return Explanation(
+        spec.identifier,
+        plan,
+        spec_changes=foresight.spec_changes,
+        changes=evolution.changes,
+        findings=evolution.findings,
+    )
 
 
 def _not_made_yet(run: TableRun, state: TableState) -> Standing:
@@ -75,6 +90,8 @@ def lines(explanation: Explanation) -> Iterator[str]:
     yield explanation.table
     for column in explanation.new_columns:
         yield f"  new table: {column.name}: {column.type}"
+    for difference in explanation.spec_changes:
+        yield f"  spec: {difference}"
     for change in explanation.changes:
         yield f"  {change}"
     for finding in explanation.findings:

@@ -126,6 +126,12 @@ def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Sp
     )
 
 
+def partition_columns(spec: TableSpec) -> frozenset[str]:
+    """The columns that `partition_by` names."""
+    matches = ((text, _PARTITION.fullmatch(text)) for text in spec.partition_by)
+    return frozenset(text if match is None else match["column"] for text, match in matches)
+
+
 def _partition_problem(text: str, columns: tuple[Column, ...]) -> str | None:
     match = _PARTITION.fullmatch(text)
     transform, name = ("identity", text) if match is None else (match["transform"] or "identity", match["column"])

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from jobs.materialize.compare import applied, refusal
 from jobs.materialize.create import (
     LatestSchemas,
     describe_topics,
@@ -19,17 +18,21 @@ from jobs.materialize.create import (
     start_problems,
 )
 from jobs.materialize.dead_letters import check_owner
-from jobs.materialize.evolve import foreseen
+from jobs.materialize.foresee import foresee
 from jobs.materialize.layout import delta_problems, partition_problems
+from jobs.materialize.pausing import PAUSED_PROPERTY
+from jobs.materialize.plan import plan_batch
 from jobs.materialize.state import standing
 from jobs.model.errors import FrazilError, ServiceError
-from jobs.model.plan import TopicFacts
+from jobs.model.plan import Halt, TopicFacts, WriterSchemas
 from jobs.model.schemas import RegisteredSchema
 from jobs.model.snapshot import TableView
 from jobs.model.spec import Start, TableSpec
 from jobs.ports import Lake, SchemaRegistry, Topics
 
 Answer = TypeVar("Answer")
+
+NO_SCHEMAS = WriterSchemas({}, {})
 
 
 def problems(
@@ -58,7 +61,7 @@ class _Asking:
         if dead_letters is not None:
             _note(found, lambda: check_owner(dead_letters, spec))
         if view is not None:
-            found += _problems_of_table(spec, view, latest)
+            found += _problems_of_table(spec, view, facts, latest)
         elif catalog_answers:
             found += _problems_of_new_table(spec, facts or (), latest)
         yield from found
@@ -112,16 +115,24 @@ def _problems_of_new_table(
     return [*found, *partition_problems(spec, columns[0]), *delta_problems(spec, columns[0])]
 
 
-def _problems_of_table(spec: TableSpec, view: TableView, latest: LatestSchemas | None) -> list[FrazilError]:
+def _problems_of_table(
+    spec: TableSpec, view: TableView, facts: Sequence[TopicFacts] | None, latest: LatestSchemas | None
+) -> list[FrazilError]:
+    """Why `materialize` would not go on with the table; a pause is the only reason where there is one."""
     found: list[FrazilError] = []
     ours = _note(found, lambda: standing(view, pipeline=spec.pipeline))
-    if ours is None or latest is None:
+    if ours is None:
         return found
-    evolution = _note(found, lambda: foreseen(spec, view, latest))
-    if evolution is not None and evolution.findings:
-        found.append(refusal(spec.identifier, latest.values[0].id if latest.values else None, evolution.findings))
-    if evolution is not None:
-        found += delta_problems(spec, applied(view.columns, evolution.changes))
+    plan = plan_batch(spec, ours, facts or (), schemas=NO_SCHEMAS, batch_id="")
+    if isinstance(plan, Halt):
+        found.append(plan.error)
+    if latest is None or PAUSED_PROPERTY in view.properties:
+        return found
+    schemas = WriterSchemas({s.id: s for s in latest.values}, {s.id: s for s in latest.keys})
+    foresight = _note(found, lambda: foresee(spec, view, schemas))
+    if foresight is not None:
+        found += foresight.refusals
+        found += delta_problems(spec, foresight.columns)
     return found
 
 

@@ -17,6 +17,7 @@ from jobs.materialize.branches import STAGE_PREFIX, branch_names
 from jobs.materialize.create import describe_topics, ensure_table
 from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, reveal
 from jobs.materialize.evolve import Absorbed, evolve
+from jobs.materialize.follow_spec import follow_partitioning, follow_spec
 from jobs.materialize.ingest.distribute import task_context, tasks_of
 from jobs.materialize.limits import check_limits, through
 from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through, pause_property
@@ -172,7 +173,9 @@ class TableRun:
         if here.state.batch_id:
             reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state, rows_uuid=view.uuid)
         if PAUSED_PROPERTY not in view.properties:
-            view = self._evolve(here)
+            view = follow_spec(doors.lake, self.spec, view)
+            view = self._evolve(standing(view, pipeline=self.spec.pipeline))
+            view = follow_partitioning(doors.lake, self.spec, view)
         return standing(view, pipeline=self.spec.pipeline), ensure_dead_letters(doors.lake, self.spec)
 
     def _evolve(self, here: Standing) -> TableView:

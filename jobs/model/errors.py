@@ -26,6 +26,7 @@ FrazilError
     ├── CatalogError
     ├── SnowflakeError
     ├── TaskFailedError        Spark gave a task up (in adapters/spark.py)
+    ├── LocalServicesError     the local services that the configuration refers to are not running
     └── MissingToolError       Java, a jar or a compiler is not on this machine
 
 Two questions are answered by type: whose fault it is (the branch) and whether trying again at once, unchanged, can
@@ -159,6 +160,12 @@ class CatalogError(ServiceError):
 
 class SnowflakeError(ServiceError):
     """Snowflake does not answer, does not let a user in, or refuses what the user asks."""
+
+
+class LocalServicesError(ServiceError):
+    """The local services that the configuration refers to are not running."""
+
+    worth_retrying = False
 
 
 class MissingToolError(ServiceError):

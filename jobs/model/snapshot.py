@@ -50,7 +50,7 @@ class TableView:
     `uuid` is the table's own: a table that is dropped and made again has another. Empty for a table not made yet.
 
     `head` is the snapshot of `main`; `current` is the library's own object for the same metadata, which only the
-    adapter that made it looks into.
+    adapter that made it looks into. `partition_fields` are written as `partition_by` of a spec writes them.
     """
 
     identifier: str

@@ -44,6 +44,9 @@ class DeferredSecret:
         return self._look_up()
 
 
+NOT_RUNNING_HOST = "local-services-are-not-running.invalid"
+"""The host of a local service that is not running. No name ends in `.invalid` (RFC 2606): nothing ever answers."""
+
 SettingValue = str | Secret
 
 

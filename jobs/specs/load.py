@@ -12,7 +12,7 @@ from jobs.specs.across import problems_across
 from jobs.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of
 from jobs.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
 from jobs.specs.keys import Key, NoSecrets, Section, Values, default_of
-from jobs.specs.placeholders import SecretSource, Sources, secrets_in
+from jobs.specs.placeholders import LocalAddress, SecretSource, Sources, no_local_services, secrets_in
 from jobs.specs.problems import Place, Problem, Problems
 from jobs.specs.shapes import At, Rejected
 from jobs.specs.snowflake_keys import snowflake_of, snowflake_problems
@@ -22,12 +22,14 @@ from jobs.specs.table_spec import ReadSpec, spec_of, spec_problems
 SPEC_ENDINGS = {".yaml", ".yml"}
 
 
-def load_settings(path: Path, env: Mapping[str, str], secrets: SecretSource) -> Settings:
-    """Read `frazil.yaml` and every table spec that it points to.
+def load_settings(
+    path: Path, env: Mapping[str, str], secrets: SecretSource, *, local: LocalAddress = no_local_services
+) -> Settings:
+    """Read `frazil.yaml` and every table spec that it points to; `local` fills in `${local:…}`.
 
     Raises SettingError or SpecError, which list all problems of all files; ServiceError where secrets cannot be read.
     """
-    return _Loading(Sources(env, secrets), Problems()).load(path)
+    return _Loading(Sources(env, secrets, local), Problems()).load(path)
 
 
 def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_type: str) -> tuple[TableSpec, ...]:

@@ -1,4 +1,7 @@
-"""`${env:NAME}`, `${secret:NAME}` and `${secret:NAME#json-key}` inside a value; `$${` stands for `${` itself."""
+"""`${env:NAME}`, `${secret:NAME}`, `${secret:NAME#json-key}` and `${local:NAME}` inside a value.
+
+`$${` stands for `${` itself.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
-KINDS = ("env", "secret")
+KINDS = ("env", "secret", "local")
+LOCAL_NAMES = ("bootstrap_servers", "schema_registry_url", "aws_endpoint_url")
+"""What `${local:…}` may name: an address of the services that `frazil local up` starts."""
+
+LocalAddress = Callable[[str], str]
+"""Gives the address of a local service by one of `LOCAL_NAMES`."""
 
 
 class SecretSource(Protocol):
@@ -42,12 +50,19 @@ class UnfilledError(Exception):
         self.hint = hint
 
 
+def no_local_services(name: str) -> str:
+    """For files that cannot refer to local services."""
+    hint = f"write the address itself; `${{local:{name}}}` is for the `frazil.yaml` of a machine"
+    raise UnfilledError("local services cannot be referred to here", hint=hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """What placeholders are filled in from."""
 
     env: Mapping[str, str]
     secrets: SecretSource
+    local: LocalAddress = no_local_services
 
     def expand(self, text: str) -> Expanded:
         """Raises UnfilledError."""
@@ -65,7 +80,7 @@ class Sources:
 
     def _fill(self, inner: str, *, closed: bool) -> tuple[str, bool]:
         kind, name = _placeholder(inner, closed=closed)
-        fillers: dict[str, Callable[[str], str]] = {"env": self._variable, "secret": self._secret}
+        fillers: dict[str, Callable[[str], str]] = {"env": self._variable, "secret": self._secret, "local": self.local}
         return fillers[kind](name), kind == "secret"
 
     def _variable(self, name: str) -> str:
@@ -102,8 +117,11 @@ def secrets_in(text: str) -> Iterator[str]:
 def _placeholder(inner: str, *, closed: bool) -> tuple[str, str]:
     kind, colon, name = inner.partition(":")
     if not closed or not colon or not name or kind not in KINDS:
-        hint = "write ${env:NAME}, ${secret:NAME} or ${secret:NAME#json-key}; $${ stands for ${ itself"
+        hint = "write ${env:NAME}, ${secret:NAME}, ${secret:NAME#json-key} or ${local:NAME}; $${ stands for ${ itself"
         raise UnfilledError("what starts with ${ here is not a placeholder", hint=hint)
+    if kind == "local" and name not in LOCAL_NAMES:
+        hint = "write " + " or ".join(f"${{local:{each}}}" for each in LOCAL_NAMES)
+        raise UnfilledError(f"there is no local service address called {name}", hint=hint)
     return kind, name
 
 

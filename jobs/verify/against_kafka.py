@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from jobs.adapters.iceberg_scan import TableScan
+from jobs.materialize.applied_spec import applied_spec_of
 from jobs.materialize.state import Standing
 from jobs.model.errors import RecordsLostError
 from jobs.model.plan import OffsetRange, TopicFacts
@@ -18,7 +19,7 @@ from jobs.verify.dead import visible_snapshot
 from jobs.verify.decode import open_redecoder
 from jobs.verify.scan import Source, Watch, progress_by_source, source_columns
 from jobs.verify.verification import Check, Finding, FindingKind, first_named, listed
-from jobs.verify.window import Compared, PartitionComparison
+from jobs.verify.window import Compared, PartitionComparison, SometimesKept
 
 WINDOW = 200_000
 """Offsets of a partition that are held in memory at a time."""
@@ -178,7 +179,17 @@ class _Comparing:
             as_leftovers=open_redecoder(
                 self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="leftovers"
             ),
+            sometimes_kept=_sometimes_kept(self.at.view),
         )
+
+
+def _sometimes_kept(view: TableView) -> SometimesKept:
+    applied = applied_spec_of(view.properties)
+    if applied is None:
+        return SometimesKept()
+    kept = applied.keep if applied.keys["key"] != "none" else [name for name in applied.keep if name != "key"]
+    sometimes = {applied.prefix + name for name in applied.sometimes_kept}
+    return SometimesKept(frozenset(sometimes), frozenset(sometimes - {applied.prefix + name for name in kept}))
 
 
 def _judge(at: Standing, result: _Result, proof: TableProof) -> None:

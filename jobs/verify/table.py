@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobs.materialize.applied_spec import as_applied
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import TableError
 from jobs.model.progress import Counts, PartitionProgress
@@ -33,15 +34,22 @@ def verify_table(
 ) -> Verification:
     """Prove the table, or say what stands against it; with `kafka` also record by record against that.
 
+    A table that was not made yet has no checks. The table's own names of its metadata columns are used, since a
+    changed spec takes effect with the next batch only.
+
     Raises ServiceError where catalog, storage, broker or registry do not answer.
     """
     view, dead_view = lake.load(spec.identifier), lake.load(spec.dead_letters_identifier)
+    if view is None and dead_view is None:
+        return Verification(spec.identifier, None, None, None, Counts(), ())
     if view is None:
-        return _without_state(spec, None, FindingKind.NO_TABLE, "there is no such table; run `frazil materialize`")
+        what = "the table was dropped: its dead letters are there, its rows are not"
+        return _without_state(spec, None, FindingKind.NO_TABLE, what)
     try:
         at = standing(view, pipeline=spec.pipeline)
     except TableError as error:
         return _without_state(spec, view.head, FindingKind.NO_STATE, error.what)
+    spec = as_applied(spec, view.properties)
     proven = _prove(spec, at, dead_view, watch)
     checks = list(proven.checks)
     if kafka is not None and dead_view is not None:

@@ -64,6 +64,21 @@ class Side:
         return self.columns.take(pa.array(np.searchsorted(self.offsets, offsets)))
 
 
+@dataclass(frozen=True, slots=True)
+class SometimesKept:
+    """Metadata columns that were not kept all the time: null is right in `sometimes`, anything in `no_longer`."""
+
+    sometimes: frozenset[str] = frozenset()
+    no_longer: frozenset[str] = frozenset()
+
+    def judge(self, column: str, stored: pa.Array, differs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        if column in self.no_longer:
+            return np.zeros(len(differs), np.bool_)
+        if column in self.sometimes:
+            return np.asarray(differs & stored.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        return differs
+
+
 @dataclass(slots=True)
 class PartitionComparison:
     """Compares one partition window by window."""
@@ -74,6 +89,7 @@ class PartitionComparison:
     dead_letters: TableScan
     as_rows: Redecoder
     as_leftovers: Redecoder
+    sometimes_kept: SometimesKept
     found: Compared = field(default_factory=Compared)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
@@ -103,7 +119,7 @@ class PartitionComparison:
         stored = rows.at(decoded.row_offsets)
         for name in self.as_rows.row_schema.names:
             here, there = stored.column(name), decoded.rows.column(name)
-            for index in np.flatnonzero(differing(here, there)).tolist():
+            for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
                 what = f"column {name}: {_shown(here[index])} in the table, {_shown(there[index])} in Kafka"
                 self._differs(FindingKind.DIFFERENT_ROW, int(decoded.row_offsets[index]), what)
         if decoded.dead_letters is not None:

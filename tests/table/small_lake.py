@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.iceberg_scan import live_files
+from jobs.materialize.applied_spec import applied_by, spec_property
 from jobs.materialize.dead_letters import ensure_dead_letters, prepare, reveal
 from jobs.materialize.ingest.distribute import write_target
 from jobs.materialize.ingest.write import TableFiles
@@ -114,7 +115,7 @@ class SmallLake:
             self.spec.identifier,
             columns,
             partition_by=self.spec.partition_by,
-            properties={},
+            properties=spec_property(applied_by(self.spec)),
             summary=stored.summary,
             document=stored.document,
         )
@@ -239,17 +240,16 @@ class SmallLake:
 
 def rows(spec: TableSpec, topic: str, partition: int, offsets: Sequence[int]) -> pa.RecordBatch:
     count = len(offsets)
-    columns: Mapping[str, Any] = {
-        "symbol": [f"S{n % 7}" for n in offsets],
-        "kafka_topic": [topic] * count,
-        "kafka_partition": pa.array([partition] * count, pa.int32()),
-        "kafka_offset": pa.array(list(offsets), pa.int64()),
-        "kafka_timestamp": pa.array([NOON] * count, pa.timestamp("us", "UTC")),
-        "kafka_key": [str(n) for n in offsets],
-        "kafka_schema_id": pa.array([1] * count, pa.int32()),
+    about: Mapping[str, Any] = {
+        "topic": [topic] * count,
+        "partition": pa.array([partition] * count, pa.int32()),
+        "offset": pa.array(list(offsets), pa.int64()),
+        "timestamp": pa.array([NOON + timedelta(hours=n) for n in offsets], pa.timestamp("us", "UTC")),
+        "key": [str(n) for n in offsets],
+        "schema_id": pa.array([1] * count, pa.int32()),
     }
-    kept = {"symbol", *(spec.metadata.prefix + name for name in spec.metadata.keep)}
-    return pa.RecordBatch.from_pydict({name: column for name, column in columns.items() if name in kept})
+    kept = {spec.metadata.prefix + name: about[name] for name in spec.metadata.keep}
+    return pa.RecordBatch.from_pydict({"symbol": [f"S{n % 7}" for n in offsets], **kept})
 
 
 def dead_letters(

@@ -10,6 +10,7 @@ from config_files import GOOD, Load, SecretsInMemory
 
 from jobs.model.spec import Settings
 from jobs.specs.load import load_settings
+from jobs.specs.placeholders import LocalAddress, no_local_services
 
 
 @pytest.fixture
@@ -22,11 +23,12 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
         *specs: str,
         env: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
+        local: LocalAddress = no_local_services,
     ) -> Settings:
         Path("frazil.yaml").write_text(settings, encoding="utf-8")
         Path("tables").mkdir()
         for name, spec in zip("abcdef", specs or ("topic: orders",), strict=False):
             Path(f"tables/{name}.yaml").write_text(spec, encoding="utf-8")
-        return load_settings(Path("frazil.yaml"), env or {}, SecretsInMemory(secrets or {}))
+        return load_settings(Path("frazil.yaml"), env or {}, SecretsInMemory(secrets or {}), local=local)
 
     return write_and_load

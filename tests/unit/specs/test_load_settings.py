@@ -229,9 +229,13 @@ def test_settings_travel_to_other_processes(load: Load) -> None:
 def test_the_first_configuration_of_this_repository_is_valid(load: Load) -> None:
     root = Path(__file__).parents[3]
 
-    settings = load((root / "frazil.yaml").read_text(), (root / "tables/stock_trades.yaml").read_text())
+    specs, local = (root / "tables/stock_trades.yaml").read_text(), {"bootstrap_servers": "127.0.0.1:5"}
+    local["schema_registry_url"] = "http://127.0.0.1:6"
+    settings = load((root / "frazil.yaml").read_text(), specs, local=local.__getitem__)
 
     assert [spec.identifier for spec in settings.tables] == ["lake.stock_trades"]
+    assert settings.kafka == {"bootstrap.servers": "127.0.0.1:5"}
+    assert settings.registry.url == "http://127.0.0.1:6"
 
 
 def test_table_specs_alone_are_those_that_frazil_yaml_would_have(load: Load, tmp_path: Path) -> None:

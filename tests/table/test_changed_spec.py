@@ -1,0 +1,112 @@
+"""A spec that changes under a table with rows: the proof holds before and after, and every reader sees all rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from jobs.adapters.iceberg_scan import metadata_location
+from jobs.cli.app import run
+from jobs.materialize.follow_spec import follow_partitioning, follow_spec
+from jobs.model.spec import MetadataColumns
+from jobs.query import LOCAL_EXTENSIONS, extension_file
+from jobs.verify.table import verify_table
+from tests.table.small_lake import Read, SmallLake, spec_of
+
+
+def follow(lake: SmallLake) -> None:
+    follow_partitioning(lake.lake, lake.spec, follow_spec(lake.lake, lake.spec, lake.view))
+
+
+def proven(lake: SmallLake) -> bool:
+    verification = verify_table(lake.lake, lake.spec)
+    assert verification.findings == ()
+    return verification.clean
+
+
+def counted(lake: SmallLake, condition: str) -> int:
+    location = metadata_location(lake.view).removeprefix("file://")
+    with duckdb.connect() as connection:
+        for extension in LOCAL_EXTENSIONS:
+            connection.execute(f"LOAD '{extension_file(extension)}'")
+        connection.execute("SET TimeZone = 'UTC'")
+        found = connection.execute(f"SELECT count(*) FROM iceberg_scan('{location}') WHERE {condition}").fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_another_metadata_prefix_keeps_rows_and_proof(lake: SmallLake) -> None:
+    lake.spec = spec_of("orders", metadata=MetadataColumns("meta_", lake.spec.metadata.keep))
+    assert proven(lake), "before the change is applied"
+
+    follow(lake)
+
+    names = [column.name for column in lake.view.columns]
+    assert names == ["symbol", *(f"meta_{name}" for name in lake.spec.metadata.keep)]
+    assert proven(lake), "after it"
+    lake.batch(Read("orders", 1, 50, 90))
+    assert proven(lake), "after the next batch"
+    assert lake.table.scan(row_filter="meta_offset < 20").to_arrow().num_rows == 19 + 20
+
+
+def test_a_prefix_that_is_changed_back_gives_the_old_names(lake: SmallLake) -> None:
+    before = lake.view.columns
+    for prefix in ("meta_", "kafka_"):
+        lake.spec = spec_of("orders", metadata=MetadataColumns(prefix, lake.spec.metadata.keep))
+        follow(lake)
+
+    assert lake.view.columns == before
+    assert proven(lake)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ((), ("day(kafka_timestamp)",)),
+        (("day(kafka_timestamp)",), ("hour(kafka_timestamp)", "symbol")),
+        (("bucket(4, symbol)",), ("bucket(8, symbol)",)),
+        (("symbol",), ()),
+    ],
+)
+def test_another_partitioning_keeps_old_files_and_every_row(
+    tmp_path: Path, first: tuple[str, ...], then: tuple[str, ...]
+) -> None:
+    lake = SmallLake(tmp_path / "warehouse", spec_of("orders", partition_by=first))
+    lake.batch(Read("orders", 0, 0, 60))
+    old = set(lake.files())
+    lake.spec = spec_of("orders", partition_by=then)
+
+    follow(lake)
+    lake.batch(Read("orders", 0, 60, 100))
+
+    assert lake.view.partition_fields == then
+    assert old < set(lake.files())
+    assert proven(lake)
+    of_s3 = [n for n in range(100) if n % 7 == 3]
+    assert lake.table.scan(row_filter="symbol = 'S3'").to_arrow().num_rows == len(of_s3)
+    assert counted(lake, "symbol = 'S3'") == len(of_s3)
+    since = "2026-02-02T12:00:00+00:00"
+    assert lake.table.scan(row_filter=f"kafka_timestamp >= '{since}'").to_arrow().num_rows == 52
+    assert counted(lake, f"kafka_timestamp >= '{since}'") == 52
+
+
+def test_a_table_that_was_not_made_yet_is_no_failure_of_verify(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tables" / "returns.yaml").write_text("topic: returns\n")
+
+    assert run(["verify", "returns", "--config", config]) == 0
+
+    assert capsys.readouterr().out == "lake.returns: not made yet: nothing to prove\n"
+
+
+def test_a_table_that_was_dropped_is_a_failure_of_verify(
+    config: str, lake: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.lake.catalog.drop_table("lake.orders")
+
+    assert run(["verify", "orders", "--config", config]) == 1
+
+    assert "no_table" in capsys.readouterr().out

@@ -1,0 +1,284 @@
+"""Every key of a spec that is changed after the table was made: applied, refused, or named as needing a rebuild."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from values_of_tables import NOW, topic
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.materialize.explain import explain, lines
+from jobs.materialize.preflight import problems
+from jobs.materialize.run import Doors, TableRun
+from jobs.materialize.spec_changes import RULES
+from jobs.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecError
+from jobs.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
+from jobs.model.snapshot import TableView
+from jobs.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from jobs.model.spec_change import Fate
+from jobs.specs.describe import section_of, walk_keys
+from jobs.specs.load import load_tables
+from jobs.specs.shapes import Choice
+from jobs.specs.table_keys import TABLE_SECTION
+
+TIME = {"type": "int", "logicalType": "time-millis"}
+KEYS = dict(walk_keys(TABLE_SECTION))
+LEAVES = [path for path, key in KEYS.items() if section_of(key.shape) is None]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A key before and after: lines of a spec, the rule's key, what becomes of it, and words that `how` has."""
+
+    before: str
+    after: str
+    fate: Fate
+    key: str
+    says: str
+
+
+def applied(key: str, before: str, after: str, says: str = "from the next") -> Example:
+    return Example(before, after, Fate.APPLIED, key, says)
+
+
+def refused(key: str, before: str, after: str, says: str) -> Example:
+    return Example(before, after, Fate.REFUSED, key, says)
+
+
+OLD_FILES = "files that are there keep their partitioning"
+EXAMPLES: dict[str, list[Example]] = {
+    "key": [
+        refused("key", "key: string", "key: bytes", "kafka_key is string"),
+        refused("key", "key: bytes", "key: avro", "kafka_key is binary"),
+        applied("key", "key: none", "key: string"),
+        applied("key", "key: string", "key: none", "rows that are there keep the key"),
+    ],
+    "partition_by": [
+        applied("partition_by", "partition_by: []", "partition_by: [day(kafka_timestamp)]", OLD_FILES),
+        applied("partition_by", "partition_by: [bucket(8, n)]", "partition_by: [bucket(16, n)]", OLD_FILES),
+        applied("partition_by", "partition_by: [n, day(kafka_timestamp)]", "partition_by: [n]", OLD_FILES),
+        refused(
+            "partition_by", "partition_by: []", "partition_by: [day(n)]", "cannot partition by a column of type long"
+        ),
+    ],
+    "readers": [
+        applied("readers", "readers: [duckdb]", "readers: [athena]"),
+        refused("readers", "readers: [duckdb]", "readers: [spark]", "opens: is a time, which Spark cannot read"),
+    ],
+    "on_bad_record": [applied("on_bad_record", "on_bad_record: skip", "on_bad_record: stop")],
+    "bad_record_limit.share": [
+        applied("bad_record_limit", "bad_record_limit: off", "bad_record_limit: {share: 7%}"),
+        applied("bad_record_limit", "bad_record_limit: {share: 8%}", "bad_record_limit: {share: 7%}"),
+    ],
+    "bad_record_limit.at_least": [
+        applied("bad_record_limit", "bad_record_limit: {at_least: 7}", "bad_record_limit: {at_least: 8}")
+    ],
+    "on_tombstone": [applied("on_tombstone", "on_tombstone: row", "on_tombstone: skip")],
+    "trigger.every": [applied("trigger.every", "trigger: {every: 5s}", "trigger: {every: 6s}")],
+    "trigger.rows": [applied("trigger.rows", "trigger: {rows: 5}", "trigger: {rows: 6}")],
+    "trigger.bytes": [applied("trigger.bytes", "trigger: {bytes: 5MB}", "trigger: {bytes: 6MB}")],
+    "maintain.target_file": [
+        applied("maintain.target_file", "maintain: {target_file: 5MB}", "maintain: {target_file: 6MB}")
+    ],
+    "formats": [
+        applied("formats", "formats: [iceberg]", "formats: [iceberg, delta]", "begins the Delta log"),
+        applied("formats", "formats: [iceberg, delta]", "formats: [iceberg]", "remove the folder _delta_log/"),
+    ],
+    "start.timestamp": [
+        Example("", "start: {timestamp: 2026-01-01T00:00:00Z}", Fate.REBUILD, "start", "goes on from its offsets"),
+        Example("", "start: latest", Fate.REBUILD, "start", "goes on from its offsets"),
+    ],
+    "start.offsets": [Example("", "start: {offsets: {0: 3}}", Fate.REBUILD, "start", "into another `table`")],
+    "metadata.prefix": [
+        applied("metadata.prefix", "", "metadata: {prefix: meta_}", "5 columns are renamed"),
+        refused("metadata.prefix", "", "metadata: {prefix: taken_}", "the table has a column taken_offset"),
+    ],
+    "metadata.keep": [
+        applied("metadata.keep", "", "metadata: {keep: [timestamp, headers]}", "null in kafka_headers"),
+        refused(
+            "metadata.keep", "metadata: {prefix: x_}", "metadata: {prefix: x_, keep: [timestamp, value]}", "x_value"
+        ),
+    ],
+    "subject.name": [applied("subject", "subject: topic", "subject: {name: orders-value}")],
+    "key_subject.name": [applied("key_subject", "key: avro\nkey_subject: topic", "key: avro\nkey_subject: {name: k}")],
+}
+ONE_VALUE = ["value", "write", "order_by", "cdc", "on_incompatible_schema"]
+SAME_TABLE = ["topic", "topics", "table", "database"]
+"""Those that say which table it is: see the tests of another topic and of another name."""
+
+
+def test_every_key_of_a_spec_has_a_rule_and_an_example() -> None:
+    without_rule = [leaf for leaf in LEAVES if not {leaf, leaf.partition(".")[0]} & set(RULES)]
+    assert without_rule == [], "say in jobs/materialize/spec_changes.py what a change of this key means"
+    assert sorted(LEAVES) == sorted([*EXAMPLES, *ONE_VALUE, *SAME_TABLE])
+
+
+@pytest.mark.parametrize("name", ONE_VALUE)
+def test_a_key_without_an_example_has_one_value_only(name: str) -> None:
+    shape = KEYS[name].shape
+
+    assert isinstance(shape, Choice)
+    assert len(shape.words) == 1
+
+
+class NoTasks:
+    """The batch ends where its plan would be carried out."""
+
+    parallelism = 1
+
+    def run(self, tasks: Any, *, name: str) -> list[Any]:
+        raise BrokerError(f"{name}: {len(tasks)} tasks", hint="")
+
+    def stop(self) -> None: ...
+
+
+@dataclass
+class World:
+    folder: Path
+    lake: IcebergLake
+    registry: RegistryInMemory
+    topics: TopicsInMemory
+
+    def spec(self, text: str) -> TableSpec:
+        named = text if text.startswith("topic") else f"topic: orders\n{text}"
+        folder = self.folder / "tables"
+        folder.mkdir(exist_ok=True)
+        (folder / "orders.yaml").write_text(named)
+        (spec,) = load_tables(folder, {}, database="lake", catalog_type="jdbc")
+        return spec
+
+    def run(self, spec: TableSpec) -> TableRun:
+        doors = Doors(
+            lake=self.lake,
+            topics=self.topics,
+            registry=self.registry,
+            runner=NoTasks(),
+            kafka={},
+            registry_settings=RegistrySettings("http://127.0.0.1:1"),
+            now=lambda: NOW,
+            new_id=lambda: "id",
+            announce=lambda receipt: None,
+            observe=lambda when, step: None,
+            delta_logs=lambda: cast(Any, None),
+        )
+        return TableRun(spec, doors, writer="w")
+
+    def make(self, spec: TableSpec) -> None:
+        self.run(replace(spec, formats=("iceberg",)) if "delta" not in spec.formats else spec)._created()
+
+    def check(self, spec: TableSpec) -> list[FrazilError]:
+        return list(problems([spec], lake=self.lake, topics=self.topics, registry=self.registry))
+
+    def view(self, spec: TableSpec) -> TableView:
+        view = self.lake.load(spec.identifier)
+        assert view is not None
+        return view
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    registry = RegistryInMemory()
+    fields = [a_field("n"), a_field("taken_offset"), a_field("x_value", "bytes")]
+    registry.register("orders-value", record(*fields))
+    registry.register("orders-key", '"string"')
+    registry.subjects["k"] = 2
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))
+    return World(tmp_path, lake, registry, TopicsInMemory({"orders": topic({0: (2, 9)})}))
+
+
+CASES = [pytest.param(each, id=f"{path}-{n}") for path, found in EXAMPLES.items() for n, each in enumerate(found)]
+
+
+@pytest.mark.parametrize("example", CASES)
+def test_a_changed_key_has_one_fate_in_explain_check_and_materialize(world: World, example: Example) -> None:
+    before, after = world.spec(example.before), world.spec(example.after)
+    if after.readers == ("spark",):
+        world.registry.register("orders-value", record(a_field("n"), a_field("opens", TIME)))
+    world.make(before)
+    if after.readers == ("spark",):
+        world.registry.register("orders-value", record(a_field("n")))
+
+    explained = explain(world.run(after))
+
+    (change,) = [each for each in explained.spec_changes if each.key == example.key]
+    assert (change.fate, example.says in change.how) == (example.fate, True), change
+    assert f"  spec: {change}" in list(lines(explained))
+    if example.fate is Fate.REFUSED:
+        assert isinstance(explained.plan, Halt)
+        unchanged = world.view(after)
+        with pytest.raises(SpecError) as said:
+            world.run(after).batch()
+        assert said.value.what == explained.plan.error.what
+        assert said.value.what in [found.what for found in world.check(after)]
+        assert world.view(after) == unchanged
+    else:
+        assert isinstance(explained.plan, BatchPlan)
+        with pytest.raises(BrokerError, match="tasks"):
+            world.run(after).batch()
+        left = explain(world.run(after)).spec_changes
+        assert [each.fate for each in left] == ([Fate.REBUILD] if example.fate is Fate.REBUILD else [])
+        assert world.check(after) == []
+
+
+def test_a_table_of_other_topics_is_refused_in_one_way(world: World) -> None:
+    world.make(world.spec(""))
+    both = world.spec("topics: [orders, returns]\ntable: orders\nsubject: {name: orders-value}")
+    world.topics.facts = {**world.topics.facts, "returns": TopicFacts("returns", None, {0: PartitionFacts(0, 3)})}
+
+    said = []
+    for act in (lambda: explain(world.run(both)), lambda: world.run(both).batch()):
+        with pytest.raises(ForeignOwnerError) as error:
+            act()
+        said.append(error.value.what)
+
+    assert set(said) == {each.what for each in world.check(both) if isinstance(each, ForeignOwnerError)} & set(said)
+    assert len(set(said)) == 1
+
+
+@pytest.mark.parametrize("text", ["table: others", "database: other"])
+def test_another_name_is_another_table(world: World, text: str) -> None:
+    world.make(world.spec(""))
+
+    explained = explain(world.run(world.spec(text)))
+
+    assert explained.spec_changes == ()
+    assert explained.new_columns
+
+
+def test_a_spec_that_did_not_change_has_no_differences(world: World) -> None:
+    spec = world.spec("partition_by: [bucket(8, n), n, truncate(4, kafka_key), day(kafka_timestamp)]")
+    world.make(spec)
+
+    assert explain(world.run(spec)).spec_changes == ()
+
+
+def test_a_column_may_be_partitioned_by_in_the_batch_that_brings_it(world: World) -> None:
+    world.make(world.spec(""))
+    world.registry.register("orders-value", record(a_field("n"), a_field("region", "string")))
+    after = world.spec("partition_by: [region]")
+
+    explained = explain(world.run(after))
+    with pytest.raises(BrokerError, match="tasks"):
+        world.run(after).batch()
+
+    assert isinstance(explained.plan, BatchPlan)
+    assert world.view(after).partition_fields == ("region",)
+
+
+def test_partitionings_that_come_and_go_keep_their_fields_apart(world: World) -> None:
+    said = ["[bucket(8, n)]", "[bucket(16, n)]", "[bucket(8, n)]", "[]", "[bucket(16, n), day(kafka_timestamp)]"]
+    specs = [world.spec(f"partition_by: {each}") for each in said]
+    world.make(specs[0])
+    for spec in specs[1:]:
+        with pytest.raises(BrokerError, match="tasks"):
+            world.run(spec).batch()
+        assert world.view(spec).partition_fields == spec.partition_by
+
+    fields = [field for spec in world.view(specs[0]).current.metadata.partition_specs for field in spec.fields]
+    by_name = {(field.name, field.field_id, str(field.transform)) for field in fields}
+
+    assert len({name for name, _, _ in by_name}) == len({number for _, number, _ in by_name}) == len(by_name) == 3
