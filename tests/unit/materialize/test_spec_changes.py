@@ -130,6 +130,8 @@ class NoTasks:
 
     parallelism = 1
 
+    def start(self) -> None: ...
+
     def run(self, tasks: Any, *, name: str) -> list[Any]:
         raise BrokerError(f"{name}: {len(tasks)} tasks", hint="")
 
