@@ -76,9 +76,7 @@ def build(
         )
     if settings.snowflake is not None:
         there = [spec for spec in specs if listed is None or spec.table in listed]
-        SnowflakeStack(
-            app, settings, account=settings.snowflake, lake=lake, tables=there, first_keys=secrets.first_keys
-        )
+        SnowflakeStack(app, settings, account=settings.snowflake, lake=lake, tables=there, user_keys=secrets.user_keys)
     synthesize(app, production=settings.production)
     return tuple(node.node.id for node in app.node.children if isinstance(node, Stack))
 

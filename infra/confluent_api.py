@@ -76,9 +76,6 @@ class NewKey:
     owner: str
     resource: str
 
-    def opens_the_same(self, key: ApiKey) -> bool:
-        return key.owner == self.owner and key.resource.lower() == self.resource.lower()
-
 
 def key_from_environment(environment: Mapping[str, str]) -> KeyPair:
     """The Cloud API key that makes keys for others. Raises SettingError where one of the two is missing."""

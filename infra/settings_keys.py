@@ -21,6 +21,7 @@ from infra.settings_scalars import (
     READER_NAME,
     REFRESH,
     REGION_NAME,
+    RETAINED,
     SCHEDULE,
     SECONDS,
     SERVICE_NAME,
@@ -273,7 +274,7 @@ JOBS = Key(
 
 # keys
 ROTATION_DAYS = Key("days", COUNT, "How old a key may become before a new one replaces it.", "30", "days")
-KEYS_TO_RETAIN = Key("keys_to_retain", COUNT, "How many API keys an account has at a time: the newest.", "2")
+KEYS_TO_RETAIN = Key("keys_to_retain", RETAINED, "How many API keys an account has at a time: the newest.", "2")
 ROTATION = Key("rotation", Section((ROTATION_DAYS, KEYS_TO_RETAIN)), "When keys are replaced.", "{}")
 
 # Snowflake

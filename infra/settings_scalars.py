@@ -13,6 +13,9 @@ from jobs.specs.shapes import Scalar, Unfit
 LOG_DAYS_OF_CLOUDWATCH = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922)
 SCHEDULE_PATTERN = re.compile(r"rate\([1-9][0-9]* (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
 
+FEWEST_RETAINED = 2
+"""API keys: the current one, and the one before, which clients use until they read their secret again."""
+
 
 def parse_days(text: str) -> int:
     days = parse_duration(text) / timedelta(days=1)
@@ -137,6 +140,13 @@ def parse_loopback(text: str) -> str:
     return text
 
 
+def parse_retained(text: str) -> int:
+    number = parse_whole(text)
+    if number < FEWEST_RETAINED:
+        raise Unfit(f"it must be at least {FEWEST_RETAINED}: with fewer, a rotation takes away a key that is in use")
+    return number
+
+
 def parse_refresh(text: str) -> int:
     seconds = parse_seconds(text)
     if not 30 <= seconds <= 86400:
@@ -159,6 +169,12 @@ PRINCIPAL_ARN = Scalar("an ARN", parse_principal)
 READER_NAME = Scalar("a name", parse_reader)
 REFRESH = Scalar("a duration", parse_refresh)
 REGION_NAME = Scalar("a region", parse_region)
+RETAINED = Scalar(
+    f"a whole number from {FEWEST_RETAINED}",
+    parse_retained,
+    {"type": "integer", "minimum": FEWEST_RETAINED},
+    numeric=True,
+)
 SCHEDULE = Scalar("streaming, or a schedule", parse_schedule)
 SECONDS = Scalar("a duration", parse_seconds)
 SERVICE_NAME = Scalar("an endpoint service", parse_service)

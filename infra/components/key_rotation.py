@@ -90,7 +90,7 @@ class KeyRotation(Construct):
         )
 
     def first_key(self, construct_id: str, secret: aws.SecretsmanagerSecret) -> aws.LambdaInvocation:
-        """Made when the stack is: what `public_half` tells of it is all that gets into Terraform's state."""
+        """Made when the stack is; the answer, which gets into Terraform's state, holds public halves only."""
         return aws.LambdaInvocation(
             self,
             f"first-key-of-{construct_id}",
@@ -128,8 +128,32 @@ def rotate_by_calendar(
     )
 
 
-def public_half(first_key: aws.LambdaInvocation) -> str:
-    return str(Fn.lookup(Fn.jsondecode(first_key.result), "public_key", ""))
+@dataclass(frozen=True, slots=True)
+class PublicKeys:
+    """Of a user of Snowflake, by its two slots: references, which are null for an empty slot."""
+
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserKeys:
+    """Where the public keys of a user of Snowflake are asked for: the function that rotates them, and their secret."""
+
+    function_name: str
+    secret_arn: str
+
+    def ask(self, scope: Construct, construct_id: str) -> PublicKeys:
+        """At each plan: so a user or a secret that was made again gets the current key, and a rotation is no change."""
+        asked = {"SecretId": self.secret_arn, "Step": "installedKeys"}
+        told = aws.DataLambdaInvocation(
+            scope, construct_id, function_name=self.function_name, input=json.dumps(asked)
+        ).result
+        first, second = (
+            str(Fn.one(Fn.compact([Fn.lookup(Fn.jsondecode(told), slot)])))
+            for slot in ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")
+        )
+        return PublicKeys(first, second)
 
 
 def _scopes(kept: Kept, region: Region, key_arn: str) -> dict[Place, Scope]:

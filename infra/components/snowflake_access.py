@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infra.cdk import Construct
+from infra.cdk import Construct, Resource
+from infra.components.key_rotation import PublicKeys
 from infra.resources import snowflake
 from infra.resources.snowflake import AccountObject, Privilege, SchemaObjects
 
@@ -12,8 +13,7 @@ from infra.resources.snowflake import AccountObject, Privilege, SchemaObjects
 class Actor(Construct):
     """A role, and the one user that logs in by key pair and acts in it.
 
-    Keys are changed behind Terraform's back, by the function that rotates them: no difference of theirs is one.
-    `first_key` is the public half of the first pair; without it nobody can log in until there is one.
+    `keys` are what the function that rotates keys told a moment ago; without them nobody can log in.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Actor(Construct):
         purpose: str,
         warehouse: str | None,
         network_policy: str | None,
-        first_key: str | None,
+        keys: PublicKeys | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.role = snowflake.AccountRole(self, "role", name=name, comment=purpose)
@@ -39,8 +39,8 @@ class Actor(Construct):
             default_secondary_roles_option="NONE",
             default_warehouse=warehouse,
             network_policy=network_policy,
-            rsa_public_key=first_key,
-            ignore_changes=["rsa_public_key", "rsa_public_key_2"],
+            rsa_public_key=None if keys is None else keys.first,
+            rsa_public_key_2=None if keys is None else keys.second,
         )
         self.acts = snowflake.GrantAccountRole(self, "acts", role_name=self.role.name, user_name=self.user.name)
 
@@ -99,8 +99,8 @@ class Actor(Construct):
             on_schema_object=snowflake.GrantPrivilegesToAccountRole_OnSchemaObject(future=future),
         )
 
-    def owns_future_external_tables(self, schema: snowflake.Schema) -> snowflake.GrantOwnership:
-        """Only its owner may refresh one."""
+    def owns_future_external_tables(self, schema: snowflake.Schema, *after: Resource) -> snowflake.GrantOwnership:
+        """Only its owner may refresh one. `after`: what lets the owner in, and who must inherit from the owner."""
         future = snowflake.GrantOwnership_On_Future(
             object_type_plural="EXTERNAL TABLES", in_schema=schema.fully_qualified_name
         )
@@ -109,4 +109,5 @@ class Actor(Construct):
             "owns-external-tables",
             account_role_name=self.role.name,
             on=snowflake.GrantOwnership_On(future=future),
+            depends_on=list(after),
         )

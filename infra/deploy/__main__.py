@@ -16,6 +16,7 @@ from infra.deploy.causes import of_aws
 from infra.deploy.deployment import LOCAL, NO_FLAGS, Deployment, credentials, open_deployment
 from infra.deploy.snowflake_account import AccountFlags, is_missing
 from infra.deploy.steps import STEPS, Asked, tell
+from infra.settings_scalars import FEWEST_RETAINED
 from jobs.model.errors import FrazilError
 
 QUESTIONS: Mapping[str, Callable[[Deployment], bool]] = {
@@ -101,6 +102,12 @@ def _counted(text: str) -> int:
     return int(text)
 
 
+def _retained(text: str) -> int:
+    if not text.isdecimal() or int(text) < FEWEST_RETAINED:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {FEWEST_RETAINED}, found {text}")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.deploy", description=__doc__)
     parser.add_argument("step", choices=(*STEPS, *QUESTIONS, NEEDS_ACCOUNT))
@@ -108,7 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", required=True, help="of AWS, or local")
     parser.add_argument("--environment", required=True, help="a file of infra/environments/")
     parser.add_argument("--day-count", type=_counted, help="how many days a key lives before it is rotated")
-    parser.add_argument("--number-of-api-keys-to-retain", type=_counted, help="how many keys of an account stay valid")
+    retained = "how many keys of an account stay valid, 2 or more"
+    parser.add_argument("--number-of-api-keys-to-retain", type=_retained, help=retained)
     parser.add_argument("--snowflake-warehouse", help="an existing warehouse")
     parser.add_argument("--snowflake-organization", help="where the settings name no account: its organization")
     parser.add_argument("--snowflake-account", help="where the settings name no account: its name")

@@ -14,7 +14,7 @@ from typing import Any
 
 from infra.confluent_api import ConfluentCloud, KeyPair
 from infra.deploy.key_secrets import read_keys, write_cloud_key
-from infra.deploy.rotation_function import FunctionFailedError, RotationFunction
+from infra.deploy.rotation_function import FunctionFailedError, NotYetError, RotationFunction
 from infra.deploy.side_by_side import side_by_side
 from infra.naming import Account, cloud_secret_name, secret_name
 from jobs.model.spec import Secret
@@ -23,7 +23,6 @@ PATIENCE_SECONDS = 900.0
 LOOK_SECONDS = 60.0
 """How long the function waits each time, before it is told here how far it is."""
 FIRST_PAUSE_SECONDS = 5.0
-NOT_YET = "NotProvenError"
 NOT_ALLOWED_YET = "AccessDenied"
 """A role that was made a moment ago is not known everywhere."""
 
@@ -79,7 +78,7 @@ class Keys:
             try:
                 return ask()
             except FunctionFailedError as failed:
-                passes = failed.error == NOT_YET or NOT_ALLOWED_YET in failed.what
+                passes = NOT_ALLOWED_YET in failed.what or isinstance(failed, NotYetError)
                 if not passes or self.waiting.clock() >= deadline:
                     raise
                 self.tell(f"{account}: not yet: {failed.what}")

@@ -23,6 +23,8 @@ LOOK_SECONDS = 1.0
 MOST_FAILURES = 3
 """After so many it will not get better by itself; Secrets Manager goes on trying for a while."""
 CURRENT, PENDING = "AWSCURRENT", "AWSPENDING"
+ROTATOR = "snowflake/rotator"
+"""Its key sets those of the other users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,13 @@ class Rotating:
 
         Raises SettingError for a word that names none, ServiceError where one was not rotated: its old key works on.
         """
-        wanted = self._wanted(word)
-        return len(side_by_side([partial(self._rotate, each, name, leaked) for each, name in wanted.items()]))
+        wanted = dict(self._wanted(word))
+        first = {ROTATOR: wanted.pop(ROTATOR)} if leaked and ROTATOR in wanted else {}
+        for each, name in first.items():  # alone: with a rotator's key that leaked, keys of others can be replaced
+            self._rotate(each, name, leaked)
+        return len(first) + len(
+            side_by_side([partial(self._rotate, each, name, leaked) for each, name in wanted.items()])
+        )
 
     def _wanted(self, word: str | None) -> Mapping[str, str]:
         if not self.secrets:
@@ -71,6 +78,8 @@ class Rotating:
 
     def _rotate(self, word: str, secret: str, leaked: bool) -> None:
         began = self.now()
+        if leaked:
+            self._abandon(secret)
         version = self._begin(secret)
         self.tell(f"{word}: rotating")
         self._await(word, secret, version, began)
@@ -78,10 +87,29 @@ class Rotating:
         if leaked:
             told = self.clouds.function.revoke_others(secret)
             self.tell(f"{word}: no other key works any more; taken away: {told.get('deleted') or 'none was left'}")
+            if "left" in told:
+                self.tell(f"warning: {word}: remove by hand what could not be removed: {told['left']}")
+
+    def _abandon(self, secret: str) -> None:
+        """Take the label off a version that is being made: its key may be among those that leaked."""
+        from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        pending = self._version_with(PENDING, secret)
+        if pending is None or pending == self._version_with(CURRENT, secret):
+            return
+        try:
+            self.clouds.vault.update_secret_version_stage(
+                SecretId=secret, VersionStage=PENDING, RemoveFromVersionId=pending
+            )
+        except (BotoCoreError, ClientError) as error:
+            raise ServiceError(
+                f"the rotation of {secret} that is on already cannot be ended: {error}",
+                hint="you need secretsmanager:UpdateSecretVersionStage; then run the same command again",
+            ) from error
 
     def _begin(self, secret: str) -> str:
         """The version that is to be the current one: of a rotation that was on already, the pending one."""
-        from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
         token = str(uuid.uuid4())
         try:

@@ -21,6 +21,10 @@ class FunctionFailedError(ServiceError):
         self.error = error
 
 
+class NotYetError(FunctionFailedError):
+    """The current key does not work yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class RotationFunction:
     """`client` is boto3's of Lambda, and never asks twice by itself."""
@@ -36,7 +40,11 @@ class RotationFunction:
         return self._asked(Step="firstKey", SecretId=secret)
 
     def prove_key(self, secret: str, *, at_most_seconds: float) -> Mapping[str, str]:
-        return self._asked(Step="proveKey", SecretId=secret, AtMostSeconds=at_most_seconds)
+        """Raises NotYetError where the key does not work yet, which the function does not count as its failure."""
+        told = self._asked(Step="proveKey", SecretId=secret, AtMostSeconds=at_most_seconds)
+        if "not_yet" in told:
+            raise NotYetError(f"proveKey of {secret}: {told['not_yet']}", hint=told["hint"], error="NotProvenError")
+        return told
 
     def revoke_others(self, secret: str) -> Mapping[str, str]:
         return self._asked(Step="revokeOthers", SecretId=secret)

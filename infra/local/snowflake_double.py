@@ -43,6 +43,7 @@ from infra.local.snowflake_users import SLOTS, Slot, User, Users
 
 FEWEST_BITS = 2048
 MODIFY, MONITOR, OWNERSHIP = "MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR", "OWNERSHIP"
+"""MONITOR on a user opens nothing here: the documentation grants DESCRIBE USER to the user itself and its owner."""
 _USER = re.compile(r"/_double/users/(?P<name>[^/]+)")
 _TABLE = re.compile(r"/_double/(?P<what>external|owners)/(?P<name>[^/]+)")
 _GRANT = re.compile(r"/_double/grants/(?P<role>[^/]+)/(?P<name>[^/]+)")
@@ -51,6 +52,14 @@ _NAME = r'(?P<name>"[^"]+"|[A-Za-z_][\w$]*)'
 _SET = re.compile(rf"ALTER\s+USER\s+(IF\s+EXISTS\s+)?{_NAME}\s+SET\s+(?P<what>.+)", re.IGNORECASE | re.DOTALL)
 _UNSET = re.compile(rf"ALTER\s+USER\s+(IF\s+EXISTS\s+)?{_NAME}\s+UNSET\s+(?P<what>.+)", re.IGNORECASE | re.DOTALL)
 _DESCRIBE = re.compile(rf"DESC(RIBE)?\s+USER\s+{_NAME}", re.IGNORECASE)
+_SHOW = re.compile(
+    rf"SHOW\s+USER\s+(?P<kind>KEY\s+PAIR|PROGRAMMATIC\s+ACCESS\s+TOKEN)S\s+FOR\s+USER\s+{_NAME}", re.IGNORECASE
+)
+_REMOVE = re.compile(
+    rf"ALTER\s+USER\s+(IF\s+EXISTS\s+)?{_NAME}\s+REMOVE\s+(?P<kind>KEY\s+PAIR|PROGRAMMATIC\s+ACCESS\s+TOKEN)\s+"
+    r'"(?P<what>[^"]+)"',
+    re.IGNORECASE,
+)
 _REASON = re.compile(r"SELECT\s+SYSTEM\$GET_LOGIN_FAILURE_DETAILS\('(?P<id>[^']*)'\)", re.IGNORECASE)
 _KEY = re.compile(r"(?P<slot>RSA_PUBLIC_KEY(_2)?)\s*=\s*'(?P<key>[^']*)'[\s,]*", re.IGNORECASE)
 
@@ -74,10 +83,10 @@ class SnowflakeDouble:
         self._lock = Lock()
 
     def add_user(self, name: str, public_key: str | None = None, *, role: str | None = None) -> User:
-        """A service user, as Terraform makes it; one that is there keeps the key of its first slot."""
+        """A service user; a key that is given goes into its first slot."""
         user = self.users.make(name, role)
         if public_key is not None:
-            user.keys.setdefault("RSA_PUBLIC_KEY", _checked(public_key))
+            user.keys["RSA_PUBLIC_KEY"] = _checked(public_key)
         return user
 
     def grant(self, *privileges: str, on: str, to: str) -> None:
@@ -108,12 +117,8 @@ class SnowflakeDouble:
         """What a user gets for a statement. Raises SqlError where it may not, or nobody could."""
         self.statements.append(statement)
         who, text = self.users[user], statement.strip().rstrip(";").rstrip()
-        if found := _SET.fullmatch(text):
-            return self._changed(_set, self._modified(who, found), found["what"])
-        if found := _UNSET.fullmatch(text):
-            return self._changed(_unset, self._modified(who, found), found["what"])
-        if found := _DESCRIBE.fullmatch(text):
-            return self._described(who, found)
+        if (changed := self._about_a_user(who, text)) is not None:
+            return changed
         if found := _REASON.fullmatch(text):
             return Table(("DETAILS",), [[str(self.failures.get(found["id"], ""))]])
         if (told := self.tables.execute(who.role, text)) is not None:
@@ -121,6 +126,18 @@ class SnowflakeDouble:
         if re.fullmatch(r"SELECT\s+CURRENT_USER\(\)", text, re.IGNORECASE):
             return Table(("CURRENT_USER()",), [[who.name]])
         raise SqlError("001003", "42000", f"SQL compilation error:\nthe double does not know: {text[:60]}")
+
+    def _about_a_user(self, who: User, text: str) -> Table | None:
+        if found := _SET.fullmatch(text):
+            return self._changed(_set, self._modified(who, found), found["what"])
+        if found := _UNSET.fullmatch(text):
+            return self._changed(_unset, self._modified(who, found), found["what"])
+        if found := _REMOVE.fullmatch(text):
+            return self._changed(_without_credential(_kind(found)), self._modified(who, found), found["what"])
+        if found := _SHOW.fullmatch(text):
+            return _credentials(self._modified(who, found), _kind(found))
+        found = _DESCRIBE.fullmatch(text)
+        return None if found is None else self._described(who, found)
 
     def _routed(self, asked: Asked) -> Answer:
         if asked.path.startswith("/_double/"):
@@ -155,8 +172,10 @@ class SnowflakeDouble:
         return Answer(HTTPStatus.NOT_FOUND) if user is None else Answer(HTTPStatus.OK, user.told())
 
     def _put_user(self, name: str, given: Mapping[str, Any]) -> Answer:
+        """With the keys that Terraform wants in its slots, and no other: as the owner, who may set any."""
+        user = self.users.make(name, given.get("default_role"))
         try:
-            user = self.add_user(name, given.get("rsa_public_key"), role=given.get("default_role"))
+            user.keys = {slot: _checked(key) for slot in SLOTS if (key := given.get(slot.lower()))}
         except SqlError as refused:
             return Answer(HTTPStatus.BAD_REQUEST, {"message": str(refused)})
         self.users.keep()
@@ -210,7 +229,7 @@ class SnowflakeDouble:
         return self._visible(who, found["name"], {MODIFY, OWNERSHIP})
 
     def _described(self, who: User, found: re.Match[str]) -> Table:
-        user = self._visible(who, found["name"], {MONITOR, OWNERSHIP}, also_self=True)
+        user = self._visible(who, found["name"], {OWNERSHIP}, also_self=True)
         rows = [["NAME", user.name], ["TYPE", "SERVICE"]]
         for slot in SLOTS:
             rows += [[slot, user.keys.get(slot, "null")], [f"{slot}_FP", user.fingerprint(slot) or "null"]]
@@ -250,6 +269,27 @@ def _unset(user: User, what: str) -> Table:
         if slot in slots:
             user.keys.pop(slot, None)
     return DONE
+
+
+def _kind(found: re.Match[str]) -> str:
+    return " ".join(found["kind"].upper().split())
+
+
+def _credentials(user: User, kind: str) -> Table:
+    """The keys in the slots are listed among the named key pairs, under reserved names."""
+    reserved = [f"PUBLIC_KEY_{n}" for n, slot in enumerate(SLOTS, 1) if slot in user.keys] if kind == "KEY PAIR" else []
+    names = [*reserved, *user.credentials.get(kind, ())]
+    return Table(("created_on", "name", "status"), [["2026-01-31", name, "ACTIVE"] for name in names])
+
+
+def _without_credential(kind: str) -> Callable[[User, str], Table]:
+    def remove(user: User, name: str) -> Table:
+        if name not in user.credentials.get(kind, []):
+            raise SqlError("002003", "02000", f"SQL compilation error:\n{kind} '{name}' does not exist.")
+        user.credentials[kind].remove(name)
+        return DONE
+
+    return remove
 
 
 def _checked(key: str) -> str:

@@ -22,12 +22,16 @@ May = dict[str, set[str]]
 
 @dataclass(slots=True)
 class User:
-    """`keys`: base64 of the public keys by their slot. `may`: what its role may, shared by all who act in it."""
+    """`keys`: base64 of the public keys by their slot. `may`: what its role may, shared by all who act in it.
+
+    `credentials`: names of named key pairs and of programmatic access tokens, by the words of SQL.
+    """
 
     name: str
     role: str
     may: May
     keys: dict[Slot, str] = field(default_factory=dict)
+    credentials: dict[str, list[str]] = field(default_factory=dict)
 
     def fingerprint(self, slot: Slot) -> str | None:
         key = self.keys.get(slot)

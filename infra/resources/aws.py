@@ -1266,6 +1266,15 @@ class DataCallerIdentity(Data):
         **meta: Unpack[DataMeta]) -> None:
         super().__init__(scope, construct_id, {"id": id}, **meta)
 
+class DataLambdaInvocation(Data):
+    TYPE = "aws_lambda_invocation"
+    function_name: str; id: str; input: str; qualifier: str; result: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, function_name: str, input: str, id: str | None = None,
+        qualifier: str | None = None, **meta: Unpack[DataMeta]) -> None:
+        super().__init__(scope, construct_id, {"function_name": function_name, "id": id, "input": input,
+            "qualifier": qualifier}, **meta)
+
 class DataPartition(Data):
     TYPE = "aws_partition"
     dns_suffix: str; id: str; partition: str; reverse_dns_prefix: str

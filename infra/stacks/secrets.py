@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from infra import naming
 from infra.backends import keep_state
 from infra.cdk import App, Output, Stack
-from infra.components.key_rotation import NOT_PACKED, Code, Kept, KeyRotation, public_half, rotate_by_calendar
+from infra.components.key_rotation import NOT_PACKED, Code, Kept, KeyRotation, UserKeys, rotate_by_calendar
 from infra.components.region import Region, enter_region
 from infra.iam import EVERYBODY, Policy, Statement
 from infra.naming import Account
@@ -46,8 +46,8 @@ class Made:
 class SecretsStack(Stack):
     """A secret for each account of Confluent Cloud and each user of Snowflake that has a key of ours.
 
-    `rotation` is None where no key is ours: for a Kafka that brings its own secrets, without Snowflake. `first_keys`
-    are the public halves of the users' first key pairs.
+    `rotation` is None where no key is ours: for a Kafka that brings its own secrets, without Snowflake. `user_keys`
+    is where the public halves of the users' key pairs are asked for.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SecretsStack(Stack):
         self._accounts = self._of_accounts(kafka.key_holders)
         self._users = self._of_users(settings.snowflake)
         self.rotation = self._make_rotation(kafka, code) if self._made else None
-        self.first_keys = self._keep_rotating(self.rotation) if self.rotation is not None else {}
+        self.user_keys = self._keep_rotating(self.rotation) if self.rotation is not None else {}
         self._outputs()
 
     @property
@@ -182,12 +182,12 @@ class SecretsStack(Stack):
         double = {} if snowflake.stand_in is None else {"FRAZIL_SNOWFLAKE_URL": snowflake.stand_in}
         return {"SNOWFLAKE_ACCOUNT": snowflake.identifier, **double}
 
-    def _keep_rotating(self, rotation: KeyRotation) -> dict[Word, str]:
+    def _keep_rotating(self, rotation: KeyRotation) -> dict[Word, UserKeys]:
         """Only for users: their first keys are made here, those of accounts by a step that comes after this stack."""
         first = {word: rotation.first_key(word, made.resource) for word, made in self._users.items()}
         for word, made in self._users.items():
             rotation.keep_rotating(f"snowflake-{word}", made.resource, after=[first[word]])
-        return {word: public_half(made) for word, made in first.items()}
+        return {word: UserKeys(rotation.name, made.secret.arn) for word, made in self._users.items()}
 
     def _outputs(self) -> None:
         """What the step that makes keys, and who rotates them now, has to know."""

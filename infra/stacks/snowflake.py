@@ -6,11 +6,12 @@ Nothing of it is data: the database can go, and come again, without a row lost. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from infra import naming
 from infra.backends import keep_state
-from infra.cdk import App, Output, Stack
+from infra.cdk import App, Construct, Output, Resource, Stack
+from infra.components.key_rotation import PublicKeys
 from infra.components.region import enter_region
 from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Catalog, Doorway, Known, Storage, Volume
@@ -29,8 +30,14 @@ PURPOSES: Mapping[Word, str] = {
     "reader": "Reads the tables",
     "rotator": "Changes the keys of these users",
 }
-CHANGE_KEYS: tuple[Privilege, ...] = ("MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR")
-"""To put a key into a slot, and to see by fingerprints which slot is idle."""
+CHANGE_KEYS: tuple[Privilege, ...] = ("MODIFY PROGRAMMATIC AUTHENTICATION METHODS",)
+"""To put a key into a slot, and to remove what else lets a user in. Each user sees by itself which slot is idle."""
+
+
+class AskedKeys(Protocol):
+    """Where the public keys of a user are asked for (`infra.components.key_rotation.UserKeys`)."""
+
+    def ask(self, scope: Construct, construct_id: str) -> PublicKeys: ...
 
 
 def enter_snowflake(stack: Stack, settings: Snowflake) -> None:
@@ -53,7 +60,7 @@ def enter_snowflake(stack: Stack, settings: Snowflake) -> None:
 class SnowflakeStack(Stack):
     """For environments with `snowflake` only, and after the tables are in Glue: Snowflake looks when it attaches.
 
-    `first_keys` are public halves; a user without one logs in when the function that rotates keys has brought one.
+    `user_keys` asks for the public keys of the users; one without a key cannot log in.
     """
 
     def __init__(
@@ -64,14 +71,14 @@ class SnowflakeStack(Stack):
         account: Snowflake,
         lake: LakeStack,
         tables: Sequence[TableSpec],
-        first_keys: Mapping[Word, str] | None = None,
+        user_keys: Mapping[Word, AskedKeys] | None = None,
     ) -> None:
         super().__init__(app, "snowflake")
         keep_state(self, settings)
         self._environment = settings.environment
         self._account = account
         self._lake = lake
-        self._first_keys = first_keys or {}
+        self._user_keys = user_keys or {}
         enter_snowflake(self, account)
         self.warehouse_name = self._warehouse(account.warehouse)
         doorway = Doorway(environment=settings.environment, region=enter_region(self, settings), lake=lake)
@@ -81,6 +88,7 @@ class SnowflakeStack(Stack):
         self._schema = self._make_schema()
         self.database_name = self._database.name
         self.schema_name = self._schema.name
+        self._entered: dict[Word, Resource] = {}
         self.actors = self._make_actors()
         read = [spec for spec in tables if "snowflake" in spec.readers]
         delta = [spec for spec in tables if read_by_its_delta_log(spec)]
@@ -142,7 +150,7 @@ class SnowflakeStack(Stack):
                 purpose=purpose,
                 warehouse=None if word == "rotator" else self.warehouse_name,
                 network_policy=policy,
-                first_key=self._first_keys.get(word),
+                keys=self._user_keys[word].ask(self, f"keys-of-{word}-now") if word in self._user_keys else None,
             )
             for word, purpose in PURPOSES.items()
         }
@@ -151,7 +159,7 @@ class SnowflakeStack(Stack):
         for word in ("loader", "reader"):
             actors[word].may("warehouse", "WAREHOUSE", self.warehouse_name)
             actors[word].may("database", "DATABASE", self._database.name)
-            actors[word].may_enter(self._schema)
+            self._entered[word] = actors[word].may_enter(self._schema)
         for role in self._account.reader_roles:
             actors["reader"].lend(f"lent-to-{role}", to_role=role)
         return actors
@@ -191,10 +199,11 @@ class SnowflakeStack(Stack):
 
     def _place(self, storage: Storage, known: Known) -> Place:
         loader, reader = self.actors["loader"], self.actors["reader"]
+        lent = loader.lend("lent-to-deployer", to_role=self._account.role)
         ready = (
             known,
-            loader.lend("lent-to-deployer", to_role=self._account.role),
-            loader.owns_future_external_tables(self._schema),
+            lent,
+            loader.owns_future_external_tables(self._schema, lent, self._entered["loader"]),
             reader.may_read_future("external-tables", "EXTERNAL TABLES", self._schema),
         )
         return Place(schema=self._schema, storage=storage, loader=loader, reader=reader, ready=ready)

@@ -1,8 +1,9 @@
 """API keys of a service account of Confluent Cloud: any number may be valid at once, and each takes minutes to work.
 
 A new key is made in Confluent Cloud, which tells its secret once; so it is stored before it is waited for. It bears the
-version that it was made for in its name: one that was made and never stored is known by it and deleted. After the
-promotion the oldest keys beyond the number to retain go, never the current one.
+version that it was made for in its name: one that was made and never stored is known by it, and deleted after another
+was stored for the same version, since from then on nothing can store it. After the promotion the oldest keys beyond the
+number to retain go: first those that no version of the secret holds, and never one that a labelled version holds.
 
 The secret: JSON with two fields for each part that the account's keys open, as infra/accounts.py has them. A rotation
 makes a new key for each.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from infra.accounts import PARTS, PURPOSES, Part, key_field, key_name, secret_field
@@ -91,6 +92,13 @@ class ConfluentApiKey:
             fields |= {key_field(part): pair.key, secret_field(part): pair.secret.reveal()}
         return Secret(json.dumps(fields))
 
+    def tidy(self, *, version: str, kept: Sequence[Secret]) -> Facts:
+        held = self._ids(kept)
+        names = {self._name_for(part, version) for part in self.parts}
+        keys = self.cloud.keys_of(self.owner)
+        ours = (key for part in self.parts for key in self._ours(part, keys))
+        return self._delete([key.id for key in ours if key.name in names and key.id not in held])
+
     def discard(self, made: Secret) -> Facts:
         return self._delete([pair.key for pair in self._pairs(made).values()])
 
@@ -114,22 +122,31 @@ class ConfluentApiKey:
             self.waiting.sleep(LOOK_SECONDS)
 
     def retire(self, versions: Versions) -> Facts:
-        """Keys of the same account and part that bear our name, the oldest first; never those of others."""
-        protected = {pair.key for pair in self._pairs(versions.new).values()}
-        if self.retained > 1 and versions.previous is not None:
-            protected |= {pair.key for pair in self._pairs(versions.previous).values()}
+        """Keys of the same account and part that bear our name; never those of others."""
+        labelled = [each for each in (versions.new, versions.previous, versions.pending) if each is not None]
+        protected, usable = self._ids(labelled), self._ids([*labelled, *versions.older()])
         keys = self.cloud.keys_of(self.owner)
-        surplus = [key for part in self.parts for key in self._surplus(part, keys, protected)]
+        surplus = [key for part in self.parts for key in self._surplus(part, keys, protected, usable)]
+        if surplus:
+            versions.confirm()
         return {**self.public(versions.new), **self._delete([key.id for key in surplus])}
 
     def revoke(self, versions: Versions) -> Facts:
-        kept = {pair.key for pair in self._pairs(versions.new).values()}
+        kept = self._ids([versions.new])
         keys = self.cloud.keys_of(self.owner)
         others = [key.id for part in self.parts for key in self._ours(part, keys) if key.id not in kept]
+        versions.confirm()
         return {**self.public(versions.new), **self._delete(others)}
 
     def public(self, value: Secret) -> Facts:
         return {key_field(part): pair.key for part, pair in self._pairs(value).items()}
+
+    def installed(self, current: Secret | None) -> Facts:
+        """Nothing that anybody could install: Confluent Cloud knows a key since it made it."""
+        return {} if current is None else self.public(current)
+
+    def _ids(self, values: Sequence[Secret]) -> set[str]:
+        return {pair.key for value in values for pair in self._pairs(value).values()}
 
     def _pairs(self, value: Secret) -> Pairs:
         """The parts of this account that a value has both fields of."""
@@ -142,18 +159,18 @@ class ConfluentApiKey:
 
     def _made(self, part: Part, version: str) -> KeyPair:
         wanted = NewKey(
-            name=f"{self._name(part)}-{version[:MARK]}",
+            name=self._name_for(part, version),
             description=f"{PURPOSES[self.account]}; rotates by itself",
             owner=self.owner,
             resource=self.cluster.resource(part),
         )
-        for orphan in self.cloud.keys_of(self.owner):
-            if orphan.name == wanted.name and wanted.opens_the_same(orphan):
-                self.cloud.delete_key(orphan.id)
         return self.cloud.make_key(wanted)
 
     def _name(self, part: Part) -> str:
         return key_name(self.environment, self.account, part)
+
+    def _name_for(self, part: Part, version: str) -> str:
+        return f"{self._name(part)}-{version[:MARK]}"
 
     def _works(self, part: Part, pair: KeyPair, trouble: dict[Part, str]) -> bool:
         """A cluster that does not answer is as good as one that does not know the key yet."""
@@ -175,9 +192,11 @@ class ConfluentApiKey:
             hint = "take the label AWSPENDING off that version (update-secret-version-stage), and rotate again"
         return NotProvenError(f"The new API keys of {self.account} do not work yet: {told}", hint=hint)
 
-    def _surplus(self, part: Part, keys: list[ApiKey], protected: Set[str]) -> list[ApiKey]:
+    def _surplus(self, part: Part, keys: list[ApiKey], protected: Set[str], usable: Set[str]) -> list[ApiKey]:
+        """What is too much: keys whose secret nobody has before those that somebody may use, each the oldest first."""
         ours = self._ours(part, keys)
-        spare = sorted((key for key in ours if key.id not in protected), key=lambda key: (key.made_at, key.id))
+        spare = [key for key in ours if key.id not in protected]
+        spare.sort(key=lambda key: (key.id in usable, key.made_at, key.id))
         return spare[: max(0, len(ours) - self.retained)]
 
     def _ours(self, part: Part, keys: list[ApiKey]) -> list[ApiKey]:

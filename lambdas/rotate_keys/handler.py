@@ -3,16 +3,18 @@
 Secrets Manager sends `Step`, `SecretId` and `ClientRequestToken`. Whoever sets up an environment sends `SecretId` and
 
     {"Step": "firstKey"}        makes the key of an empty secret; a secret that has one which can work keeps it
-    {"Step": "proveKey"}        uses the current key, and waits for one of Confluent Cloud to work, `AtMostSeconds` long
+    {"Step": "proveKey"}        uses the current key, and waits for one of Confluent Cloud, `AtMostSeconds` long: that
+                                one does not work yet is an answer, `not_yet`, and no failure
+    {"Step": "installedKeys"}   what the service should hold so that the current key works, for Terraform
     {"Step": "revokeOthers"}    proves the current key, and takes every other one out of use: one of them has leaked
 
 and a schedule sends `{"Step": "tellAges", "Secrets": ["name", …]}`, for a metric of how old keys are.
 
-The first two answer with what everybody may know of the key: for Snowflake `public_key`, the half that Terraform gives
-to the user that it makes. It travels as the answer of an invocation (`aws_lambda_invocation`), rather than as a tag or
-a parameter: a tag takes 256 letters, of which a key has 392, and is Terraform's own, so that every rotation would be a
-difference; and nobody has to be allowed to read the secret for it. The answer stays the same until a rotation, and the
-user's keys are ignored as changes after that.
+For a user of Snowflake `installedKeys` answers with the public keys by their slots, which Terraform asks for at each
+plan (`data.aws_lambda_invocation`): what the user has, as long as its current key works, so that a rotation is no
+difference; else the current public half, which heals a user or a secret that was made again. It travels as the answer
+of an invocation rather than as a tag or a parameter: a tag takes 256 letters, of which a key has 392; and nobody has to
+be allowed to read the secret for it.
 
 What is printed is a line of JSON a step, ids and fingerprints from a list of known fields; or why it failed.
 """
@@ -29,6 +31,7 @@ from typing import Any
 
 from lambdas.rotate_keys.ages import ages
 from lambdas.rotate_keys.confluent_api_key import Waiting
+from lambdas.rotate_keys.errors import NotProvenError
 from lambdas.rotate_keys.rotation import Facts, Rotation, step_of
 from lambdas.rotate_keys.surroundings import Surroundings
 from lambdas.rotate_keys.tags import KIND_TAG
@@ -40,7 +43,8 @@ SPARE_SECONDS = 15.0
 DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
 TRIES, PAUSE_SECONDS = 12, 5.0
 
-TOLD = ("made", "user", "slot", "fingerprint", "deleted", "kafka_api_key", "registry_api_key", "tableflow_api_key")
+IDS = ("kafka_api_key", "registry_api_key", "tableflow_api_key")
+TOLD = ("made", "user", "slot", "fingerprint", "deleted", "left", "not_yet", *IDS)
 """The facts that may be logged."""
 
 
@@ -111,11 +115,21 @@ def _done(rotation: Rotation, event: Mapping[str, Any]) -> Facts:
         case "firstKey":
             return rotation.first_key()
         case "proveKey":
-            return rotation.prove_current()
+            return _proven(rotation)
+        case "installedKeys":
+            return rotation.installed_keys()
         case "revokeOthers":
             return rotation.revoke_others()
         case step:
             return rotation.take(step_of(step), event["ClientRequestToken"])
+
+
+def _proven(rotation: Rotation) -> Facts:
+    """A failure of the function is an alarm, and who asks for this waits by intention."""
+    try:
+        return rotation.prove_current()
+    except NotProvenError as not_yet:
+        return {"not_yet": not_yet.what, "hint": not_yet.hint}
 
 
 def _say(event: Mapping[str, Any], said: Mapping[str, str]) -> None:

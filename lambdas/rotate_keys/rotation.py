@@ -12,7 +12,7 @@ start, which is what it does after a failure. A step keeps nothing in memory for
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, cast, get_args
 
@@ -31,13 +31,14 @@ Facts = Mapping[str, str]
 class Versions:
     """What is in a secret while its key is rotated. `older` reads what else is still there, the newest first.
 
-    `confirm` looks whether all of this is still so, for the moment before something is overwritten. It raises
-    WrongStageError where another rotation came in between.
+    `pending` is what another rotation is making. `confirm` looks whether all of this is still so, for the moment
+    before something is overwritten or deleted. It raises WrongStageError where another rotation came in between.
     """
 
     new: Secret
     current: Secret | None
     previous: Secret | None
+    pending: Secret | None
     older: Callable[[], Iterator[Secret]]
     confirm: Callable[[], None]
 
@@ -52,7 +53,10 @@ class Kind(Protocol):
         """Whether a key of ours can still be the right one: some are deleted with what they opened."""
 
     def make(self, *, version: str, current: Secret | None) -> Secret:
-        """A new value. What a call before made for the same version, and nobody kept, is removed."""
+        """Make a new value. Nothing is deleted: another call may be making or using the same version's key."""
+
+    def tidy(self, *, version: str, kept: Sequence[Secret]) -> Facts:
+        """Remove what calls before made for the version and did not keep. `kept`: the values of labelled versions."""
 
     def discard(self, made: Secret) -> Facts:
         """Undo `make`: another value was kept for the version."""
@@ -71,6 +75,9 @@ class Kind(Protocol):
 
     def public(self, value: Secret) -> Facts:
         """What everybody may know of a key: its public half, its id."""
+
+    def installed(self, current: Secret | None) -> Facts:
+        """What the service should hold so that the current key works, for Terraform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +112,16 @@ class Rotation:
         instead_of = described.version_with(CURRENT) or ""
         version = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{described.arn}#first-key#{instead_of}"))
         made = self.kind.make(version=version, current=current)
-        kept = self.vault.keep(version, made, stage=CURRENT)
-        if not kept:
-            self.kind.discard(made)
-        return {"made": "yes" if kept else "no", **self.kind.public(self._kept(version))}
+        if self.vault.keep(version, made, stage=CURRENT):
+            self.kind.tidy(version=version, kept=self._labelled())
+            return {"made": "yes", **self.kind.public(made)}
+        self._discard(made)
+        return {"made": "no", **self.kind.public(self._kept(version))}
+
+    def installed_keys(self) -> Facts:
+        """What the service should hold so that the key in the secret works; changes nothing."""
+        current = self.vault.current()
+        return self.kind.installed(current if current is not None and self.kind.holds_key(current) else None)
 
     def prove_current(self) -> Facts:
         """Use the key that readers get. Raises NotProvenError where it does not work."""
@@ -133,11 +146,13 @@ class Rotation:
         return self.kind.prove(self._kept(version))
 
     def _create(self, version: str) -> Facts:
+        """The first value that is kept for a version stays; whoever is refused removes only what it made itself."""
         if self.vault.value(version) is not None:
-            return {"made": "before"}
+            return {"made": "before", **self.kind.tidy(version=version, kept=self._labelled())}
         made = self.kind.make(version=version, current=self.vault.current())
         if not self.vault.keep(version, made, stage=PENDING):
-            return {"made": "meanwhile", **self.kind.discard(made)}
+            return {"made": "meanwhile", **self._discard(made)}
+        self.kind.tidy(version=version, kept=self._labelled())
         return {"made": "now", **self.kind.public(made)}
 
     def _finish(self, described: Description, version: str) -> Facts:
@@ -156,11 +171,20 @@ class Rotation:
             )
         return value
 
+    def _discard(self, made: Secret) -> Facts:
+        return {} if made in self._labelled() else self.kind.discard(made)
+
+    def _labelled(self) -> list[Secret]:
+        """The values of all versions that have a label at this moment."""
+        values = (self.vault.value(version) for version in self.vault.describe().stages)
+        return [value for value in values if value is not None and self.kind.holds_key(value)]
+
     def _versions(self, described: Description, version: str) -> Versions:
         return Versions(
             new=self._kept(version),
             current=self._with_stage(described, CURRENT),
             previous=self._with_stage(described, PREVIOUS),
+            pending=self._with_stage(described, PENDING),
             older=self.vault.older,
             confirm=lambda: self._confirm(described),
         )

@@ -6,7 +6,7 @@ The connector signs a token that is good for a minute, so a clock that is off by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
 from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_rsa import Slot, Slots
+from lambdas.rotate_keys.snowflake_rsa import KEYS_OF_SLOTS, SLOTS, Credential, CredentialKind, Slot, Slots
 
 LOGIN_SECONDS, ANSWER_SECONDS = 60, 60
 TOKEN_REFUSED = 390144
@@ -75,18 +75,54 @@ class SnowflakeSession:
         return str(self._ask("SELECT CURRENT_USER()", f"tell {self.user} who it is")[0][0])
 
     def slots_of(self, user: str) -> Slots:
-        rows = self._ask(f"DESC USER {_quoted(user)}", f"describe {user}")
-        told = {str(row[0]).upper(): str(row[1] or "") for row in rows}
-        first, second = (told.get(f"{name}_FP", "") for name in ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"))
+        told = self._described(user)
+        first, second = (told.get(f"{slot}_FP", "") for slot in SLOTS)
         return Slots(None if first in EMPTY else first, None if second in EMPTY else second)
+
+    def bodies_of(self, user: str) -> dict[Slot, str]:
+        told = self._described(user)
+        return {slot: told[slot] for slot in SLOTS if told.get(slot, "") not in EMPTY}
+
+    def _described(self, user: str) -> Mapping[str, str]:
+        rows = self._ask(f"DESC USER {_quoted(user)}", f"describe {user}")
+        return {str(row[0]).upper(): str(row[1] or "") for row in rows}
 
     def set_key(self, user: str, slot: Slot, body: str) -> None:
         if not BODY.fullmatch(body):
             raise ValueError("a public key is base64")
         self._ask(f"ALTER USER {_quoted(user)} SET {slot} = '{body}'", f"set {slot} of {user}")
 
+    def set_both_keys(self, user: str, first: str, second: str) -> None:
+        if not BODY.fullmatch(first) or not BODY.fullmatch(second):
+            raise ValueError("a public key is base64")
+        keys = f"{SLOTS[0]} = '{first}' {SLOTS[1]} = '{second}'"
+        self._ask(f"ALTER USER {_quoted(user)} SET {keys}", f"set both public keys of {user}")
+
     def unset_key(self, user: str, slot: Slot) -> None:
         self._ask(f"ALTER USER {_quoted(user)} UNSET {slot}", f"unset {slot} of {user}")
+
+    def credentials_of(self, user: str, kind: CredentialKind) -> list[Credential]:
+        """Without those that have expired, and those that stand for the two slots."""
+        rows = self._ask_by_name(f"SHOW USER {kind}S FOR USER {_quoted(user)}", f"list each {kind.lower()} of {user}")
+        names = [row["name"] for row in rows if row.get("status", "").upper() != "EXPIRED"]
+        return [Credential(kind, name) for name in names if name not in KEYS_OF_SLOTS]
+
+    def remove(self, user: str, credential: Credential) -> None:
+        name = credential.name.replace('"', '""')
+        statement = f'ALTER USER {_quoted(user)} REMOVE {credential.kind} "{name}"'
+        self._ask(statement, f"remove the {credential} of {user}")
+
+    def _ask_by_name(self, statement: str, what: str) -> list[dict[str, str]]:
+        """Rows by the names of their columns in lower case."""
+        from snowflake.connector.errors import Error  # noqa: PLC0415
+
+        try:
+            with self.connection.cursor() as cursor:
+                rows = list(cursor.execute(statement).fetchall())
+                columns = [str(column[0]).lower() for column in cursor.description]
+        except Error as refused:
+            raise _not_done(self.user, what, refused) from refused
+        return [{name: str(value or "") for name, value in zip(columns, row, strict=True)} for row in rows]
 
     def _ask(self, statement: str, what: str) -> list[Any]:
         from snowflake.connector.errors import Error  # noqa: PLC0415
@@ -122,8 +158,8 @@ def _not_done(user: str, what: str, refused: Any) -> RefusedError:
     hint = "Secrets Manager tries again; `aws secretsmanager rotate-secret` does so now"
     if refused.errno in (MAY_NOT, UNKNOWN_OR_HIDDEN):
         hint = (
-            "GRANT MONITOR, and GRANT MODIFY PROGRAMMATIC AUTHENTICATION METHODS, ON USER <user> TO ROLE <the default "
-            "role of who is logged in>; `scripts/deploy.sh create` does"
+            "GRANT MODIFY PROGRAMMATIC AUTHENTICATION METHODS ON USER <user> TO ROLE <the default role of who is "
+            "logged in>; `scripts/deploy.sh create` does"
         )
     return RefusedError(f"Snowflake does not let {user} {what}: {_said(refused)}", hint=hint)
 

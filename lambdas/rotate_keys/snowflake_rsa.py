@@ -4,6 +4,10 @@ The new public key goes into the idle place: the one that does not hold the curr
 one both work, and after the promotion the one before stays until the next rotation takes its place. A key that never
 was in the secret is somebody else's and is not overwritten.
 
+Snowflake lets a user describe itself, and its owner; nobody else. So slots are read as the user and written as the
+rotator. A user that its current key does not let in was made again, or its secret was: nobody can use what is in its
+slots by the secret, and the rotator overwrites both without reading them.
+
 The secret: JSON with `account`, `user` and `private_key` (PKCS#8 in PEM).
 """
 
@@ -11,8 +15,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
@@ -23,6 +27,8 @@ from lambdas.rotate_keys.rsa_key import RsaKey
 
 Slot = Literal["RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"]
 SLOTS: tuple[Slot, ...] = get_args(Slot)
+CredentialKind = Literal["KEY PAIR", "PROGRAMMATIC ACCESS TOKEN"]
+CREDENTIAL_KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)
 LOGINS = 3
 """How often a new key is tried; a user is locked after five failures in a row."""
 PAUSE_SECONDS = 2.0
@@ -42,8 +48,23 @@ class Slots:
         return next((slot for slot in SLOTS if self.of(slot) == fingerprint), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What else lets a user in: a named key pair, or a programmatic access token."""
+
+    kind: CredentialKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()} {self.name}"
+
+
+KEYS_OF_SLOTS = ("PUBLIC_KEY_1", "PUBLIC_KEY_2")
+"""The names under which Snowflake lists the keys of the two slots among the named key pairs."""
+
+
 class Session(Protocol):
-    """Somebody who is logged in."""
+    """A user who is logged in. Each call raises RefusedError where Snowflake refuses it."""
 
     def current_user(self) -> str: ...
 
@@ -51,7 +72,19 @@ class Session(Protocol):
 
     def set_key(self, user: str, slot: Slot, body: str) -> None: ...
 
+    def set_both_keys(self, user: str, first: str, second: str) -> None:
+        """In one statement: nothing can come in between."""
+        ...
+
     def unset_key(self, user: str, slot: Slot) -> None: ...
+
+    def bodies_of(self, user: str) -> dict[Slot, str]:
+        """The public keys in the slots, without the empty ones."""
+        ...
+
+    def credentials_of(self, user: str, kind: CredentialKind) -> list[Credential]: ...
+
+    def remove(self, user: str, credential: Credential) -> None: ...
 
 
 class Door(Protocol):
@@ -122,18 +155,62 @@ class SnowflakeRsa:
         del made
         return {}
 
+    def tidy(self, *, version: str, kept: Sequence[Secret]) -> Facts:
+        """Nothing: a key that was never kept was never told to Snowflake."""
+        del version, kept
+        return {}
+
     def install(self, versions: Versions) -> Facts:
         new = Login.of(versions.new).key
+        with ExitStack() as stack:
+            try:
+                own = self._as_the_user(stack, versions.current)
+            except LoginRefusedError as refused:
+                slot = self._over_both_slots(versions, new, refused)
+            else:
+                slot = self._into_the_idle_slot(own, versions, new)
+        return {"user": self.user, "slot": slot, "fingerprint": new.fingerprint}
+
+    def _into_the_idle_slot(self, own: Session, versions: Versions, new: RsaKey) -> Slot:
+        slots = own.slots_of(self.user)
+        slot = slots.with_key(new.fingerprint)
+        if slot is None:
+            slot = self._slot(slots, versions)
+            with self._writing(versions) as session:
+                session.set_key(self.user, slot, new.body)
+            self._look_again(own, slot, new.fingerprint)
+        return slot
+
+    def _over_both_slots(self, versions: Versions, new: RsaKey, refused: LoginRefusedError) -> Slot:
+        """The current key works again, too: who reads the secret gets it until the promotion."""
+        if self.rotator is None and versions.current is not None:
+            raise RefusedError(
+                f"{self.user} cannot log in with its current key, and no other user may set one: {refused.what}",
+                hint="run `scripts/deploy.sh create`, which puts the current public key into the user",
+            ) from refused
+        first = new if versions.current is None else Login.of(versions.current).key
+        with self._writing(versions) as session:
+            session.set_both_keys(self.user, first.body, new.body)
+        return SLOTS[1]
+
+    @contextmanager
+    def _writing(self, versions: Versions) -> Iterator[Session]:
+        """A session of whoever may change the user, if no other rotation came in between."""
         who = self._who_installs(versions)
         with self.door.session(who.user, who.key) as session:
-            slots = session.slots_of(self.user)
-            slot = slots.with_key(new.fingerprint)
-            if slot is None:
-                slot = self._slot(slots, versions)
-                versions.confirm()
-                session.set_key(self.user, slot, new.body)
-                self._look_again(session, slot, new.fingerprint)
-        return {"user": self.user, "slot": slot, "fingerprint": new.fingerprint}
+            versions.confirm()
+            yield session
+
+    def _as_the_user(self, stack: ExitStack, current: Secret | None) -> Session:
+        """Log in with the current key, twice at most. Raises LoginRefusedError where it does not let the user in."""
+        if current is None:
+            raise LoginRefusedError(f"{self.user} has no current key", hint=FIRST_KEY_HINT)
+        login = Login.of(current)
+        try:
+            return stack.enter_context(self.door.session(login.user, login.key))
+        except LoginRefusedError:
+            self.sleep(PAUSE_SECONDS)
+            return stack.enter_context(self.door.session(login.user, login.key))
 
     def prove(self, new: Secret) -> Facts:
         """Log in with it, a few times: the key may have been set a moment ago."""
@@ -152,19 +229,51 @@ class SnowflakeRsa:
         return {"fingerprint": Login.of(versions.new).key.fingerprint}
 
     def revoke(self, versions: Versions) -> Facts:
-        """The other place is emptied; whoever logs in with what was there is out."""
+        """Only the new key lets the user in from here on, but for `left`. Sessions that are open stay open."""
         new = Login.of(versions.new).key.fingerprint
-        who = self._who_installs(versions)
-        with self.door.session(who.user, who.key) as session:
-            slots = session.slots_of(self.user)
+        with ExitStack() as stack:
+            own = self._as_the_user(stack, versions.current)
+            slots = own.slots_of(self.user)
             held = {slot: key for slot in SLOTS if (key := slots.of(slot)) not in (None, new)}
-            if not set(held.values()) <= set(self._fingerprints(versions)):
-                raise self._occupied(slots, new)
-            versions.confirm()
+            with self._writing(versions) as session:
+                for slot in held:
+                    session.unset_key(self.user, slot)
+                removed, left = self._without_other_credentials(session)
             for slot in held:
-                session.unset_key(self.user, slot)
-                self._look_again(session, slot, None)
-        return {"user": self.user, "fingerprint": new, "deleted": " ".join(map(str, held.values()))}
+                self._look_again(own, slot, None)
+        facts = {"user": self.user, "fingerprint": new, "deleted": ", ".join([*map(str, held.values()), *removed])}
+        return {**facts, "left": "; ".join(left)} if left else facts
+
+    def _without_other_credentials(self, session: Session) -> tuple[list[str], list[str]]:
+        """Named key pairs and tokens: those that were removed, and those that were not with the reason."""
+        removed, left = list[str](), list[str]()
+        for kind in CREDENTIAL_KINDS:
+            try:
+                found = session.credentials_of(self.user, kind)
+            except RefusedError as refused:
+                left.append(f"every {kind.lower()}, if there is one: {refused.what}")
+                continue
+            for credential in found:
+                try:
+                    session.remove(self.user, credential)
+                    removed.append(str(credential))
+                except RefusedError as refused:
+                    left.append(f"{credential}: {refused.what}")
+        return removed, left
+
+    def installed(self, current: Secret | None) -> Facts:
+        """The slots as they are if the user can log in and tell, else the current key in the first of them alone.
+
+        An empty slot is an empty text.
+        """
+        held: dict[Slot, str] = {}
+        if current is not None:
+            try:
+                with ExitStack() as stack:
+                    held = self._as_the_user(stack, current).bodies_of(self.user)
+            except RefusedError:
+                held = {SLOTS[0]: Login.of(current).key.body}
+        return {str(slot): held.get(slot, "") for slot in SLOTS}
 
     def public(self, value: Secret) -> Facts:
         login = Login.of(value)

@@ -10,7 +10,7 @@ either: where a secret is needed to rotate another (the Cloud API key, the rotat
     RSA_BITS                    2048 unless said otherwise, or 4096
     CONFLUENT_CLUSTER_ID, CONFLUENT_KAFKA_REST_ENDPOINT, CONFLUENT_REGISTRY_ID, CONFLUENT_REGISTRY_URL
     CONFLUENT_CLOUD_SECRET      the secret with the Cloud API key: JSON with cloud_api_key and cloud_api_secret
-    KEYS_TO_RETAIN              how many API keys of each part stay valid, 2 unless said otherwise
+    KEYS_TO_RETAIN              how many API keys of each part stay valid, 2 or more; 2 unless said otherwise
     FRAZIL_SNOWFLAKE_URL, FRAZIL_CONFLUENT_URL   doubles, on loopback only
 """
 
@@ -37,6 +37,8 @@ KindName = Literal["snowflake_rsa", "confluent_api_key"]
 
 SNOWFLAKE_ADDRESS_VARIABLE = "FRAZIL_SNOWFLAKE_URL"
 RSA_SIZES = ("2048", "4096")
+FEWEST_KEYS = 2
+"""The current key and the one before, which works on while clients still use it."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 APPLY_HINT = "run `scripts/deploy.sh create`, which sets the tags of secrets and the settings of the function"
 
@@ -75,8 +77,8 @@ class Surroundings:
 
     def _confluent_api_key(self, tags: Mapping[str, str]) -> ConfluentApiKey:
         retained = self.settings.get("KEYS_TO_RETAIN", "2")
-        if not retained.isdecimal() or int(retained) < 1:
-            raise DescriptionError(f"KEYS_TO_RETAIN is a number from 1, found {retained}", hint=APPLY_HINT)
+        if not retained.isdecimal() or int(retained) < FEWEST_KEYS:
+            raise DescriptionError(f"KEYS_TO_RETAIN is a number from {FEWEST_KEYS}, found {retained}", hint=APPLY_HINT)
         return ConfluentApiKey(
             environment=self._setting("FRAZIL_ENVIRONMENT"),
             account=_account(tags),

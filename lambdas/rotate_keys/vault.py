@@ -80,10 +80,13 @@ class Vault:
         self.client.update_secret_version_stage(SecretId=self.secret, VersionStage=CURRENT, **moved)
 
     def _versions(self, **options: bool) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.client.list_secret_version_ids(
-            SecretId=self.secret, MaxResults=100, **options
-        )["Versions"]
-        return found
+        found, after = list[dict[str, Any]](), dict[str, str]()
+        while True:
+            page = self.client.list_secret_version_ids(SecretId=self.secret, MaxResults=100, **options, **after)
+            found += page["Versions"]
+            if "NextToken" not in page:
+                return found
+            after = {"NextToken": page["NextToken"]}
 
     def _read(self, **which: str) -> Secret | None:
         try:

@@ -18,6 +18,7 @@ import pytest
 from cloud import REGION, Cloud
 
 from infra.cdk import App
+from infra.components.key_rotation import PublicKeys
 from infra.deploy.terraform import Terraform
 from infra.guards import synthesize
 from infra.local.snowflake_double import SnowflakeDouble
@@ -47,8 +48,16 @@ SNOWFLAKE = replace(EXAMPLE, reader_roles=("ANALYST",), allowed_cidrs=("203.0.11
 SNOWFLAKES_USER = "arn:aws:iam::111122223333:user/abcd0000-s"
 """Whom the stub of the provider names."""
 FIRST, SECOND, THIRD = (RsaKey.new(2048).body for _ in range(3))
-FROM_A_FILE = '${file("../../../reader.pub")}'
-"""As the answer of the function that makes first keys: known to Terraform only."""
+
+
+class FromAFile:
+    """What the function that rotates keys would tell: known to Terraform only."""
+
+    def ask(self, scope: object, construct_id: str) -> PublicKeys:
+        told = 'jsondecode(file("../../../reader.json"))'
+        return PublicKeys(*(f'${{lookup({told}, "{slot}", null)}}' for slot in ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")))
+
+
 DESTROYED = re.compile(r"^(\w+)\.(\S+): Destroying\.\.\.", re.MULTILINE)
 
 
@@ -79,7 +88,7 @@ def synthesized(folder: Path, settings: EnvironmentSettings, tables: Sequence[st
     assert isinstance(settings.kafka, ExternalKafka)
     app = App(outdir=str(folder / "cdktf.out"))
     lake = LakeStack(app, settings, kafka=external(settings.kafka))
-    SnowflakeStack(app, settings, account=SNOWFLAKE, lake=lake, tables=read, first_keys={"reader": FROM_A_FILE})
+    SnowflakeStack(app, settings, account=SNOWFLAKE, lake=lake, tables=read, user_keys={"reader": FromAFile()})
     synthesize(app, production=False)
 
 
@@ -141,7 +150,8 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_after_a_rotation_and_des
 ) -> None:
     synthesized(tmp_path, settings(tmp_path), ["orders", "clicks"])
     lake_is_there(tmp_path)
-    (tmp_path / "reader.pub").write_text(FIRST)
+    told = tmp_path / "reader.json"
+    told.write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
     stack = terraform(cloud, tmp_path, login)
 
     stack.apply()
@@ -155,7 +165,14 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_after_a_rotation_and_des
     assert set(login.double.users) == {"FRAZIL_SMALL_LOADER", "FRAZIL_SMALL_READER", "FRAZIL_SMALL_ROTATOR"}
     assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST}
     login.rotate(second=SECOND, first=THIRD)
+    told.write_text(json.dumps({"RSA_PUBLIC_KEY": THIRD, "RSA_PUBLIC_KEY_2": SECOND}))
     assert stack.plan() is False, (tmp_path / "log").read_text()
+    told.write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))  # as of a secret that was made again
+    stack.apply()
+    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST}
+    login.double.users.drop("FRAZIL_SMALL_READER")
+    stack.apply()
+    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST}
 
     stack.destroy()
 

@@ -28,7 +28,7 @@ from infra.artefacts.lambda_zip import lambda_zip
 from infra.confluent_api import KeyPair
 from infra.local.confluent_double import Answer, ConfluentDouble
 from infra.local.http_double import Server
-from infra.local.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
+from infra.local.snowflake_double import MODIFY, SnowflakeDouble
 from jobs.local.aws_double.secrets_rotation import ATTEMPTS
 from jobs.local.supervisor import LocalServices
 from jobs.model.spec import Secret
@@ -168,7 +168,7 @@ def deployed(services: LocalServices, packed: Path, *, snowflake: str, confluent
         "CONFLUENT_REGISTRY_ID": "lsrc-1",
         "CONFLUENT_REGISTRY_URL": "https://psrc-1.aws.confluent.cloud",
         "CONFLUENT_CLOUD_SECRET": cloud_secret,
-        "KEYS_TO_RETAIN": "1",
+        "KEYS_TO_RETAIN": "2",
         "FRAZIL_SNOWFLAKE_URL": snowflake,
         "FRAZIL_CONFLUENT_URL": confluent,
     }
@@ -208,8 +208,8 @@ def users(cloud: Cloud) -> Users:
     loader_secret = cloud.secret(rotates="snowflake_rsa", user=loader, rotator_secret=rotator_secret)
     for user, secret in ((loader, loader_secret), (rotator, rotator_secret)):
         cloud.snowflake.add_user(user, cloud.invoke("firstKey", secret)["public_key"])
-    cloud.snowflake.grant(MODIFY, MONITOR, on=loader, to=rotator)
-    cloud.snowflake.grant(MODIFY, MONITOR, on=rotator, to=rotator)
+    cloud.snowflake.grant(MODIFY, on=loader, to=rotator)
+    cloud.snowflake.grant(MODIFY, on=rotator, to=rotator)
     return Users(loader, loader_secret, rotator_secret)
 
 
@@ -273,13 +273,14 @@ def test_a_secret_that_is_still_empty_rotates_for_confluent_and_retires_the_olde
     owner = f"sa-{uuid.uuid4().hex[:6]}"
     secret = cloud.secret(rotates="confluent_api_key", account="producer", owner=owner)
 
-    for _ in range(2):
+    values = []
+    for _ in range(3):
         cloud.rotated(secret)
+        values.append(cloud.fields(secret))
 
-    value = cloud.fields(secret)
-    assert value.keys() == {"kafka_api_key", "kafka_api_secret", "registry_api_key", "registry_api_secret"}
+    assert values[2].keys() == {"kafka_api_key", "kafka_api_secret", "registry_api_key", "registry_api_secret"}
     kept = {key for key, told in cloud.confluent._kept.items() if told.spec["owner"]["id"] == owner}
-    assert kept == {value["kafka_api_key"], value["registry_api_key"]}
+    assert kept == {value[f"{part}_api_key"] for value in values[1:] for part in ("kafka", "registry")}
 
 
 def test_secrets_manager_may_not_rotate_by_a_function_that_does_not_let_it(cloud: Cloud, users: Users) -> None:

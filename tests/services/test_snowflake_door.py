@@ -36,16 +36,35 @@ def door(double: SnowflakeDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
 
 
 def test_slots_are_read_and_one_is_set(door: SnowflakeDoor, double: SnowflakeDouble) -> None:
-    double.grant(MODIFY, MONITOR, on="LOADER", to="ROTATOR")
+    double.grant(MODIFY, on="LOADER", to="ROTATOR")
 
     with door.session("ROTATOR", KEY) as session:
-        before = session.slots_of("LOADER")
         session.set_key("LOADER", "RSA_PUBLIC_KEY_2", OTHER.body)
-        after = session.slots_of("LOADER")
     with door.session("LOADER", OTHER) as session:
+        after = session.slots_of("LOADER")
+        bodies = session.bodies_of("LOADER")
         assert session.current_user() == "LOADER"
+    with door.session("ROTATOR", KEY) as session:
+        session.set_both_keys("LOADER", KEY.body, OTHER.body)
 
-    assert (before, after) == (Slots(None, None), Slots(None, OTHER.fingerprint))
+    assert (after, bodies) == (Slots(None, OTHER.fingerprint), {"RSA_PUBLIC_KEY_2": OTHER.body})
+    assert double.users["LOADER"].keys == {"RSA_PUBLIC_KEY": KEY.body, "RSA_PUBLIC_KEY_2": OTHER.body}
+
+
+def test_named_key_pairs_and_tokens_are_listed_and_removed(door: SnowflakeDoor, double: SnowflakeDouble) -> None:
+    double.grant(MODIFY, on="LOADER", to="ROTATOR")
+    loader = double.users["LOADER"]
+    loader.keys["RSA_PUBLIC_KEY"] = OTHER.body
+    loader.credentials = {"KEY PAIR": ["theirs"], "PROGRAMMATIC ACCESS TOKEN": ["CI"]}
+
+    with door.session("ROTATOR", KEY) as session:
+        pairs = session.credentials_of("LOADER", "KEY PAIR")
+        tokens = session.credentials_of("LOADER", "PROGRAMMATIC ACCESS TOKEN")
+        for each in (*pairs, *tokens):
+            session.remove("LOADER", each)
+
+    assert [str(each) for each in (*pairs, *tokens)] == ["key pair theirs", "programmatic access token CI"]
+    assert loader.credentials == {"KEY PAIR": [], "PROGRAMMATIC ACCESS TOKEN": []}
 
 
 def test_a_key_that_does_not_open_is_told_from_a_service_that_fails(
@@ -80,7 +99,7 @@ def test_an_account_that_does_not_answer_is_given_up_in_time(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("granted", "words"), [((), "does not exist or not authorized"), ((MODIFY,), "Insufficient privileges")]
+    ("granted", "words"), [((), "does not exist or not authorized"), ((MODIFY, MONITOR), "Insufficient privileges")]
 )
 def test_a_missing_privilege_is_said_with_the_grant_that_helps(
     door: SnowflakeDoor, double: SnowflakeDouble, granted: tuple[str, ...], words: str

@@ -147,8 +147,8 @@ def test_first_keys_of_snowflakes_users_are_made_by_the_function_and_only_public
         f"rotation/first-key-of-{word}": f'{{"SecretId": "{{snowflake-{word}.arn}}", "Step": "firstKey"}}'
         for word in ("loader", "reader", "rotator")
     }
-    assert made[0].first_keys.keys() == {"loader", "reader", "rotator"}
-    assert all(Token.is_unresolved(each) for each in made[0].first_keys.values())
+    assert made[0].user_keys.keys() == {"loader", "reader", "rotator"}
+    assert all(Token.is_unresolved(each.secret_arn) for each in made[0].user_keys.values())
     for path, each in stack.of("aws_secretsmanager_secret_rotation").items():
         word = path.removeprefix("rotation/snowflake-")
         assert set(stack.addresses(f"rotation/first-key-of-{word}")) <= set(each["depends_on"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,6 +14,7 @@ from every_feature import BACKENDS
 from written import KAFKA, Written, dev, write
 
 from infra.cdk import App
+from infra.components.key_rotation import UserKeys
 from infra.picture import ACCOUNT as EXAMPLE
 from infra.settings import ExistingWarehouse, MadeWarehouse
 from infra.stacks.lake import LakeStack
@@ -49,7 +51,7 @@ def orders(tmp_path: Path) -> TableSpec:
 def snowflake(
     folder: Path,
     *specs: TableSpec,
-    first_keys: Mapping[Any, str] | None = None,
+    user_keys: Mapping[Any, UserKeys] | None = None,
     production: bool = False,
     **changes: Any,
 ) -> Written:
@@ -58,7 +60,7 @@ def snowflake(
     def build(app: App) -> None:
         lake = LakeStack(app, settings, kafka=KAFKA)
         account = replace(SNOWFLAKE, **changes)
-        SnowflakeStack(app, settings, account=account, lake=lake, tables=specs, first_keys=first_keys)
+        SnowflakeStack(app, settings, account=account, lake=lake, tables=specs, user_keys=user_keys)
 
     folder.mkdir(exist_ok=True)
     return write(folder / "out", settings, build)["snowflake"]
@@ -157,7 +159,7 @@ def test_each_role_has_the_least_that_it_needs(tmp_path: Path, orders: TableSpec
         return {"object_type": "STAGE", "object_name": f"{{{path}.fully_qualified_name}}"}
 
     loader, reader, rotator = (f"{{{word}/role.name}}" for word in ("loader", "reader", "rotator"))
-    use, read, rotate = ("USAGE",), ("SELECT",), ("MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR")
+    use, read, rotate = ("USAGE",), ("SELECT",), ("MODIFY PROGRAMMATIC AUTHENTICATION METHODS",)
     assert granted(snowflake(tmp_path, with_delta(orders))) == {
         "loader/warehouse": (loader, use, account("WAREHOUSE", "{warehouse.name}")),
         "loader/database": (loader, use, account("DATABASE", "{database.name}")),
@@ -177,11 +179,11 @@ def test_each_role_has_the_least_that_it_needs(tmp_path: Path, orders: TableSpec
 
 
 def test_the_loader_owns_external_tables_for_it_alone_may_refresh_them(usual: Written) -> None:
-    assert usual.of("snowflake_grant_ownership") == {
-        "loader/owns-external-tables": {
-            "account_role_name": "{loader/role.name}",
-            "on": {"future": {"object_type_plural": "EXTERNAL TABLES", "in_schema": SCHEMA}},
-        }
+    grant = usual.one("snowflake_grant_ownership")
+
+    assert {name: value for name, value in grant.items() if name != "depends_on"} == {
+        "account_role_name": "{loader/role.name}",
+        "on": {"future": {"object_type_plural": "EXTERNAL TABLES", "in_schema": SCHEMA}},
     }
 
 
@@ -197,7 +199,7 @@ def test_each_user_acts_in_its_role_and_the_deployer_inherits_from_the_owner_of_
     }
 
 
-def test_users_have_no_password_no_other_role_and_keys_that_terraform_does_not_look_at(usual: Written) -> None:
+def test_users_have_no_password_and_no_other_role(usual: Written) -> None:
     users = usual.of("snowflake_service_user")
 
     assert users["reader/user"] == {
@@ -207,7 +209,6 @@ def test_users_have_no_password_no_other_role_and_keys_that_terraform_does_not_l
         "default_secondary_roles_option": "NONE",
         "default_warehouse": "{warehouse.name}",
         "network_policy": "{network-policy.name}",
-        "lifecycle": {"ignore_changes": ["rsa_public_key", "rsa_public_key_2"]},
     }
     assert {path: user.get("default_warehouse") for path, user in users.items()} == {
         "loader/user": "{warehouse.name}",
@@ -216,13 +217,30 @@ def test_users_have_no_password_no_other_role_and_keys_that_terraform_does_not_l
     }
 
 
-def test_the_public_half_of_a_first_key_is_handed_on(tmp_path: Path) -> None:
-    users = snowflake(tmp_path, first_keys={"rotator": "${var.public_key}"}).of("snowflake_service_user")
+def test_a_user_has_the_keys_that_the_function_tells_at_each_plan(tmp_path: Path) -> None:
+    asked = UserKeys("frazil-dev-rotate-keys", "arn:rotator")
 
-    assert {path: user.get("rsa_public_key") for path, user in users.items()} == {
+    stack = snowflake(tmp_path, user_keys={"rotator": asked})
+
+    users = stack.of("snowflake_service_user")
+    assert {path: user.get("rsa_public_key_2") for path, user in users.items()} == {
         "loader/user": None,
         "reader/user": None,
-        "rotator/user": "${var.public_key}",
+        "rotator/user": "${one(compact([jsondecode(data.aws_lambda_invocation.keys-of-rotator-now.result)"
+        ".RSA_PUBLIC_KEY_2]))}",
+    }
+    assert not any("lifecycle" in user for user in users.values())
+    (asked_for,) = stack.document["data"]["aws_lambda_invocation"].values()
+    assert json.loads(asked_for["input"]) == {"SecretId": "arn:rotator", "Step": "installedKeys"}
+
+
+def test_ownership_comes_after_the_roles_that_need_it(usual: Written) -> None:
+    """Who may not enter the schema refreshes nothing, and the deployer drops what the loader owns."""
+    grant = usual.one("snowflake_grant_ownership")
+
+    assert needed(grant) == {
+        "snowflake_grant_account_role.loader_lent-to-deployer",
+        "snowflake_grant_privileges_to_account_role.loader_schema",
     }
 
 

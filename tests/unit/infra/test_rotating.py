@@ -29,6 +29,7 @@ class Account:
     pending: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
     now: float = 0.0
+    answer: dict[str, str] = field(default_factory=lambda: {"deleted": "OLD-ID"})
 
     def rotate_secret(self, *, SecretId: str, ClientRequestToken: str) -> dict[str, str]:  # noqa: N803
         self.asked.append(("rotate", SecretId))
@@ -39,6 +40,8 @@ class Account:
         return {"VersionId": ClientRequestToken}
 
     def describe_secret(self, *, SecretId: str) -> dict[str, Any]:  # noqa: N803
+        if SecretId not in self.pending:
+            return {"VersionIdsToStages": {"old": ["AWSCURRENT"]}}
         if self.now < self.looks:
             return {"VersionIdsToStages": {"old": ["AWSCURRENT"], self.pending[SecretId]: ["AWSPENDING"]}}
         return {"VersionIdsToStages": {"old": ["AWSPREVIOUS"], self.pending[SecretId]: ["AWSCURRENT"]}}
@@ -59,7 +62,12 @@ class Account:
         assert FunctionName == "frazil-dev-rotate-keys"
         event = json.loads(Payload)
         self.asked.append((event["Step"], event["SecretId"]))
-        return {"Payload": io.BytesIO(b'{"deleted": "OLD-ID"}')}
+        return {"Payload": io.BytesIO(json.dumps(self.answer).encode())}
+
+    def update_secret_version_stage(self, *, SecretId: str, VersionStage: str, RemoveFromVersionId: str) -> None:  # noqa: N803
+        assert VersionStage == "AWSPENDING"
+        self.asked.append((f"abandon {RemoveFromVersionId}", SecretId))
+        del self.unfinished[SecretId], self.pending[SecretId]
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -113,6 +121,42 @@ def test_a_leaked_key_is_out_of_use_after_the_new_one_is_in() -> None:
 
     assert account.asked == [("rotate", "frazil/dev/producer"), ("revokeOthers", "frazil/dev/producer")]
     assert said[-1] == "producer: no other key works any more; taken away: OLD-ID"
+
+
+def test_a_leak_never_adopts_a_key_that_was_being_made_when_it_leaked() -> None:
+    account = Account(
+        unfinished={"frazil/dev/producer": "begun-before"}, pending={"frazil/dev/producer": "begun-before"}
+    )
+
+    rotating(account, []).rotate("producer", leaked=True)
+
+    assert account.asked == [
+        ("abandon begun-before", "frazil/dev/producer"),
+        ("rotate", "frazil/dev/producer"),
+        ("revokeOthers", "frazil/dev/producer"),
+    ]
+    assert account.pending["frazil/dev/producer"] != "begun-before"
+
+
+def test_after_a_leak_the_rotator_is_first_and_alone() -> None:
+    account = Account()
+    with_rotator = replace(
+        rotating(account, []), secrets={**SECRETS, "snowflake/rotator": "frazil/dev/snowflake/rotator"}
+    )
+
+    assert with_rotator.rotate(None, leaked=True) == 3
+
+    rotator = "frazil/dev/snowflake/rotator"
+    assert account.asked[:2] == [("rotate", rotator), ("revokeOthers", rotator)]
+    assert {name for _, name in account.asked[2:]} == set(SECRETS.values())
+
+
+def test_what_could_not_be_removed_is_told() -> None:
+    account, said = Account(answer={"deleted": "A", "left": "key pair THEIRS: not allowed"}), list[str]()
+
+    rotating(account, said).rotate("producer", leaked=True)
+
+    assert said[-1] == "warning: producer: remove by hand what could not be removed: key pair THEIRS: not allowed"
 
 
 def test_a_rotation_that_is_on_already_is_waited_for() -> None:

@@ -12,7 +12,7 @@ import jwt
 from infra.local.snowflake_double import LoginRefused, SnowflakeDouble, SqlError
 from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
 from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_rsa import Slot, Slots
+from lambdas.rotate_keys.snowflake_rsa import KEYS_OF_SLOTS, SLOTS, Credential, CredentialKind, Slot, Slots
 
 
 @dataclass
@@ -53,8 +53,22 @@ class SessionInMemory:
     def set_key(self, user: str, slot: Slot, body: str) -> None:
         self._ask(f"ALTER USER \"{user}\" SET {slot} = '{body}'")
 
+    def set_both_keys(self, user: str, first: str, second: str) -> None:
+        self._ask(f"ALTER USER \"{user}\" SET {SLOTS[0]} = '{first}' {SLOTS[1]} = '{second}'")
+
     def unset_key(self, user: str, slot: Slot) -> None:
         self._ask(f'ALTER USER "{user}" UNSET {slot}')
+
+    def bodies_of(self, user: str) -> dict[Slot, str]:
+        told = {str(row[0]): row[1] or "null" for row in self._ask(f'DESC USER "{user}"')}
+        return {slot: told[slot] for slot in SLOTS if told[slot] != "null"}
+
+    def credentials_of(self, user: str, kind: CredentialKind) -> list[Credential]:
+        names = [str(row[1]) for row in self._ask(f'SHOW USER {kind}S FOR USER "{user}"')]
+        return [Credential(kind, name) for name in names if name not in KEYS_OF_SLOTS]
+
+    def remove(self, user: str, credential: Credential) -> None:
+        self._ask(f'ALTER USER "{user}" REMOVE {credential.kind} "{credential.name}"')
 
     def _ask(self, statement: str) -> list[list[str | None]]:
         try:

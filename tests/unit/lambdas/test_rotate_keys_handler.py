@@ -72,7 +72,7 @@ def test_a_user_without_a_rotator_rotates_itself() -> None:
         (SNOWFLAKE, {"RSA_BITS": "1024"}, CLOUD_KEY, "RSA_BITS is one of 2048, 4096, found 1024"),
         (SNOWFLAKE, {"FRAZIL_SNOWFLAKE_URL": "https://example.com"}, CLOUD_KEY, "is for a double on loopback"),
         (CONFLUENT | {"frazil-account": "connector"}, {}, CLOUD_KEY, "no account with keys: connector"),
-        (CONFLUENT, {"KEYS_TO_RETAIN": "0"}, CLOUD_KEY, "a number from 1, found 0"),
+        (CONFLUENT, {"KEYS_TO_RETAIN": "1"}, CLOUD_KEY, "a number from 2, found 1"),
         (CONFLUENT, {}, None, "holds no Cloud API key"),
         (CONFLUENT, {}, "whatever", "holds no Cloud API key"),
     ],
@@ -113,6 +113,19 @@ def test_the_first_key_is_answered_and_logged_without_the_private_half(capsys: p
 
 def test_an_invocation_that_terraform_undoes_leaves_the_key() -> None:
     assert invoked(VaultInMemory(), Step="firstKey", tf={"action": "delete"}) == {}
+
+
+def test_a_key_that_does_not_work_yet_is_an_answer_and_no_failure_of_the_function(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A failure is an alarm, and `create` waits for the key."""
+    secret = SecretInMemory("s", {name: value for name, value in SNOWFLAKE.items() if "rotator" not in name})
+
+    told = invoked(VaultInMemory(secret), Step="proveKey")
+
+    assert told["not_yet"] == "The secret s holds no key"
+    assert "firstKey" in told["hint"]
+    assert json.loads(capsys.readouterr().out)["event"] == "step_done"
 
 
 def test_what_is_no_step_is_refused() -> None:

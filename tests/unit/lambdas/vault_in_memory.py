@@ -95,6 +95,8 @@ class VaultInMemory:
     """boto3's client. `on_call` is told of every call before and after it was carried out, and may raise."""
 
     exceptions = Exceptions
+    page = 100
+    """How many versions one answer lists."""
     made: Mapping[str, Any] = {}
     """When the versions of a secret were made, where not just their order matters."""
 
@@ -156,7 +158,9 @@ class VaultInMemory:
             for name, each in secret.versions.items()
             if each.stages or options.get("IncludeDeprecated")
         ]
-        return {"Versions": versions}
+        start = int(options.get("NextToken", 0))
+        rest = {"NextToken": str(start + self.page)} if start + self.page < len(versions) else {}
+        return {"Versions": versions[start : start + self.page], **rest}
 
     def _of(self, name: str) -> SecretInMemory:
         if name not in self.secrets:
