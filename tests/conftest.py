@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from botocore.loaders import JSONFileLoader
 
 from tests.costs import CostPlugin, in_order
 from tests.own_processes import (
@@ -39,6 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if hands_out(config):
         os.environ[SERVICES] = str(new_run_folder())
     config.pluginmanager.register(CostPlugin(Path(os.environ[SERVICES])))
+    read_descriptions_of_aws_once()
+
+
+def read_descriptions_of_aws_once() -> None:
+    """Share what boto3 reads about each service between all sessions: parsing takes a second, and tests open many."""
+    load = functools.cache(JSONFileLoader().load_file)
+    JSONFileLoader.load_file = lambda self, file_path: load(file_path)
 
 
 def hands_out(config: pytest.Config) -> bool:
@@ -84,4 +93,16 @@ def services() -> LocalServices:
     """A broker, a registry and a double of AWS of this run's own; topics, subjects and buckets need unique names."""
     from jobs.local.supervisor import ANY_FREE_PORTS, up  # noqa: PLC0415 - unit tests need none of it
 
+    _record_classes_once(Path(os.environ[SERVICES]))
     return up(directory=Path(os.environ[SERVICES]), preferred_ports=ANY_FREE_PORTS)
+
+
+def _record_classes_once(folder: Path) -> None:
+    """Start and stop the services where no archive of their classes is there yet: dozens of starts use it."""
+    from jobs.local.cache import cache_folder, exclusively  # noqa: PLC0415
+    from jobs.local.supervisor import ANY_FREE_PORTS, down, up  # noqa: PLC0415
+
+    with exclusively(folder / "recording.lock"):
+        if not list((cache_folder() / "class-data").glob("*.jsa")):
+            up(("broker", "registry"), folder / "recording", preferred_ports=ANY_FREE_PORTS)
+            down(folder / "recording", wipe=True)

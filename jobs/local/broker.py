@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from jobs.local import jars
+from jobs.local import class_data, jars
 from jobs.local.java import find_java
 from jobs.local.processes import tail
 from jobs.local.service import Launch, Ports, Service
@@ -34,8 +34,10 @@ def prepare(folder: Path, ports: Ports) -> Launch:
     logging = f"-Dlog4j2.configurationFile={TEMPLATES / 'log4j2.properties'}"
     java = (find_java().command, *JVM_OPTIONS, logging, "-cp", jars.class_path("broker"))
     if not (folder / "data" / "meta.properties").exists():
-        _format_storage(folder, (*java, "kafka.tools.StorageTool", "format", "--config", str(properties)))
-    return Launch((*java, "kafka.Kafka", str(properties)))
+        _format_storage(
+            folder, (*java, *class_data.using(java), "kafka.tools.StorageTool", "format", "--config", str(properties))
+        )
+    return Launch((*java, *class_data.using_or_recording(java, folder), "kafka.Kafka", str(properties)))
 
 
 def _write_configuration(folder: Path, ports: Ports) -> Path:
@@ -83,7 +85,7 @@ BROKER = Service(
     name="broker",
     preferred_ports={"main": 9092, "controller": 9093},
     start_seconds=120,
-    stop_seconds=30,
+    stop_seconds=90,
     address=address,
     fetch=lambda: (find_java(), jars.fetch("broker")),
     prepare=prepare,

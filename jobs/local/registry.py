@@ -7,7 +7,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from jobs.local import jars
+from jobs.local import class_data, jars
 from jobs.local.cache import cache_folder, exclusively
 from jobs.local.java import find_java
 from jobs.local.locks import read_lock
@@ -24,7 +24,8 @@ def address(ports: Ports) -> str:
 def prepare(folder: Path, ports: Ports) -> Launch:
     runner = next(unpacked().glob("*-runner.jar"))
     settings = (f"-D{key}={value}" for key, value in _settings(folder, ports).items())
-    return Launch((find_java().command, *JVM_OPTIONS, *settings, "-jar", str(runner)))
+    java = (find_java().command, *JVM_OPTIONS)
+    return Launch((*java, *class_data.using_or_recording((*java, str(runner)), folder), *settings, "-jar", str(runner)))
 
 
 def _settings(folder: Path, ports: Ports) -> dict[str, str]:
@@ -40,6 +41,8 @@ def _settings(folder: Path, ports: Ports) -> dict[str, str]:
         **{f"apicurio.datasource.jdbc.{bound}-size": "2" for bound in ("initial", "min")},
         **{f"apicurio.datasource.{pool}.jdbc.{bound}-size": "0" for pool in _UNUSED for bound in ("initial", "min")},
         "apicurio.datasource.jdbc.max-size": "20",
+        # after the default of 5 seconds it ends, which a busy machine needs for the first connection
+        "quarkus.datasource.h2.jdbc.acquisition-timeout": "60S",
         # Confluent's registry lets clients delete; this one does only if told
         "apicurio.rest.deletion.artifact.enabled": "true",
         "apicurio.rest.deletion.artifact-version.enabled": "true",
@@ -82,7 +85,7 @@ REGISTRY = Service(
     name="registry",
     preferred_ports={"main": 8081},
     start_seconds=120,
-    stop_seconds=15,
+    stop_seconds=90,
     address=address,
     fetch=lambda: (find_java(), unpacked()),
     prepare=prepare,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from jobs.local import class_data
 from jobs.local.aws import AWS
 from jobs.local.broker import BROKER
 from jobs.local.cache import cache_folder, exclusively
@@ -95,7 +96,7 @@ def down(directory: Path = DIRECTORY, *, wipe: bool = False) -> None:
         return
     with exclusively(directory / "lock"):
         state = read_state(directory)
-        _stop_all(state)
+        _stop_all(state, directory)
         write_state(directory, {name: replace(known, process=None) for name, known in state.items()})
         for name in ALL if wipe else ():
             shutil.rmtree(directory / name, ignore_errors=True)
@@ -225,17 +226,21 @@ def _failed(service: Service, entry: ServiceState, directory: Path, found: str) 
     )
 
 
-def _stop_all(state: State) -> None:
+def _stop_all(state: State, directory: Path) -> None:
     alive = {name: entry.process for name, entry in state.items() if entry.process and is_alive(entry.process)}
     for process in alive.values():
         ask_to_stop(process)
     for name, process in alive.items():
-        _await_stop(SERVICES[name], process)
+        if _await_stop(SERVICES[name], process):
+            class_data.keep(directory / name)
 
 
-def _await_stop(service: Service, process: Running) -> None:
-    if not wait_or_kill(process, within_seconds=service.stop_seconds):
+def _await_stop(service: Service, process: Running) -> bool:
+    """Whether it ended by itself."""
+    ended = wait_or_kill(process, within_seconds=service.stop_seconds)
+    if not ended:
         _say(f"{service.name}: did not stop within {service.stop_seconds:.0f} s and was killed")
+    return ended
 
 
 def _say(sentence: str) -> None:

@@ -33,7 +33,7 @@ from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.fakes.watched_logs import WatchedLogs
 from tests.faults.world import WAIT_SECONDS, Setting
 
-TRIAL_SECONDS = 60
+TRIAL_SECONDS = 240
 
 PRELOADED = (
     "pyiceberg.catalog.sql",

@@ -15,7 +15,7 @@ import pytest
 from tests.faults.spark_driver import IN_A_TASK
 from tests.faults.world import World, assert_exactly_once, kafka_side
 
-TRIAL_SECONDS = 100
+TRIAL_SECONDS = 300
 KILLED, DONE = -signal.SIGKILL, 0
 
 

@@ -39,7 +39,7 @@ from tests.faults.world import (
 )
 
 FEW, MANY = 6, 300
-WAIT_SECONDS = 60
+WAIT_SECONDS = 180
 
 
 @dataclass(frozen=True, slots=True)

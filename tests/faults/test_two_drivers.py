@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
 
@@ -14,12 +15,17 @@ from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once
+from tests.sampling import sampled
 
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 PLANNED = [m for m in BEFORE_PUBLISH if m not in (("before", "evolve"), ("after", "evolve"), ("before", "plan"))]
+SUCCESSORS = sampled(
+    product(["jdbc", "glue"], [moment for moment in MOMENTS if moment[0] == "after"]),
+    keep=lambda case: case[0] == "jdbc" or case[1][1] in ("stage", "publish"),
+)
 
 
-@pytest.mark.parametrize("successor_at", [m for m in MOMENTS if m[0] == "after"], ids=" ".join)
+@pytest.mark.parametrize(("catalog", "successor_at"), SUCCESSORS, indirect=["catalog"])
 def test_a_zombie_that_goes_on_while_its_successor_stands_at_a_step_changes_nothing(
     world: World, successor_at: Moment
 ) -> None:

@@ -48,7 +48,7 @@ from jobs.verify.against_kafka import KafkaSide
 from jobs.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 _QUIET = {"log_level": "0"}
 SCHEMA = {"type": "record", "name": "Numbered", "fields": [{"name": "n", "type": "long"}]}
 AWS_REGION = "us-east-1"

@@ -67,7 +67,7 @@ def zipped(**files: str) -> bytes:
     return packed.getvalue()
 
 
-def eventually(look: Callable[[], Any], is_so: Callable[[Any], bool], *, within_seconds: float = 60) -> Any:
+def eventually(look: Callable[[], Any], is_so: Callable[[Any], bool], *, within_seconds: float = 300) -> Any:
     """The first look that is so; the test fails with the last one."""
     deadline = time.monotonic() + within_seconds
     while not is_so(seen := look()):

@@ -25,7 +25,7 @@ from jobs.local.supervisor import LocalServices, down, status
 
 CHECKOUT = Path(__file__).parents[2]
 REGION = "us-east-1"
-MOST_SECONDS = 600.0
+MOST_SECONDS = 1500.0
 ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 LOOK_SECONDS = 0.1
 CLOSE_SECONDS = 0.02
@@ -310,7 +310,7 @@ def command_lines() -> set[str]:
 
 def eventually(look: Callable[[], Any], is_so: Callable[[Any], bool], *, explain: Callable[[], str]) -> Any:
     """The first look that is so. The test fails with the last one, and with what `explain` says."""
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 500
     while not is_so(seen := look()):
         assert time.monotonic() < deadline, f"still {seen!r}\n{explain()}"
         time.sleep(0.5)

@@ -29,7 +29,7 @@ from lambdas.rotate_keys.errors import LoginRefusedError
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(2400),
 ]
 KEEPS_STREAMING = "frazil-local-keep-streaming"
 TELLS_AGES = "frazil-local-tell-key-ages"

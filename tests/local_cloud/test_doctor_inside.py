@@ -67,7 +67,7 @@ class Deployed:
     def ended(self, job_run: str) -> dict[str, Any]:
         emr = self.cloud.client("emr-serverless")
         look = lambda: emr.get_job_run(applicationId=self.application, jobRunId=job_run)["jobRun"]  # noqa: E731
-        found: dict[str, Any] = eventually(look, lambda run: run["state"] in ENDED, within_seconds=120)
+        found: dict[str, Any] = eventually(look, lambda run: run["state"] in ENDED)
         return found
 
     def newest(self) -> dict[str, Any]:

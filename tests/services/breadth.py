@@ -37,7 +37,7 @@ from jobs.model.spec import CatalogSettings, RegistrySettings, Settings, TableSp
 from jobs.specs.load import load_settings
 from tests.fakes.in_process import InProcessRunner
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 REGION = "us-east-1"
 QUIET = {"log_level": "0"}
 MOST_BATCHES = 100

@@ -35,6 +35,7 @@ from jobs.formats.avro.native import native_decoder
 from jobs.formats.avro.open import Engine, open_decoder
 from jobs.formats.avro.shape import shape_of
 from jobs.model.errors import IncompatibleSchemaError
+from tests.sampling import examples
 
 SEEDS = st.integers(0, 2**32)
 
@@ -48,7 +49,7 @@ def payloads(schema: Json, seed: int) -> tuple[list[bytes], list[bytes]]:
 
 
 @pytest.mark.usefixtures("native")
-@settings(REPEATABLE, max_examples=250)
+@settings(REPEATABLE, max_examples=examples(100, 5000))
 @given(schemas(), SEEDS)
 def test_both_decoders_agree_on_whatever_they_are_given(schema: Json, seed: int) -> None:
     avro = parsed(schema)
@@ -65,7 +66,7 @@ def test_both_decoders_agree_on_whatever_they_are_given(schema: Json, seed: int)
         ours.rows.validate(full=True)
 
 
-@settings(REPEATABLE, max_examples=100)
+@settings(REPEATABLE, max_examples=examples(50, 2000))
 @given(schemas(recursive=True), SEEDS)
 def test_every_whole_payload_is_a_row(schema: Json, seed: int) -> None:
     avro = parsed(schema)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from jobs.formats.avro.schema import parse_schema
 from jobs.formats.avro.types import Logical, Primitive, Record, Ref
 from jobs.model.errors import IncompatibleSchemaError
+from tests.sampling import examples
 
 
 def test_names_become_full_names() -> None:
@@ -56,7 +57,7 @@ def test_a_name_without_namespace_survives_inside_one() -> None:
     assert parse_schema(schema.text) == schema
 
 
-@settings(REPEATABLE, max_examples=60)
+@settings(REPEATABLE, max_examples=examples(60, 5000))
 @given(schemas(recursive=True))
 def test_the_text_means_the_same_schema(schema: Json) -> None:
     once = parsed(schema)

@@ -1,0 +1,23 @@
+"""What `make test` takes of the combinations that `make test-long` tries all of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+LONG = bool(os.environ.get("FRAZIL_TEST_LONG"))
+"""Set by `make test-long`, which continuous integration does not call."""
+
+
+def sampled(cases: Iterable[T], keep: Callable[[T], bool]) -> list[T]:
+    """All cases in a long run, otherwise those to keep: at least one."""
+    found = [case for case in cases if LONG or keep(case)]
+    assert found, "a sample keeps at least one case"
+    return found
+
+
+def examples(short: int, long: int) -> int:
+    """How many examples a search for counterexamples tries."""
+    return long if LONG else short
