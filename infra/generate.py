@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a provider comes from and in which versions. `withheld`: arguments that no stack may give it."""
+    """Where a provider comes from and in which exact version. `withheld`: arguments that no stack may give it."""
 
     address: str
     version: str
@@ -57,12 +57,12 @@ class Source:
 SOURCES = {
     "aws": Source(
         "hashicorp/aws",
-        ">= 5.100, < 7",
+        "5.100.0",
         frozenset({"access_key", "secret_key", "token", "profile", "shared_credentials_files", "shared_config_files"}),
     ),
     "confluent": Source(
         "confluentinc/confluent",
-        ">= 2.30, < 3",
+        "2.83.0",
         frozenset(
             f"{of}_api_{part}"
             for of in ("cloud", "kafka", "flink", "schema_registry", "tableflow")
@@ -72,7 +72,7 @@ SOURCES = {
     ),
     "snowflake": Source(
         "snowflakedb/snowflake",
-        ">= 2.20, < 3",
+        "2.20.0",
         frozenset({"password", "private_key", "private_key_passphrase", "token", "token_accessor", "passcode"})
         | {"oauth_client_secret", "proxy_password"},
     ),

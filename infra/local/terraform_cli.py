@@ -7,7 +7,6 @@ their own, and nothing else may serve those names. Everything is written below o
 from __future__ import annotations
 
 import platform
-import re
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Mapping
@@ -53,11 +52,10 @@ def address(provider: str) -> str:
 
 
 def build_stub_mirror(folder: Path, stubs: Iterable[str]) -> Path:
-    """A mirror whose providers are scripts that run this Python: the lowest version that the stacks take."""
+    """A mirror whose providers are scripts that run this Python, in the version that the stacks take."""
     for provider in stubs:
-        (version,) = re.findall(r">= ([0-9.]+)", SOURCES[provider].version)
-        full = ".".join((*version.split("."), "0", "0")[:3])
-        script = folder / address(provider) / full / _platform() / f"terraform-provider-{provider}_v{full}"
+        full = SOURCES[provider].version
+        script = folder / address(provider) / full / this_platform() / f"terraform-provider-{provider}_v{full}"
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(_script(provider, home=folder), encoding="utf-8")
         script.chmod(0o755)
@@ -85,7 +83,8 @@ def _with_stubs(methods: Iterable[Method], stub_mirror: Path, stubs: Iterable[st
     return [mirror(stub_mirror, include=addresses), *others]
 
 
-def _platform() -> str:
+def this_platform() -> str:
+    """As Terraform names it: `linux_amd64`."""
     return f"{sys.platform}_{MACHINES.get(platform.machine(), platform.machine())}"
 
 

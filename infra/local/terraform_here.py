@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from infra.local.override import ready_to_travel, write_override
-from infra.local.terraform_cli import STUBS, terraform_environment
+from infra.local.provider_locks import write_lock
+from infra.local.terraform_cli import STUBS, address, terraform_environment, this_platform
 
 
 class Deployed(Protocol):
@@ -28,7 +29,9 @@ def prepare(deployment: Deployed, directory: Path) -> Mapping[str, str]:
     """The variables for Terraform in the folder of a synthesized stack."""
     shared = deployment.checkout / ".frazil" / "terraform"
     if not deployment.is_local:
+        write_lock(directory, this_platform())
         ready_to_travel(directory)
         return terraform_environment(os.environ, shared)
+    write_lock(directory, this_platform(), without=[address(name) for name in STUBS])
     write_override(directory, states=deployment.folder / "state")
     return terraform_environment(os.environ, shared, stubs=STUBS)

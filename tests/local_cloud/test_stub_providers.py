@@ -54,7 +54,7 @@ OUTPUTS = {
 def stack(folder: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Terraform:
     """A folder with the resources, some of them with other arguments; and Terraform for it."""
     resources = {kind: {"this": {**one, **(changes or {}).get(kind, {})}} for kind, one in RESOURCES.items()}
-    versions = {"confluent": ">= 2.30, < 3", "snowflake": ">= 2.20, < 3"}
+    versions = {"confluent": "2.83.0", "snowflake": "2.20.0"}
     required = {name: {"source": address(name), "version": version} for name, version in versions.items()}
     written = {
         "terraform": {"required_providers": required},

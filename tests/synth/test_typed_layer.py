@@ -87,8 +87,8 @@ def test_providers_say_source_and_versions_and_nothing_that_opens_a_door(local: 
     first = read(local, "first")
 
     assert first["terraform"]["required_providers"] == {
-        "aws": {"source": "hashicorp/aws", "version": ">= 5.100, < 7"},
-        "confluent": {"source": "confluentinc/confluent", "version": ">= 2.30, < 3"},
+        "aws": {"source": "hashicorp/aws", "version": "5.100.0"},
+        "confluent": {"source": "confluentinc/confluent", "version": "2.83.0"},
     }
     tags = {"application": "frazil", "environment": "dev", "stack": "first"}
     assert first["provider"] == {

@@ -107,7 +107,7 @@ def test_a_stand_in_is_a_provider_in_a_mirror(tmp_path: Path) -> None:
 
     scripts = {path.name for path in (tmp_path / "stubs").rglob("terraform-provider-*")}
 
-    assert scripts == {"terraform-provider-confluent_v2.30.0", "terraform-provider-snowflake_v2.20.0"}
+    assert scripts == {"terraform-provider-confluent_v2.83.0", "terraform-provider-snowflake_v2.20.0"}
 
 
 def test_a_value_of_a_stand_in_is_a_variable() -> None:
