@@ -8,10 +8,11 @@ Everything else is a finding, and all of them are collected.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from jobs.materialize.former_names import FormerNames
+from jobs.materialize.name_tree import NameTree, join, tree_of
 from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
 from jobs.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from jobs.model.errors import IncompatibleSchemaError
@@ -38,7 +39,7 @@ def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
     found: dict[str, tuple[str, ...]] = {}
     taken = {column.name for column in columns}
     for column in columns:
-        here = _join(path, column.name)
+        here = join(path, column.name)
         former = tuple(alias for alias in column.aliases if alias not in taken)
         taken.update(former)
         if former:
@@ -48,19 +49,14 @@ def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
     return found
 
 
-def compare(
-    wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, *, path: str = ""
-) -> Evolution:
-    """What the table's columns `have` need in order to hold the columns `wanted`, both at `path`."""
-    total = Evolution(former_names=dict(former_names))
-    matches = _matches(wanted, have, former_names, path)
-    shifted = _shifted(wanted, have)
-    for column in wanted:
-        if column.name in shifted:
-            total = total + _refuse(_join(path, column.name), shifted[column.name], total.former_names)
-            continue
-        total = total + _compare_column(column, matches.get(column.name), wanted, have, total.former_names, path)
-    return total
+def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames) -> Evolution:
+    """What the table's columns `have` need in order to hold the columns `wanted`.
+
+    The cost is linear in the number of columns and of former names.
+    """
+    names, found = tree_of(former_names), _Found()
+    _compare_columns(wanted, _Level(_Place(), names, wanted, have), found)
+    return Evolution(tuple(found.changes), tuple(found.findings), dict(names.flat()))
 
 
 def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) -> IncompatibleSchemaError:
@@ -75,45 +71,132 @@ def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) ->
 
 def applied(columns: tuple[Column, ...], changes: tuple[Change, ...]) -> tuple[Column, ...]:
     """The columns after the changes of one comparison, whose paths are all in the names before it."""
-    renames = [change for change in changes if isinstance(change, RenameColumn)]
-    for change in (*(each for each in changes if not isinstance(each, RenameColumn)), *reversed(renames)):
-        columns = _applied(columns, change, change.path)
-    return columns
+    return _applied(columns, [(change.path, change) for change in changes]) if changes else columns
 
 
-def _applied(columns: tuple[Column, ...], change: Change, path: str) -> tuple[Column, ...]:
-    step = re.split(r"[.\[{]", path, maxsplit=1)[0]
-    rest = path[len(step) :]
-    if isinstance(change, AddColumn) and not rest:
-        return (*columns, Column(step, change.type, doc=change.doc))
-    if isinstance(change, RenameColumn) and not rest:
-        return tuple(replace(each, name=change.new_name) if each.name == step else each for each in columns)
-    return tuple(
-        replace(each, type=_applied_inside(each.type, change, rest)) if each.name == step else each for each in columns
-    )
+_Pending = Sequence[tuple[str, Change]]
+"""Changes, each with what is left of its path."""
 
 
-def _applied_inside(column_type: ColumnType, change: Change, rest: str) -> ColumnType:
+def _applied(columns: tuple[Column, ...], changes: _Pending) -> tuple[Column, ...]:
+    added: list[Column] = []
+    inside: dict[str, list[tuple[str, Change]]] = {}
+    for path, change in changes:
+        step = re.split(r"[.\[{]", path, maxsplit=1)[0]
+        rest = path[len(step) :]
+        if isinstance(change, AddColumn) and not rest:
+            added.append(Column(step, change.type, doc=change.doc))
+        else:
+            inside.setdefault(step, []).append((rest, change))
+    return (*(_changed(each, inside.get(each.name, ())) for each in columns), *added)
+
+
+def _changed(column: Column, changes: _Pending) -> Column:
+    if not changes:
+        return column
+    names = [change.new_name for rest, change in changes if isinstance(change, RenameColumn) and not rest]
+    return replace(column, name=names[-1] if names else column.name, type=_changed_type(column.type, changes))
+
+
+def _changed_type(column_type: ColumnType, changes: _Pending) -> ColumnType:
+    widened = [change.to_type for rest, change in changes if isinstance(change, WidenType) and not rest]
+    inside = [(rest, change) for rest, change in changes if rest]
     match column_type:
-        case ListOf(element) if rest:
-            return ListOf(_applied_inside(element, change, rest.removeprefix("[]")))
-        case MapOf(key, value) if rest:
-            return MapOf(key, _applied_inside(value, change, rest.removeprefix("{}")))
-        case Struct(columns) if rest:
-            return replace(column_type, columns=_applied(columns, change, rest.removeprefix(".")))
+        case ListOf(element) if inside:
+            return ListOf(_changed_type(element, _without("[]", inside)))
+        case MapOf(key, value) if inside:
+            return MapOf(key, _changed_type(value, _without("{}", inside)))
+        case Struct(columns) if inside:
+            return replace(column_type, columns=_applied(columns, _without(".", inside)))
         case _:
-            return change.to_type if isinstance(change, WidenType) else column_type
+            return widened[-1] if widened else column_type
 
 
-def _matches(
-    wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, path: str
-) -> dict[str, Column]:
+def _without(prefix: str, changes: _Pending) -> _Pending:
+    return [(rest.removeprefix(prefix), change) for rest, change in changes]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a comparison has found so far."""
+
+    changes: list[Change] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def refuse(self, path: str, problem: str) -> None:
+        self.findings.append(Finding(path, problem))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A path in the names after all renames, for findings, and in those before, as changes have to name it.
+
+    The library resolves every path of one update against the names before it.
+    """
+
+    now: str = ""
+    was: str = ""
+
+    def step(self, now: str, was: str | None = None) -> _Place:
+        return _Place(join(self.now, now), join(self.was, now if was is None else was))
+
+
+class _Level:
+    """The columns of one struct, with all that is looked up for each of them."""
+
+    def __init__(self, place: _Place, names: NameTree, wanted: tuple[Column, ...], have: tuple[Column, ...]) -> None:
+        self.place, self.names = place, names
+        self.have = {each.name: each for each in have}
+        self.beside = {each.name for each in (*wanted, *have)}
+        self.matches = _matches(wanted, have, names)
+        self.shifted = _shifted(wanted, self.have)
+        self._by_lower: dict[str, list[str]] = {}
+        for each in have:
+            self._by_lower.setdefault(each.name.lower(), []).append(each.name)
+        self._owners: dict[str, set[str]] = {}
+        for name, node in names.under.items():
+            self._own(name, node.former)
+
+    def knows(self, name: str, column: str) -> bool:
+        """Whether the table knows that records call the column so."""
+        return name == column or name in self.names.step(column).former
+
+    def twin(self, name: str, match: Column | None) -> str | None:
+        """Another column of the table whose name differs in letter case only."""
+        own = None if match is None else match.name
+        return next((each for each in self._by_lower.get(name.lower(), ()) if each != own), None)
+
+    def holder(self, name: str, match: Column | None) -> str | None:
+        """The column beside it, other than the one to be renamed, that records may still call `name`."""
+        own = None if match is None else match.name
+        return min(self._owners.get(name, set()) & self.beside - {own, name}, default=None)
+
+    def learn(self, aliases: Sequence[str], column: str) -> None:
+        """A writer may name an alias later than the column: it is remembered, unless it means another column."""
+        new = tuple(dict.fromkeys(a for a in aliases if a not in self.beside and a not in self._owners))
+        if new:
+            self.names.step(column).former += new
+            self._own(column, new)
+
+    def rename(self, old: str, new: str) -> None:
+        node = self.names.move(old, new)
+        for former in node.former:
+            self._owners[former].discard(old)
+        node.former += (old,)
+        self._own(new, node.former)
+
+    def _own(self, column: str, former: Sequence[str]) -> None:
+        for name in former:
+            self._owners.setdefault(name, set()).add(column)
+
+
+def _matches(wanted: tuple[Column, ...], have: tuple[Column, ...], names: NameTree) -> dict[str, Column]:
     """The table's column for each of the writer's: by its name, by a former name, or by an alias. None serves two."""
     free = {each.name: each for each in have}
     found = {column.name: free.pop(column.name) for column in wanted if column.name in free}
     written = {column.name for column in wanted} - set(found)
     for each in tuple(free.values()):
-        former = next((name for name in former_names.get(_join(path, each.name), ()) if name in written), None)
+        former = next((name for name in names.step(each.name).former if name in written), None)
         if former is not None:
             written.remove(former)
             found[former] = free.pop(each.name)
@@ -124,117 +207,90 @@ def _matches(
     return found
 
 
-def _shifted(wanted: tuple[Column, ...], have: tuple[Column, ...]) -> dict[str, str]:
+def _shifted(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str, str]:
     """Fields that take the name of a column which the same schema renames: `a` to `b`, while `b` becomes `c`.
 
     The table finds `b` by its name, so that values of two meanings would share the column.
     """
     written = {column.name for column in wanted}
-    unwritten = {column.name for column in have} - written
+    unwritten = have.keys() - written
     moved_on = {alias: column.name for column in wanted for alias in column.aliases if alias != column.name}
     return {
         column.name: f"is the renamed column {alias}, and takes the name of the column that becomes"
         f" {moved_on[column.name]}"
         for column in wanted
         for alias in column.aliases
-        if alias in unwritten and column.name in moved_on and any(each.name == column.name for each in have)
+        if alias in unwritten and column.name in moved_on and column.name in have
     }
 
 
-def _compare_column(
-    column: Column,
-    match: Column | None,
-    wanted: tuple[Column, ...],
-    have: tuple[Column, ...],
-    former_names: FormerNames,
-    path: str,
-) -> Evolution:
-    beside = {each.name for each in (*wanted, *have)}
-    known = match is not None and column.name in (match.name, *former_names.get(_join(path, match.name), ()))
-    if match is not None and known:
-        kept = Evolution(former_names=_learnt(column, match.name, beside, former_names, path))
-        return kept + _compare_types(column.type, match.type, kept.former_names, _join(path, match.name))
-    twin = next((e.name for e in have if e is not match and e.name.lower() == column.name.lower()), None)
+def _compare_columns(wanted: tuple[Column, ...], level: _Level, found: _Found) -> None:
+    for column in wanted:
+        if column.name in level.shifted:
+            found.refuse(level.place.step(column.name).now, level.shifted[column.name])
+        else:
+            _compare_column(column, level.matches.get(column.name), level, found)
+
+
+def _compare_column(column: Column, match: Column | None, level: _Level, found: _Found) -> None:
+    if match is not None and level.knows(column.name, match.name):
+        level.learn(column.aliases, match.name)
+        names, place = level.names.step(match.name), level.place.step(match.name)
+        return _compare_types(column.type, match.type, names, place, found)
+    here = level.place.step(column.name).now
+    twin = level.twin(column.name, match)
     if twin is not None:
-        problem = f"differs only in letter case from the table's column {twin}"
-        return _refuse(_join(path, column.name), problem, former_names)
-    holder = _holder(column.name, match, beside, former_names, path)
+        return found.refuse(here, f"differs only in letter case from the table's column {twin}")
+    holder = level.holder(column.name, match)
     if holder is not None:
-        problem = f"is a former name or an alias of the column {holder}: older records use it for that column"
-        return _refuse(_join(path, column.name), problem, former_names)
+        return found.refuse(
+            here, f"is a former name or an alias of the column {holder}: older records use it for that column"
+        )
     if match is not None:
-        return _rename(column, match, beside, former_names, path)
-    return _add(column, beside, former_names, path)
+        return _rename(column, match, level, found)
+    return _add(column, level, found)
 
 
-def _holder(name: str, match: Column | None, beside: set[str], former_names: FormerNames, path: str) -> str | None:
-    """The column beside it, other than the one to be renamed, that records may still call `name`."""
-    own = None if match is None else match.name
-    return next(
-        (each for each in sorted(beside - {own, name}) if name in former_names.get(_join(path, each), ())), None
-    )
+def _rename(column: Column, old: Column, level: _Level, found: _Found) -> None:
+    place = level.place.step(column.name, old.name)
+    found.changes.append(RenameColumn(place.was, column.name))
+    level.rename(old.name, column.name)
+    level.learn(column.aliases, column.name)
+    _compare_types(column.type, old.type, level.names.step(column.name), place, found)
 
 
-def _learnt(column: Column, name: str, beside: set[str], former_names: FormerNames, path: str) -> FormerNames:
-    """A writer may name an alias later than the column: it is remembered, unless it means another column."""
-    here = _join(path, name)
-    others = {former for known, names in former_names.items() if _parent(known) == path for former in names}
-    new = tuple(dict.fromkeys(a for a in column.aliases if a not in beside | others))
-    return {**former_names, here: (*former_names.get(here, ()), *new)} if new else dict(former_names)
+def _add(column: Column, level: _Level, found: _Found) -> None:
+    found.changes.append(AddColumn(level.place.step(column.name).was, column.type, column.doc))
+    level.learn(column.aliases, column.name)
+    for path, former in aliases_of((column,)).items():
+        if path != column.name:
+            level.names.at(path).former = former
 
 
-def _rename(column: Column, old: Column, beside: set[str], former_names: FormerNames, path: str) -> Evolution:
-    was, now = _join(path, old.name), _join(path, column.name)
-    moved = {_moved(known, was, now): names for known, names in former_names.items()}
-    moved[now] = (*moved.get(now, ()), old.name)
-    renaming = Evolution(
-        (RenameColumn(was, column.name),), former_names=_learnt(column, column.name, beside, moved, path)
-    )
-    inner = _compare_types(column.type, old.type, renaming.former_names, now)
-    # The library resolves every path of one update against the names before it.
-    return renaming + replace(inner, changes=tuple(_under_old_name(c, now, was) for c in inner.changes))
-
-
-def _moved(path: str, was: str, now: str) -> str:
-    inside = path == was or path.startswith((f"{was}.", f"{was}[", f"{was}{{"))
-    return now + path[len(was) :] if inside else path
-
-
-def _under_old_name(change: Change, now: str, was: str) -> Change:
-    return replace(change, path=_moved(change.path, now, was))
-
-
-def _add(column: Column, beside: set[str], former_names: FormerNames, path: str) -> Evolution:
-    here = _join(path, column.name)
-    inner = {k: v for k, v in aliases_of((column,), path).items() if k != here}
-    known = _learnt(column, column.name, beside, former_names, path)
-    return Evolution((AddColumn(here, column.type, column.doc),), former_names={**known, **inner})
-
-
-def _compare_types(wanted: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Evolution:
+def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place: _Place, found: _Found) -> None:
     match wanted, have:
         case Struct(columns), Struct(present):
             if wanted.is_union is not have.is_union:
-                return _refuse(
-                    path, f"is {_kind(wanted)} in the writer's schema, the table has {_kind(have)}", former_names
-                )
-            return compare(columns, present, former_names, path=path)
+                problem = f"is {_kind(wanted)} in the writer's schema, the table has {_kind(have)}"
+                return found.refuse(place.now, problem)
+            return _compare_columns(columns, _Level(place, names, columns, present), found)
         case ListOf(element), ListOf(present_element):
-            return _compare_types(element, present_element, former_names, f"{path}[]")
+            return _compare_types(element, present_element, names.step("[]"), place.step("[]"), found)
         case MapOf(key, value), MapOf(present_key, present_value):
             if key != present_key:
-                return _refuse(path, f"the map's keys are {key}, the table has {present_key}", former_names)
-            return _compare_types(value, present_value, former_names, f"{path}{{}}")
+                return found.refuse(place.now, f"the map's keys are {key}, the table has {present_key}")
+            return _compare_types(value, present_value, names.step("{}"), place.step("{}"), found)
         case _:
-            return _compare_scalars(wanted, have, former_names, path)
+            return _compare_scalars(wanted, have, place, found)
 
 
-def _compare_scalars(wanted: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Evolution:
+def _compare_scalars(wanted: ColumnType, have: ColumnType, place: _Place, found: _Found) -> None:
     if wanted == have or _widens(wanted, have):
-        return Evolution(former_names=former_names)
+        return
     if _widens(have, wanted):
-        return Evolution((WidenType(path, have, wanted),), former_names=former_names)
-    return _refuse(path, f"is {wanted} in the writer's schema, the table has {have}", former_names)
+        found.changes.append(WidenType(place.was, have, wanted))
+    else:
+        found.refuse(place.now, f"is {wanted} in the writer's schema, the table has {have}")
 
 
 def _widens(narrow: ColumnType, wide: ColumnType) -> bool:
@@ -252,10 +308,6 @@ def _kind(struct: Struct) -> str:
     return f"a union of {names}" if struct.is_union else f"a record of {names}"
 
 
-def _refuse(path: str, problem: str, former_names: FormerNames) -> Evolution:
-    return Evolution(findings=(Finding(path, problem),), former_names=former_names)
-
-
 def _structs_in(column_type: ColumnType, path: str) -> Iterator[tuple[str, Struct]]:
     match column_type:
         case Struct():
@@ -266,11 +318,3 @@ def _structs_in(column_type: ColumnType, path: str) -> Iterator[tuple[str, Struc
             yield from _structs_in(value, f"{path}{{}}")
         case _:
             return
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _parent(path: str) -> str:
-    return path.rpartition(".")[0]
