@@ -23,6 +23,7 @@ TERRAFORM_AT_LEAST = (1, 10)
 PYTHON_AT_LEAST = (3, 11)
 NODE_AT_LEAST = 20
 """What CDK for Terraform 0.21 asks for."""
+AWS_CLI_AT_LEAST, CONFLUENT_CLI_AT_LEAST = 2, 4
 FREE_GIGABYTES = 3
 COMMAND_SECONDS = 60
 
@@ -89,6 +90,31 @@ def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Finding
         yield Finding("AWS account", _shortened(error), expected, f"run `aws sso login --profile {profile}`")
     else:
         yield Finding("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected)
+
+
+def of_the_aws_cli(run: Run, profile: str, *, logged_in: bool) -> Finding:
+    """Needed to log in; credentials that work already may come from elsewhere."""
+    login = f"install AWS CLI 2, then run `aws configure sso` and `aws sso login --profile {profile}`"
+    return _cli("AWS CLI", run, ("aws", "--version"), AWS_CLI_AT_LEAST, login, needed=not logged_in)
+
+
+def of_the_confluent_cli(run: Run, *, key_given: bool) -> Finding:
+    """Needed to make a Cloud API key where none is given."""
+    login = (
+        "install Confluent CLI 4, then run `confluent login` and `confluent api-key create --resource cloud`; "
+        "or make the key in Confluent's console and export it"
+    )
+    return _cli("Confluent CLI", run, ("confluent", "version"), CONFLUENT_CLI_AT_LEAST, login, needed=not key_given)
+
+
+def _cli(what: str, run: Run, command: Sequence[str], at_least: int, login: str, *, needed: bool) -> Finding:
+    text = _output(run, command) or ""
+    version = re.search(r"\d+\.\d+(\.\d+)?", text)
+    found = version[0] if version else "not found"
+    is_new_enough = version is not None and int(found.partition(".")[0]) >= at_least
+    if not needed:
+        return Finding(what, f"{found}; not needed, you are logged in", f"{what} {at_least} or newer")
+    return Finding(what, found, f"{what} {at_least} or newer on PATH", "" if is_new_enough else login)
 
 
 def quietly(command: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from infra.artefacts.pack import pack
 from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
-from infra.confluent_api import ConfluentCloud
+from infra.confluent_api import KEY_VARIABLE, ConfluentCloud
 from infra.deploy import services
 from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys, make_keys, make_wanted_topics
 from infra.deploy.brokers import connect, out_of_reach
@@ -27,7 +27,14 @@ from infra.deploy.farewell import Farewell, refuse_in_production
 from infra.deploy.frazil_command import NOT_THERE_YET, Frazil
 from infra.deploy.from_here import write_what_frazil_needs
 from infra.deploy.listed_tables import tables_in_glue, waiting
-from infra.deploy.prerequisites import of_the_account, of_this_machine, quietly, raise_if_missing
+from infra.deploy.prerequisites import (
+    of_the_account,
+    of_the_aws_cli,
+    of_the_confluent_cli,
+    of_this_machine,
+    quietly,
+    raise_if_missing,
+)
 from infra.deploy.released_names import release_names
 from infra.deploy.rotating import Clouds, Rotating
 from infra.deploy.rotation_function import rotation_function
@@ -57,9 +64,12 @@ def check(deployment: Deployment, _: Asked) -> None:
         of_this_machine(deployment.checkout, _target(deployment), quietly, native_required=not deployment.is_local)
     )
     if not deployment.is_local:
-        findings += of_the_account(_session, deployment.profile)
+        account = list(of_the_account(_session, deployment.profile))
+        logged_in = all(each.is_met for each in account)
+        findings += [*account, of_the_aws_cli(quietly, deployment.profile, logged_in=logged_in)]
     if deployment.has_confluent and not deployment.is_local:
-        findings.append(of_confluent(ConfluentCloud, os.environ))
+        key = of_confluent(ConfluentCloud, os.environ)
+        findings += [key, of_the_confluent_cli(quietly, key_given=KEY_VARIABLE in os.environ)]
     if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:
         findings.append(of_snowflake(deployment.settings.snowflake, os.environ, log_in))
     for finding in findings:

@@ -83,7 +83,14 @@ def test_every_prerequisite_that_is_checked_is_named() -> None:
 
     told = dict(table(section(DEPLOY, "What you need")))
 
-    assert list(told) == [*(finding.what for finding in found), "Confluent Cloud key", "Snowflake key", "AWS account"]
+    assert list(told) == [
+        *(finding.what for finding in found),
+        "Confluent Cloud key",
+        "Confluent CLI",
+        "Snowflake key",
+        "AWS account",
+        "AWS CLI",
+    ]
     assert told["Python"].startswith(".".join(map(str, PYTHON_AT_LEAST)))
     assert told["Terraform"].startswith(".".join(map(str, TERRAFORM_AT_LEAST)))
     assert told["Node.js"].startswith(f"{NODE_AT_LEAST} or newer")

@@ -9,7 +9,15 @@ import pytest
 from botocore.exceptions import TokenRetrievalError
 
 from infra.artefacts.environment import Target
-from infra.deploy.prerequisites import Finding, PrerequisiteError, of_the_account, of_this_machine, raise_if_missing
+from infra.deploy.prerequisites import (
+    Finding,
+    PrerequisiteError,
+    of_the_account,
+    of_the_aws_cli,
+    of_the_confluent_cli,
+    of_this_machine,
+    raise_if_missing,
+)
 
 X86 = Target("3.11", "x86_64")
 
@@ -84,3 +92,40 @@ def test_a_session_that_has_ended_is_told_how_to_go_on() -> None:
 
     assert "has expired" in found.found
     assert found.hint == "run `aws sso login --profile me`"
+
+
+AWS = "aws-cli/{} Python/3.12.6 Linux/6.1"
+
+
+@pytest.mark.parametrize(
+    ("answers", "logged_in", "is_met"),
+    [
+        ({"aws": AWS.format("2.22.1")}, False, True),
+        ({"aws": AWS.format("1.29.0")}, False, False),
+        ({}, False, False),
+        ({}, True, True),
+    ],
+)
+def test_the_aws_cli_is_needed_to_log_in(answers: dict[str, str], logged_in: bool, is_met: bool) -> None:
+    found = of_the_aws_cli(answering(**answers), "me", logged_in=logged_in)  # type: ignore[arg-type]
+
+    assert found.is_met is is_met
+    assert is_met or "aws sso login --profile me" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("answers", "key_given", "is_met"),
+    [
+        ({"confluent": "Version:     v4.12.0\nGit Ref: 1.0.0"}, False, True),
+        ({"confluent": "Version:     v3.60.0\n"}, False, False),
+        ({}, False, False),
+        ({}, True, True),
+    ],
+)
+def test_the_confluent_cli_is_needed_to_make_a_cloud_key(
+    answers: dict[str, str], key_given: bool, is_met: bool
+) -> None:
+    found = of_the_confluent_cli(answering(**answers), key_given=key_given)  # type: ignore[arg-type]
+
+    assert found.is_met is is_met
+    assert is_met or "confluent login" in found.hint
