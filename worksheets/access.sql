@@ -1,6 +1,7 @@
 -- Who may do what, and whether the ways into AWS are open. As FRAZIL_DEPLOYER, which owns all of it.
 
-USE ROLE FRAZIL_DEPLOYER;
+SET role_name = 'FRAZIL_DEPLOYER';
+USE ROLE IDENTIFIER($role_name);
 
 SHOW GRANTS TO ROLE FRAZIL_DEV_LOADER;
 SHOW GRANTS TO ROLE FRAZIL_DEV_READER;

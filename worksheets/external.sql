@@ -1,16 +1,22 @@
 -- External tables: Delta logs, and exports. They show what they were last told of.
 
-USE WAREHOUSE FRAZIL_DEV;
-USE SCHEMA FRAZIL_DEV.LAKE;
+SET loader_name = 'FRAZIL_DEV_LOADER';
+SET role_name = 'FRAZIL_DEV_READER';
+SET warehouse_name = 'FRAZIL_DEV';
+SET schema_name = 'FRAZIL_DEV.LAKE';
+USE ROLE IDENTIFIER($loader_name);
+USE WAREHOUSE IDENTIFIER($warehouse_name);
+USE SCHEMA IDENTIFIER($schema_name);
 
--- as the loader, who owns them: look again. `frazil` does so after each publish of a table with formats: [iceberg, delta]
-USE ROLE FRAZIL_DEV_LOADER;
+-- as the loader, who owns them: look again. `frazil` does so after each publish of a table with formats: [iceberg, delta].
+-- The deployer's role inherits from the loader's, so whoever may take it may run this
 ALTER EXTERNAL TABLE STOCK_TRADES__DELTA REFRESH;
 ALTER EXTERNAL TABLE EXPORTS__CSV REFRESH;
 ALTER EXTERNAL TABLE EXPORTS__PARQUET REFRESH;
 
--- as the reader: columns of the table are in VALUE, by their names in lower case
-USE ROLE FRAZIL_DEV_READER;
+-- as the reader, or a role of reader_roles: columns of the table are in VALUE, by their names in lower case
+USE ROLE IDENTIFIER($role_name);
+USE WAREHOUSE IDENTIFIER($warehouse_name);
 SELECT VALUE:symbol::STRING AS symbol, COUNT(*) AS trades, SUM(VALUE:quantity::INT) AS shares
 FROM STOCK_TRADES__DELTA
 GROUP BY 1

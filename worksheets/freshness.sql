@@ -1,8 +1,11 @@
--- How far Snowflake is behind the lake. As FRAZIL_DEV_READER.
+-- How far Snowflake is behind the lake. As FRAZIL_DEV_READER, or a role of reader_roles: set yours.
 
-USE ROLE FRAZIL_DEV_READER;
-USE WAREHOUSE FRAZIL_DEV;
-USE SCHEMA FRAZIL_DEV.LAKE;
+SET role_name = 'FRAZIL_DEV_READER';
+SET warehouse_name = 'FRAZIL_DEV';
+SET schema_name = 'FRAZIL_DEV.LAKE';
+USE ROLE IDENTIFIER($role_name);
+USE WAREHOUSE IDENTIFIER($warehouse_name);
+USE SCHEMA IDENTIFIER($schema_name);
 
 -- executionState RUNNING is well; pendingSnapshotCount waits; currentSnapshotId is what queries see
 SELECT PARSE_JSON(SYSTEM$AUTO_REFRESH_STATUS('STOCK_TRADES')) AS refresh;

@@ -1,8 +1,11 @@
--- What the tables hold. As FRAZIL_DEV_READER, or in a role of reader_roles.
+-- What the tables hold. As FRAZIL_DEV_READER, or a role of reader_roles: set yours, and a warehouse that it may use.
 
-USE ROLE FRAZIL_DEV_READER;
-USE WAREHOUSE FRAZIL_DEV;
-USE SCHEMA FRAZIL_DEV.LAKE;
+SET role_name = 'FRAZIL_DEV_READER';
+SET warehouse_name = 'FRAZIL_DEV';
+SET schema_name = 'FRAZIL_DEV.LAKE';
+USE ROLE IDENTIFIER($role_name);
+USE WAREHOUSE IDENTIFIER($warehouse_name);
+USE SCHEMA IDENTIFIER($schema_name);
 
 -- how many
 SELECT COUNT(*) AS trades FROM STOCK_TRADES;

@@ -27,7 +27,7 @@ PAGE = ROOT / "docs" / "snowflake.md"
 WORKSHEETS = sorted((ROOT / "worksheets").glob("*.sql"))
 ACCOUNT = replace(EXAMPLE, allowed_cidrs=("203.0.113.0/24",))
 KAFKA = ExternalKafka("kafka", "b:9092", "plaintext", None, False, None, ExternalRegistry("http://r", None))
-MADE_BY_HAND = {"FRAZIL_DEPLOYER"}
+MADE_BY_HAND = {"FRAZIL_DEPLOYER", "FRAZIL_DEV_DELTA", "STOCK_TRADES__DIRECT"}
 Resources = Mapping[str, Mapping[str, Any]]
 
 
@@ -128,3 +128,27 @@ def test_a_worksheet_says_who_it_is_for_and_ends_each_statement(worksheet: Path)
     assert lines[0].startswith("-- ")
     assert code.rstrip().endswith(";")
     assert code.count("(") == code.count(")")
+
+
+MAY: Mapping[str, str] = {
+    "FRAZIL_DEV_READER": r"SELECT|LIST|SHOW ICEBERG TABLES",
+    "FRAZIL_DEV_LOADER": r"ALTER EXTERNAL TABLE",
+    "FRAZIL_DEPLOYER": r"SHOW|DESCRIBE|CREATE|ALTER ICEBERG TABLE|SELECT PARSE_JSON\(SYSTEM\$VERIFY_EXTERNAL_VOLUME",
+}
+"""How the statements begin that a role has the privileges for."""
+
+
+@pytest.mark.parametrize(
+    "worksheet", [path for path in WORKSHEETS if path.stem != "deployer"], ids=lambda path: path.name
+)
+def test_role_and_warehouse_are_session_variables_and_each_role_may_run_its_statements(worksheet: Path) -> None:
+    variables, role = dict[str, str](), ""
+    for statement in re.sub(r"--.*", "", text_of(worksheet)).split(";"):
+        text = " ".join(statement.split())
+        if found := re.fullmatch(r"SET (\w+) = '([^']+)'", text):
+            variables[found[1]] = found[2]
+        elif found := re.fullmatch(r"USE (ROLE|WAREHOUSE|SCHEMA) IDENTIFIER\(\$(\w+)\)", text):
+            role = variables[found[2]] if found[1] == "ROLE" else role
+            assert role, "a role is taken before what it uses"
+        elif text:
+            assert re.match(MAY[role], text), (role, text)
