@@ -1,5 +1,7 @@
 """`make bench`: drains the same records through Frazil and through its peers, and writes bench/RESULTS.md.
 
+The sections that other benchmarks wrote stay as they are (bench/sections.py).
+
 Usage: python -m bench [--rows N] [--pairs N]
 """
 
@@ -19,11 +21,11 @@ from typing import TypeVar
 
 from bench import orders
 from bench.measure import Cost
+from bench.sections import put_first
 from jobs.formats.avro.native import native_available
 from jobs.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 
 HOME = Path(".frazil/bench")
-RESULTS = Path("bench/RESULTS.md")
 Result = TypeVar("Result")
 WITHOUT_NATIVE = Path(__file__).parent / "without_native"
 SUBJECTS = ("bench.frazil_drain", "bench.peers.structured_streaming")
@@ -48,7 +50,7 @@ def main() -> None:
     finally:
         down(HOME / "local")
     text = report(asked, ours, theirs, fallback, stages, latency)
-    RESULTS.write_text(text)
+    put_first(text)
     print(text)
 
 
