@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from time import time_ns
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
@@ -34,6 +33,7 @@ from pyiceberg.table.update import (
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from jobs.adapters.iceberg_changes import apply_change, repartition
+from jobs.adapters.iceberg_commits import QuickCommits, commit_time, local_clock
 from jobs.adapters.iceberg_nulls import keep_nulls
 from jobs.adapters.iceberg_snapshots import SnapshotWriter, written_file
 from jobs.adapters.iceberg_types import to_partition_spec, to_schema
@@ -55,14 +55,10 @@ DOCUMENT_BYTES_KEPT = 32 << 20
 """How much of tables' states is remembered, so that each is read from storage once."""
 
 
-def _local_clock() -> int:
-    return time_ns() // 1_000_000
-
-
 class IcebergLake:
     """Tables of one catalog (`ports.Lake`)."""
 
-    def __init__(self, settings: CatalogSettings, *, now_ms: Callable[[], int] = _local_clock) -> None:
+    def __init__(self, settings: CatalogSettings, *, now_ms: Callable[[], int] = local_clock) -> None:
         keep_nulls()
         self._settings = settings
         self._now_ms = now_ms
@@ -72,9 +68,12 @@ class IcebergLake:
     @cached_property
     def catalog(self) -> Catalog:
         try:
-            return load_catalog(CATALOG_NAME, **_catalog_properties(self._settings))
+            catalog = load_catalog(CATALOG_NAME, **_catalog_properties(self._settings))
         except Exception as problem:
             raise self._unreachable("be opened", problem) from problem
+        if isinstance(catalog, QuickCommits):
+            catalog.now_ms = self._now_ms
+        return catalog
 
     def load(self, identifier: str) -> TableView | None:
         try:
@@ -242,8 +241,9 @@ class IcebergLake:
         summary: Mapping[str, str],
         document: bytes,
     ) -> RawSnapshot:
+        stamp = commit_time(table.metadata, self._now_ms())
         return SnapshotWriter(table.metadata, table.io).write(
-            files, parent=parent, summary=summary, document=document, timestamp_ms=self._now_ms()
+            files, parent=parent, summary=summary, document=document, timestamp_ms=stamp
         )
 
     def _read_document(self, io: FileIO, manifest_list: str) -> bytes | None:
@@ -306,7 +306,11 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
             folder = Path(settings.warehouse)
             folder.mkdir(parents=True, exist_ok=True)
             uri = f"sqlite:///{folder / 'catalog.db'}"
-            return {"type": "sql", "uri": uri, "warehouse": settings.warehouse, **given}
+            implementation = "jobs.adapters.iceberg_sql.QuickSqlCatalog"
+            return {"py-catalog-impl": implementation, "uri": uri, "warehouse": settings.warehouse, **given}
+        case "glue":
+            implementation = "jobs.adapters.iceberg_glue.QuickGlueCatalog"
+            return {"py-catalog-impl": implementation, "warehouse": settings.warehouse, **given}
         case other:
             return {"type": other, "warehouse": settings.warehouse, **given}
 

@@ -33,6 +33,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.typedef import Record
 
+from jobs.adapters.iceberg_manifests import to_merge
 from jobs.model.ingested import WrittenFile
 from jobs.ports import CommitRejectedError
 
@@ -68,7 +69,7 @@ class SnapshotWriter:
         data_files = [data_file(file) for file in files]
         before = None if parent is None else self.metadata.snapshot_by_id(parent)
         existing = [] if before is None else before.manifests(self.io)
-        manifests = [*self._manifests(data_files), *existing]
+        manifests = [*self._manifests(data_files), *self._merged(existing)]
         sequence_number = self.metadata.next_sequence_number()
         return Snapshot(
             snapshot_id=self.snapshot_id,
@@ -95,6 +96,20 @@ class SnapshotWriter:
                 )
                 writer.add(entry)
         return writer.to_manifest_file()
+
+    def _merged(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """Return manifests with the same entries. Entries keep the snapshot that added them, as EXISTING ones."""
+        small = to_merge(manifests)
+        if not small:
+            return list(manifests)
+        entries = [entry for manifest in small for entry in manifest.fetch_manifest_entry(self.io)]
+        others = [manifest for manifest in manifests if manifest not in small]
+        if not entries:
+            return others
+        with self._manifest_writer(small[0].partition_spec_id) as writer:
+            for entry in entries:
+                writer.existing(entry)
+        return [*others, writer.to_manifest_file()]
 
     def _manifest_writer(self, spec_id: int) -> ManifestWriter:
         spec = self.metadata.specs().get(spec_id)

@@ -34,6 +34,10 @@ class Recent(Generic[Value]):
             while self._weight > self._limit and len(self._values) > 1:
                 self._drop(next(iter(self._values)))
 
+    def drop(self, key: str) -> None:
+        with self._lock:
+            self._drop(key)
+
     def _drop(self, key: str) -> None:
         if key in self._values:
             self._weight -= self._values.pop(key)[1]

@@ -78,7 +78,7 @@ def ask_tables(lake: Lake, names: Sequence[str], asking: Asking) -> Listed:
 
 
 def _opened(lake: IcebergLake, catalog: CatalogSettings) -> str:
-    return f"opened by {type(lake.catalog).__name__} at {catalog.warehouse}"
+    return f"opened by {type(lake.catalog).__name__.removeprefix('Quick')} at {catalog.warehouse}"
 
 
 def _database(lake: IcebergLake, name: str) -> str:

@@ -13,6 +13,7 @@ from jobs.materialize.compare import aliases_of, applied, compare, refusal
 from jobs.materialize.dead_letters import check_owner
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
 from jobs.materialize.layout import (
+    TABLE_PROPERTIES,
     delta_problems,
     metadata_columns,
     name_clashes,
@@ -32,13 +33,6 @@ from jobs.model.spec import StartOffsets, TableSpec
 from jobs.model.summary import store
 from jobs.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from jobs.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
-
-TABLE_PROPERTIES = {
-    "write.parquet.compression-codec": "zstd",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "100",
-}
-"""Set where Frazil makes a table: metadata files of long ago do not pile up."""
 
 
 @dataclass(frozen=True, slots=True)

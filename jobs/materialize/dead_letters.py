@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from jobs.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
-from jobs.materialize.layout import DEAD_LETTER_COLUMNS
+from jobs.materialize.layout import DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
 from jobs.materialize.state import CHECKPOINT_TAG
 from jobs.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
 from jobs.model.ingested import WrittenFile
@@ -36,7 +36,7 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec) -> TableView:
                 spec.dead_letters_identifier,
                 DEAD_LETTER_COLUMNS,
                 partition_by=(),
-                properties={},
+                properties=TABLE_PROPERTIES,
                 summary=_summary(spec.pipeline, epoch=0, batch_id=NO_BATCH),
                 tag=CHECKPOINT_TAG,
             )

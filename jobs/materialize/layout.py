@@ -1,4 +1,4 @@
-"""Which columns a table has besides the record's own, and the columns of its dead letters."""
+"""The properties of a table, its columns besides the record's own, and the columns of its dead letters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from jobs.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct
 from jobs.model.errors import SpecError
 from jobs.model.schemas import Finding
 from jobs.model.spec import TableSpec
+
+TABLE_PROPERTIES = {
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+"""What each table that Frazil makes begins with: old metadata files do not pile up."""
 
 HEADERS = ListOf(Struct((Column("key", Scalar("string")), Column("value", Scalar("binary")))))
 

@@ -133,6 +133,10 @@ class SmallLake:
     def table(self) -> Table:
         return self.lake.catalog.load_table(self.spec.identifier)
 
+    def restart(self) -> None:
+        """Look at the tables as another process, which remembers nothing of them."""
+        self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
+
     def load(self, identifier: str) -> TableView:
         view = self.lake.load(identifier)
         assert view is not None
@@ -236,6 +240,7 @@ class SmallLake:
             if snapshot["snapshot-id"] == head:
                 snapshot["summary"] |= {name.replace("_", "-"): value for name, value in figures.items()}
         metadata.write_text(json.dumps(content))
+        self.restart()
 
 
 def rows(spec: TableSpec, topic: str, partition: int, offsets: Sequence[int]) -> pa.RecordBatch:

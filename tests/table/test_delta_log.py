@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from moto.server import ThreadedMotoServer
 
+from jobs.adapters import iceberg_manifests
 from jobs.adapters.delta_log import DeltaLogs
 from jobs.adapters.iceberg import IcebergLake
 from jobs.delta.standing import log_standing
@@ -49,6 +50,20 @@ def test_all_three_read_the_same_rows(trades: Trades, partition_by: tuple[str, .
     assert isinstance(first, BeginLog)
     assert isinstance(second, ExtendLog)
     assert len(by_iceberg(trades)) == 15
+    assert by_iceberg(trades) == by_delta_rs(trades) == by_delta_in_duckdb(trades)
+
+
+def test_the_log_follows_manifests_that_are_merged(trades: Trades, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg_manifests, "AT_MOST_ALIKE", 2)
+    trades.create(partition_by=("symbol",))
+    for number in range(9):
+        trades.append(number)
+        if number % 2:
+            trades.announce()
+    trades.announce()
+
+    assert len(trades.lake.catalog.load_table("lake.trades").current_snapshot().manifests(trades.view.current.io)) < 5
+    assert len(by_iceberg(trades)) == 9
     assert by_iceberg(trades) == by_delta_rs(trades) == by_delta_in_duckdb(trades)
 
 

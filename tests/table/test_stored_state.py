@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_lake import Read, SmallLake, spec_of
 
-from jobs.adapters.iceberg import IcebergLake
 from jobs.materialize.state import standing
 from jobs.model.errors import StateLostError
-from jobs.model.spec import CatalogSettings
 from jobs.model.summary import receipt_in
+from tests.table.small_lake import Read, SmallLake, spec_of
 
 
 @pytest.fixture
@@ -27,8 +25,7 @@ def manifest_list(lake: SmallLake) -> Path:
 
 
 def restarted(lake: SmallLake) -> SmallLake:
-    """The same tables as another process sees them, which remembers nothing."""
-    lake.lake = IcebergLake(CatalogSettings("jdbc", str(lake.folder)))
+    lake.restart()
     return lake
 
 

@@ -1,0 +1,161 @@
+"""Iceberg's Java code beside Frazil on one table: it loads Frazil's commits, and Frazil goes on from what it does."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from jobs.adapters.iceberg import CATALOG_NAME, IcebergLake
+from jobs.adapters.iceberg_scan import metadata_location
+from jobs.materialize.state import CHECKPOINT_TAG, standing
+from jobs.model.changes import AddColumn, RenameColumn
+from jobs.model.columns import Column, Scalar
+from jobs.model.progress import PartitionProgress, SourceProgress, TableState
+from jobs.model.snapshot import TableView
+from jobs.model.spec import CatalogSettings
+from jobs.model.summary import store
+from jobs.query import extension_file
+from jobs.verify.table import verify_table
+from tests.faults.procedures import Procedures, procedures
+from tests.table.small_lake import Read, SmallLake, spec_of
+
+MINUTE, DAY = 60_000, 24 * 3_600_000
+CLOCKS = {
+    "right": 0,
+    "10 minutes behind": -10 * MINUTE,
+    "2 days behind": -2 * DAY,
+    "10 minutes ahead": 10 * MINUTE,
+    "2 days ahead": 2 * DAY,
+    "2 days behind again": -2 * DAY,
+}
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="module")
+def spark(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Procedures]:
+    IcebergLake(CatalogSettings("jdbc", str(warehouse))).catalog.create_namespace_if_not_exists("lake")
+    catalogs = {CATALOG_NAME: CatalogSettings("jdbc", str(warehouse))}
+    with procedures(tmp_path_factory.mktemp("spark"), catalogs) as running:
+        yield running
+
+
+def rows_by_spark(spark: Procedures, identifier: str) -> object:
+    return spark.sql(f"SELECT count(*) AS n FROM {CATALOG_NAME}.{identifier}")[0]["n"]
+
+
+@dataclass
+class Clock:
+    offset_ms: int = 0
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000_000 + self.offset_ms
+
+
+def test_spark_loads_the_table_after_every_commit_whatever_the_clock_says(spark: Procedures, warehouse: Path) -> None:
+    clock = Clock()
+    lake = IcebergLake(CatalogSettings("jdbc", str(warehouse)), now_ms=clock)
+    stored = store(TableState("p", 0, "w", "", ()))
+    clock_is = ""
+
+    def after(commit: str) -> None:
+        assert rows_by_spark(spark, "lake.clocked") == 0, f"after {commit}, with a clock {clock_is}"
+
+    def view() -> TableView:
+        found = lake.load("lake.clocked")
+        assert found is not None
+        return found
+
+    lake.create("lake.clocked", [Column("n", Scalar("long"))], partition_by=(), properties={}, summary={})
+    for number, (clock_is, clock.offset_ms) in enumerate(CLOCKS.items()):  # noqa: B007 - `after` reads it
+        lake.begin(view(), stored.summary, document=stored.document, tag=CHECKPOINT_TAG)
+        after("begin")
+        lake.stage(view(), base=view().head or 0, branch="b", files=(), summary={})
+        after("stage")
+        lake.publish(view(), branch="b", tag=CHECKPOINT_TAG, drop=["b"])
+        after("publish")
+        lake.move_tags(view(), put={"t": view().head or 0})
+        after("move tags")
+        lake.set_properties("lake.clocked", put={"a": str(number)})
+        after("set properties")
+        lake.change_schema(view(), [AddColumn(f"c{number}", Scalar("long"))], {})
+        lake.change_schema(view(), [RenameColumn(f"c{number}", f"d{number}")], {})
+        after("change schema")
+        lake.stage(view(), base=view().head or 0, branch="b", files=(), summary={})
+        lake.drop_branches(view(), ["b"])
+        after("drop branches")
+
+    stamps = [snapshot.committed_at for snapshot in view().ancestry(view().head)]
+    assert stamps == sorted(set(stamps), reverse=True)
+
+
+def wide_state(lake: SmallLake) -> SmallLake:
+    """A state of 1,000 partitions that were read before the first batch."""
+    figures = random.Random(7)
+    begun = {n: PartitionProgress.beginning_at(figures.randrange(2**40)) for n in range(2, 1000)}
+    lake.state = replace(lake.state, sources=(SourceProgress("orders", "id-orders", 0, begun),))
+    return lake
+
+
+def by_duckdb(lake: SmallLake) -> int:
+    address = metadata_location(lake.view).removeprefix("file://")
+    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
+        for name in ("avro", "iceberg"):
+            connection.execute(f"LOAD '{extension_file(name)}'")
+        (count,) = connection.execute(f"SELECT count(*) FROM iceberg_scan('{address}')").fetchall()[0]
+        return int(count)
+
+
+def days_pass(folder: Path) -> None:
+    """Spark removes no orphan that is younger than a day."""
+    for path in folder.rglob("*"):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 5 * 86_400))
+
+
+def test_frazil_goes_on_from_what_spark_does_with_its_table(spark: Procedures, warehouse: Path) -> None:
+    lake = wide_state(SmallLake(warehouse, spec_of()))
+    call, table = f"CALL {CATALOG_NAME}.system", lake.spec.identifier
+    checkpoint = f"SELECT snapshot_id FROM {CATALOG_NAME}.{table}.refs WHERE name = '{CHECKPOINT_TAG}'"
+
+    def rolled_back() -> None:
+        """To the last batch's parent; what Frazil has to know from then on is the state before that batch."""
+        lake.state = lake.state_before
+        parent = standing(lake.view, pipeline=lake.spec.pipeline).carrier.parent_id
+        spark.roll_back(CATALOG_NAME, table, parent or 0)
+
+    deeds = {
+        "analyze": lambda: spark.sql(f"{call}.compute_table_stats(table => '{table}')"),
+        "rewrite manifests": lambda: spark.sql(f"{call}.rewrite_manifests('{table}')"),
+        "roll back": rolled_back,
+        "compact": lambda: spark.compact(CATALOG_NAME, table),
+        "expire": lambda: spark.expire(CATALOG_NAME, table),
+        "remove orphans": lambda: (days_pass(warehouse), spark.sql(f"{call}.remove_orphan_files(table => '{table}')")),
+    }
+    lake.batch(Read("orders", 0, 0, 20), Read("orders", 1, 0, 20))
+    for number, (name, deed) in enumerate(deeds.items(), start=1):
+        lake.batch(Read("orders", 0, lake.state.sources[0].partitions[0].next, 20 * (number + 1)))
+        deed()
+
+        lake.restart()
+        here = standing(lake.view, pipeline=lake.spec.pipeline)
+        assert here.state == lake.state, name
+        assert len(here.state.sources[0].partitions) == 1000, name
+        count = here.state.total().rows
+        assert rows_by_spark(spark, table) == count, name
+        assert (by_duckdb(lake), lake.table.scan().to_arrow().num_rows) == (count, count), name
+        if name == "analyze":
+            assert [each.snapshot_id for each in lake.table.metadata.statistics] == [here.carrier.id]
+
+    assert len(spark.sql(checkpoint)) == 1
+    proof = verify_table(lake.lake, lake.spec)
+    assert proof.clean, [str(each) for each in proof.findings]
