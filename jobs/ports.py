@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from jobs.model.changes import Change
 from jobs.model.columns import Column
 from jobs.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFiles
+from jobs.model.expiry import Cleaned, Expiry
 from jobs.model.ingested import IngestTask, TaskResult, WrittenFile
 from jobs.model.plan import OffsetRange, TopicFacts
 from jobs.model.records import Records, Wanted
@@ -133,6 +134,20 @@ class Lake(Protocol):
         """Point tags to snapshots and drop others, if all of them are still where the view shows them."""
         ...
 
+    def expire(self, view: TableView, expiry: Expiry) -> None:
+        """Remove snapshots and move tags in one commit, if every branch and tag is still where the view shows it."""
+        ...
+
+    def delete_unreachable(
+        self, before: TableView, expired: Sequence[int], *, named_elsewhere: Callable[[], Collection[str]]
+    ) -> Cleaned:
+        """Delete the files that only `expired` snapshots of the view `before` referenced, after their commit.
+
+        `named_elsewhere` gives paths below the table's folder that must stay; it is called only where data files
+        would go. Raises CatalogError where the table cannot be read.
+        """
+        ...
+
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None: ...
 
     def change_schema(
@@ -166,6 +181,10 @@ class DeltaLogs(Protocol):
 
     def read(self, location: str) -> DeltaLog | None:
         """The newest version, or None where there is no log yet."""
+        ...
+
+    def named_since(self, location: str, moment: datetime) -> Collection[str]:
+        """Paths below the location that the newest version names, or the one that readers saw at the moment."""
         ...
 
     def write(self, location: str, write: LogWrite) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, assert_never
 from urllib.parse import quote, unquote
@@ -87,6 +88,17 @@ class DeltaLogs:
             except TableNotFoundError:
                 return None
             return _log(table)
+
+    def named_since(self, location: str, moment: datetime) -> frozenset[str]:
+        """Paths that the newest version names, or the one that was the newest at the moment: readers may hold it."""
+        with _as_errors(location):
+            try:
+                table = self._open(location)
+            except TableNotFoundError:
+                return frozenset()
+            named = {file.path for file in _log(table).files}
+            table.load_as_version(moment)
+            return frozenset(named | {file.path for file in _log(table).files})
 
     def write(self, location: str, write: LogWrite) -> None:
         """Put what the plan says. Raises CommitRejectedError where somebody else has put a version meanwhile."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +34,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from jobs.adapters.iceberg_changes import apply_change, repartition
 from jobs.adapters.iceberg_commits import QuickCommits, commit_time, local_clock
+from jobs.adapters.iceberg_expiry import delete_unreachable, expiry_commit
 from jobs.adapters.iceberg_nulls import keep_nulls
 from jobs.adapters.iceberg_snapshots import SnapshotWriter, written_file
 from jobs.adapters.iceberg_types import to_partition_spec, to_schema
@@ -42,6 +43,7 @@ from jobs.adapters.recent import Recent
 from jobs.model.changes import Change
 from jobs.model.columns import Column
 from jobs.model.errors import CatalogError, FrazilError, Misuse
+from jobs.model.expiry import Cleaned, Expiry
 from jobs.model.ingested import WrittenFile
 from jobs.model.snapshot import TableView
 from jobs.model.spec import CatalogSettings, Secret, SettingValue
@@ -191,6 +193,18 @@ class IcebergLake:
         moved = (_point(name, SnapshotRefType.TAG, snapshot_id) for name, snapshot_id in put.items())
         dropped = (RemoveSnapshotRefUpdate(ref_name=name) for name in drop)
         self._commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), *as_seen), (*moved, *dropped))
+
+    def expire(self, view: TableView, expiry: Expiry) -> None:
+        table = _table(view)
+        self._commit(table, *expiry_commit(table, expiry))
+
+    def delete_unreachable(
+        self, before: TableView, expired: Sequence[int], *, named_elsewhere: Callable[[], Collection[str]]
+    ) -> Cleaned:
+        after = self.load(before.identifier)
+        if after is None:
+            return Cleaned()
+        return delete_unreachable(_table(before), _table(after), expired, named_elsewhere)
 
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
         try:

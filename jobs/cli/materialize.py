@@ -133,6 +133,8 @@ def _carry_out(runs: Sequence[TableRun], *, once: bool, every: timedelta | None)
         try:
             reports = run_once(runs, stopping) if once else run_every(runs, every, stopping)
         finally:
+            for run in runs:
+                run.doors.background.finish()
             for runner in {id(run.doors.runner): run.doors.runner for run in runs}.values():
                 runner.stop()
     for report in reports:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
+from jobs.maintain.background import Background
+from jobs.maintain.expiring import Expiring
 from jobs.materialize.account import Ingested, gather
 from jobs.materialize.announce_delta import LogProgress, announce_delta
 from jobs.materialize.announce_snowflake import Telling
@@ -24,7 +26,7 @@ from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through, pause_pr
 from jobs.materialize.plan import plan_batch, replaced_since
 from jobs.materialize.publish import publish
 from jobs.materialize.stage import ReadBatch
-from jobs.materialize.state import Standing, standing
+from jobs.materialize.state import CHECKPOINT_TAG, Standing, standing
 from jobs.materialize.verdicts import OvertakenError
 from jobs.model.delta import Announced, LogFailed, LogWritten, Withheld
 from jobs.model.errors import (
@@ -45,6 +47,9 @@ LOG = logging.getLogger(__name__)
 
 Step = Literal["evolve", "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce"]
 STEPS: tuple[Step, ...] = ("evolve", "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce")
+
+DEAD_LETTERS_EVERY = 60
+"""Batches between two looks at the snapshots of dead letters, which costs a read of their metadata."""
 
 Observer = Callable[[Literal["before", "after"], Step], None]
 
@@ -69,6 +74,7 @@ class Doors:
     observe: Observer
     delta_logs: Callable[[], DeltaLogs]
     snowflake: Snowflake | None = None
+    background: Background = field(default_factory=Background)
 
 
 class Doorkeeper(Protocol):
@@ -119,9 +125,14 @@ class TableRun:
     delta_log: LogProgress = field(default_factory=LogProgress)
     telling: Telling = field(default_factory=Telling)
     stage_names: Iterator[str] = field(init=False)
+    expiring: Expiring = field(init=False)
+    expiring_dead_letters: Expiring = field(init=False)
+    looks: int = 0
 
     def __post_init__(self) -> None:
         self.stage_names = branch_names(STAGE_PREFIX, self.writer)
+        keep = self.spec.maintain.keep_snapshots
+        self.expiring, self.expiring_dead_letters = Expiring(keep, CHECKPOINT_TAG), Expiring(keep, CHECKPOINT_TAG)
 
     def renew_doors(self) -> None:
         """Between batches only: a batch ends with what it began with."""
@@ -212,6 +223,7 @@ class TableRun:
         if isinstance(plan, Halt):
             raise plan.error
         self.state = plan.state
+        self._expire(here.view)
         return plan
 
     def _say_once(self, here: Standing, topics: Sequence[TopicFacts]) -> None:
@@ -297,6 +309,7 @@ class TableRun:
             self.doors.announce(receipt)
             delta = self._announce_delta(now.view)
             self._tell_snowflake()
+        self._expire(now.view)
         return Published(receipt, now, delta)
 
     def _reveal(self, plan: BatchPlan, state: TableState) -> None:
@@ -326,6 +339,19 @@ class TableRun:
         snowflake = self.doors.snowflake if "snowflake" in self.spec.readers else None
         if snowflake is not None and self.delta_log.version is not None:
             self.telling.tell(snowflake, self.spec, self.delta_log.version, now=self.doors.now())
+
+    def _expire(self, view: TableView) -> None:
+        """Old snapshots of the rows where they are due, and now and then those of the dead letters."""
+        doors = self.doors
+        self.expiring.between_batches(doors.lake, doors.delta_logs, view, doors.background, now=doors.now())
+        self.looks += 1
+        if self.looks % DEAD_LETTERS_EVERY != 1:
+            return
+        dead_letters = doors.lake.load(self.spec.dead_letters_identifier)
+        if dead_letters is not None:
+            self.expiring_dead_letters.between_batches(
+                doors.lake, doors.delta_logs, dead_letters, doors.background, now=doors.now()
+            )
 
     def _pause(self, error: FrazilError, got: Ingested | None = None) -> None:
         accept = None if got is None else through(got.ranges)

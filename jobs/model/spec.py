@@ -135,8 +135,18 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepSnapshots:
+    """Snapshots of `main` stay for `age`, at most `count` of them; one a day stays tagged for `daily` days."""
+
+    age: timedelta = timedelta(hours=24)
+    count: int = 1440
+    daily: int = 7
+
+
+@dataclass(frozen=True, slots=True)
 class Maintain:
     target_file_bytes: int
+    keep_snapshots: KeepSnapshots = KeepSnapshots()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobs.model.spec import (
     BadRecordLimit,
+    KeepSnapshots,
     Maintain,
     Start,
     StartEarliest,
@@ -15,7 +16,7 @@ from jobs.model.spec import (
 )
 from jobs.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from jobs.specs.partitions import PartitionList
-from jobs.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME
+from jobs.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
 from jobs.specs.shapes import Choice, ListOf, NotYet
 from jobs.specs.start_offsets import OFFSETS
 
@@ -107,20 +108,30 @@ TRIGGER = Key(
 )
 TARGET_FILE = Key("target_file", SIZE, "How large a data file should be.", "512MB",
                   "KB, MB, GB (1000) or KiB, MiB, GiB (1024)")  # fmt: skip
+KEEP_AGE = Key("age", DURATION, "How long a snapshot is kept.", "24h", "s, m, h or d")
+KEEP_COUNT = Key("count", COUNT, "How many of them are kept at most.", "1440", "snapshots")
+KEEP_DAILY = Key("daily", WHOLE, "For how many days the last snapshot of each day (UTC) stays tagged; 0 for none.",
+                 "7", "days")  # fmt: skip
+KEEP_SNAPSHOTS = Key(
+    "keep_snapshots",
+    Built(
+        Section((KEEP_AGE, KEEP_COUNT, KEEP_DAILY)),
+        lambda values: KeepSnapshots(values[KEEP_AGE], values[KEEP_COUNT], values[KEEP_DAILY]),
+    ),
+    "How long old snapshots stay, for time travel: whichever of age and count keeps fewer, and one a day.",
+    "{age: 24h, count: 1440, daily: 7}",
+)
 MAINTAIN = Key(
     "maintain",
     Built(
         Section(
-            (TARGET_FILE,),
-            not_yet=(
-                NotYet("keep_snapshots", "every snapshot is kept; remove the key"),
-                NotYet("retain_rows", "every row is kept; remove the key"),
-            ),
+            (TARGET_FILE, KEEP_SNAPSHOTS),
+            not_yet=(NotYet("retain_rows", "every row is kept; remove the key"),),
         ),
-        lambda values: Maintain(target_file_bytes=values[TARGET_FILE]),
+        lambda values: Maintain(target_file_bytes=values[TARGET_FILE], keep_snapshots=values[KEEP_SNAPSHOTS]),
     ),
-    "How the table's files are kept.",
-    "{target_file: 512MB}",
+    "How the table's files and snapshots are kept.",
+    "{target_file: 512MB, keep_snapshots: {age: 24h, count: 1440, daily: 7}}",
 )
 FORMATS = Key("formats", ListOf(Choice(("iceberg", "delta")), at_least_one=True),
               "The table formats that the files are offered in: always iceberg, and beside it a Delta log.",

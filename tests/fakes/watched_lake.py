@@ -15,7 +15,17 @@ Commit = Callable[[], object]
 Around = Callable[[str, Commit], object]
 """Is given what is committed (`rows publish`, `dead letters stage`, …) and the commit, to carry out or not."""
 
-COMMITS = ("create", "begin", "stage", "publish", "drop_branches", "move_tags", "set_properties", "change_schema")
+COMMITS = (
+    "create",
+    "begin",
+    "stage",
+    "publish",
+    "drop_branches",
+    "move_tags",
+    "set_properties",
+    "change_schema",
+    "expire",
+)
 
 
 def go(name: str, commit: Commit) -> object:

@@ -1,0 +1,51 @@
+"""Work that a batch does not wait for. What is not finished when the process ends is left undone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+LOG = logging.getLogger(__name__)
+
+AT_ONCE = 2
+FINISH_SECONDS = 10.0
+
+
+class Background:
+    """At most `AT_ONCE` tasks, each in a thread that does not keep the process alive."""
+
+    def __init__(self) -> None:
+        self._slots = threading.BoundedSemaphore(AT_ONCE)
+        self._threads: set[threading.Thread] = set()
+
+    def start(self, task: Callable[[], None], *, before: Callable[[], bool]) -> bool:
+        """Run `task` once `before` has returned true; false where every slot is taken, or `before` returned false."""
+        if not self._slots.acquire(blocking=False):
+            return False
+        started = False
+        try:
+            if before():
+                thread = threading.Thread(target=self._carry_out, args=(task,), daemon=True, name="frazil-maintenance")
+                self._threads = {each for each in self._threads if each.is_alive()} | {thread}
+                thread.start()
+                started = True
+        finally:
+            if not started:
+                self._slots.release()
+        return started
+
+    def finish(self, seconds: float = FINISH_SECONDS) -> None:
+        """Wait for what is on its way, but not for long."""
+        until = time.monotonic() + seconds
+        for thread in list(self._threads):
+            thread.join(max(until - time.monotonic(), 0))
+
+    def _carry_out(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except Exception:
+            LOG.exception("maintenance_failed")
+        finally:
+            self._slots.release()

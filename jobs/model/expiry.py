@@ -1,0 +1,27 @@
+"""What expiry does to a table, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """Snapshots to remove, oldest first, tags to set by name, and tags to drop; all in one commit."""
+
+    snapshots: tuple[int, ...] = ()
+    put: Mapping[str, int] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.snapshots or self.put or self.drop)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What became of the files of expired snapshots. `left` files stay as orphans, for the reasons in `problems`."""
+
+    deleted: int = 0
+    left: int = 0
+    problems: tuple[str, ...] = ()
