@@ -1,0 +1,161 @@
+"""Which snapshots expire: values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobs.maintain.expire import AT_MOST, expiry_of, is_due
+from jobs.maintain.expiring import Expiring
+from jobs.model.expiry import Expiry
+from jobs.model.progress import TableState
+from jobs.model.snapshot import Snapshot, TableView
+from jobs.model.spec import KeepSnapshots
+from jobs.model.summary import state_to_summary
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+OURS = state_to_summary(TableState("p", 1, "w", "b", ()))
+NO_DAYS = KeepSnapshots(daily=0)
+
+
+def snapshots(*hours_ago: float, first: int = 1, parent: int | None = None, ours: bool = True) -> list[Snapshot]:
+    """A chain, oldest first."""
+    made: list[Snapshot] = []
+    for number, hours in enumerate(hours_ago, start=first):
+        made.append(Snapshot(number, parent, "append", OURS if ours else {}, NOON - timedelta(hours=hours)))
+        parent = number
+    return made
+
+
+def view(
+    chain: list[Snapshot],
+    *others: Snapshot,
+    head: int | None = None,
+    branches: Mapping[str, int] | None = None,
+    tags: Mapping[str, int] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> TableView:
+    at = chain[-1].id if head is None else head
+    return TableView(
+        identifier="lake.orders", location="", head=at, branches={"main": at, **(branches or {})}, tags=tags or {},
+        snapshots={each.id: each for each in (*chain, *others)}, properties=properties or {}, columns=(),
+        format_version=2, schema_json="", partition_spec_json="", partition_fields=(), current=None,
+    )  # fmt: skip
+
+
+def expiry(at: TableView, keep: KeepSnapshots = NO_DAYS, *, now: datetime = NOON) -> Expiry:
+    return expiry_of(at, keep, now=now, checkpoint="frazil_checkpoint")
+
+
+def test_snapshots_older_than_the_age_expire_oldest_first() -> None:
+    assert expiry(view(snapshots(50, 25, 24, 23, 0))).snapshots == (1, 2)
+
+
+def test_of_age_and_count_whichever_keeps_fewer_decides() -> None:
+    chain = snapshots(30, 4, 3, 2, 1, 0)
+
+    assert expiry(view(chain), KeepSnapshots(timedelta(hours=24), 2, 0)).snapshots == (1, 2, 3, 4)
+    assert expiry(view(chain), KeepSnapshots(timedelta(hours=2), 100, 0)).snapshots == (1, 2, 3)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=2), timedelta(days=400)])
+def test_a_clock_ahead_expires_nothing_extra(ahead: timedelta) -> None:
+    assert expiry(view(snapshots(50, 23, 0)), now=NOON + ahead).snapshots == (1,)
+
+
+def test_a_clock_behind_expires_less() -> None:
+    assert expiry(view(snapshots(50, 23, 0)), now=NOON - timedelta(hours=30)).snapshots == ()
+
+
+def test_everything_from_the_head_to_the_checkpoint_and_the_state_stays() -> None:
+    chain = [*snapshots(160, 155), *snapshots(100, 50, 0, first=3, parent=2, ours=False)]
+
+    assert expiry(view(chain, tags={"frazil_checkpoint": 2})).snapshots == (1,)
+    assert expiry(view(chain)).snapshots == (1,)
+    assert expiry(view(chain, tags={"frazil_checkpoint": 1})).snapshots == ()
+
+
+def test_the_checkpoint_that_a_rollback_left_ahead_stays() -> None:
+    assert expiry(view(snapshots(200, 150, 100, 30), head=2, tags={"frazil_checkpoint": 4})).snapshots == (1, 3)
+
+
+def test_tags_of_others_and_of_the_delta_log_are_pins() -> None:
+    tags = {"audit": 1, "frazil_delta": 3, "frazil_daily_of_somebody": 2}
+
+    assert expiry(view(snapshots(90, 80, 70, 60, 0), tags=tags)).snapshots == (4,)
+
+
+def test_a_branch_is_kept_down_to_where_it_left_main() -> None:
+    main = snapshots(90, 80, 70, 0)
+    branch = snapshots(75, 74, first=10, parent=2)
+
+    assert expiry(view(main, *branch, branches={"theirs": 11})).snapshots == (1, 3)
+
+
+def test_a_staging_branch_keeps_its_base() -> None:
+    main, staged = snapshots(90, 80, 70, 0), snapshots(69, first=10, parent=3)
+
+    assert expiry(view(main, *staged, branches={"frazil_stage_w_1": 10})).snapshots == (1, 2)
+
+
+def test_snapshots_on_no_branch_go_by_age_alone() -> None:
+    main, left_behind = snapshots(5, 0), snapshots(40, 3, first=10, parent=1)
+
+    assert expiry(view(main, *left_behind), KeepSnapshots(count=2, daily=0)).snapshots == (10,)
+
+
+def test_the_last_snapshot_of_each_day_is_tagged_for_as_many_days() -> None:
+    chain = snapshots(24 * 9, 24 * 7 + 13, 24 * 7, 24 * 7 - 1, 49, 48, 13, 12.5, 11, 0)
+    tags = {"frazil_daily_2026-03-02": 1, "frazil_daily_2026-03-03": 3}
+
+    found = expiry(view(chain, tags=tags), KeepSnapshots(daily=7))
+
+    assert found.put == {"frazil_daily_2026-03-08": 6, "frazil_daily_2026-03-09": 8}
+    assert found.drop == ("frazil_daily_2026-03-02",)
+    assert found.snapshots == (1, 2, 4, 5)
+
+
+def test_a_day_is_tagged_at_a_snapshot_that_a_rollback_can_go_on_from() -> None:
+    chain = [*snapshots(40, 39), *snapshots(38, first=3, parent=2, ours=False), *snapshots(0, first=4, parent=3)]
+
+    assert expiry(view(chain), KeepSnapshots(daily=7)).put == {"frazil_daily_2026-03-08": 2}
+
+
+def test_a_day_with_commits_of_others_only_is_tagged_as_well() -> None:
+    chain = [*snapshots(90), *snapshots(38, 37, first=2, parent=1, ours=False), *snapshots(0, first=4, parent=3)]
+
+    assert expiry(view(chain), KeepSnapshots(daily=7)).put["frazil_daily_2026-03-08"] == 3
+
+
+def test_a_table_whose_files_belong_to_another_is_left_alone() -> None:
+    assert not expiry(view(snapshots(90, 80, 0), properties={"gc.enabled": "false"}))
+
+
+def test_one_commit_removes_no_more_than_its_share() -> None:
+    chain = snapshots(*(100 + n / 100 for n in range(AT_MOST + 10, 0, -1)), 0)
+
+    assert expiry(view(chain)).snapshots == tuple(range(1, AT_MOST + 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "hours", "due"), [(59, 25, False), (60, 25, True), (1, 47, False), (1, 49, True), (0, 0, False)]
+)
+def test_a_commit_waits_until_there_is_enough(old: int, hours: float, due: bool) -> None:
+    at = view(snapshots(*[hours] * old, 1, 0))
+
+    assert is_due(expiry(at), at, NO_DAYS, now=NOON) is due
+
+
+def test_a_clock_that_is_ahead_from_the_start_does_not_age_what_the_process_found() -> None:
+    elapsed = [0.0]
+    expiring = Expiring(NO_DAYS, "frazil_checkpoint", clock=lambda: elapsed[0])
+    ahead = NOON + timedelta(days=2)
+    found = view(snapshots(30, 23, 0))
+    own = view([*snapshots(30, 23, 0), Snapshot(4, 3, "append", OURS, ahead)])
+
+    assert expiring._no_later_than(found, ahead) == NOON
+    elapsed[0] = 3600.0
+    assert expiring._no_later_than(own, ahead) == NOON + timedelta(hours=1)
+    assert expiry(own, now=expiring._no_later_than(own, ahead)).snapshots == (1,)
