@@ -73,7 +73,7 @@ class Expiring:
         return bool(expiry) and is_due(expiry, view, self.keep, now=now)
 
     def _is_time(self) -> bool:
-        """A look goes through every snapshot: it comes once in as many batches as a commit waits for, or in 10 minutes."""
+        """Whether to look: a look goes through every snapshot, so it comes once in some batches or minutes."""
         self._batches += 1
         if self._batches < enough(self.keep) and self.clock() - self._looked_at < LOOK_SECONDS:
             return False

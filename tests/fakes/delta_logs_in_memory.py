@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from jobs.model.delta import (
     BeginLog,
@@ -41,6 +42,10 @@ class DeltaLogsInMemory:
     def read(self, location: str) -> DeltaLog | None:
         versions = self.versions.get(location)
         return versions[-1] if versions else None
+
+    def named_since(self, location: str, moment: datetime) -> frozenset[str]:
+        del moment
+        return frozenset(file.path for log in self.versions.get(location, ()) for file in log.files)
 
     def write(self, location: str, write: LogWrite) -> None:
         self.before_write()

@@ -313,7 +313,7 @@ def merge(lake: SmallLake, choose: random.Random) -> None:
 
 def staged(lake: SmallLake, files: Any, name: str) -> int:
     view = lake.view
-    return lake.lake.stage(view, base=view.head or 0, branch=name, files=files, **stage_arguments(lake))
+    return lake.lake.stage(view, base=view.head or 0, branch=name, files=files, summary={})
 
 
 def expire_only(lake: SmallLake, snapshot_id: int) -> None:

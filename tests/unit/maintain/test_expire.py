@@ -13,10 +13,10 @@ from jobs.model.expiry import Expiry
 from jobs.model.progress import TableState
 from jobs.model.snapshot import Snapshot, TableView
 from jobs.model.spec import KeepSnapshots
-from jobs.model.summary import state_to_summary
+from jobs.model.summary import store
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
-OURS = state_to_summary(TableState("p", 1, "w", "b", ()))
+OURS = store(TableState("p", 1, "w", "b", ())).summary
 NO_DAYS = KeepSnapshots(daily=0)
 
 
