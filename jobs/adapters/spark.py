@@ -76,9 +76,7 @@ def _start(application: str, log_file: Path) -> Any:
     try:
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second to import, and only some verbs need it
 
-        conf = SparkConf(loadDefaults=True).setAppName(application)
-        for name, value in (_EVERYWHERE if _submitted() else _EVERYWHERE | _ON_A_LAPTOP).items():
-            conf.setIfMissing(name, value)
+        conf = _settings(SparkConf(loadDefaults=True), submitted=_submitted()).setAppName(application)
         with _stderr_to(log_file), _sigint_kept():
             return SparkContext.getOrCreate(conf)
     except Exception as problem:
@@ -86,6 +84,14 @@ def _start(application: str, log_file: Path) -> Any:
             f"Spark could not be started: {_first_lines(problem)}",
             hint=f"see {log_file}; install a Java 17 runtime and set JAVA_HOME, or run `make setup`",
         ) from problem
+
+
+def _settings(conf: Any, *, submitted: bool) -> Any:
+    for name, value in (_EVERYWHERE if submitted else _EVERYWHERE | _ON_A_LAPTOP).items():
+        conf.setIfMissing(name, value)
+    for name, value in _ALWAYS.items():
+        conf.set(name, value)
+    return conf
 
 
 @contextmanager
@@ -126,6 +132,11 @@ _EVERYWHERE = {
     "spark.ui.showConsoleProgress": "false",
 }
 """What Frazil relies on; whoever submits may still set it."""
+
+_ALWAYS = {"spark.io.encryption.enabled": "true"}
+"""Whatever was submitted: without it PySpark hands tasks to the JVM in a file, with their secrets in clear, which a
+driver that is killed leaves behind. With it they go through a socket, and what Spark spills is encrypted.
+"""
 
 _ON_A_LAPTOP = {
     "spark.master": f"local[*,{ATTEMPTS_OF_A_TASK}]",

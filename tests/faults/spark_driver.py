@@ -13,6 +13,9 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
+
+import pyspark.core.context
 
 from jobs.adapters import spark, worker
 from jobs.materialize.schedule import Stopping, run_once
@@ -38,7 +41,12 @@ def dying(task: IngestTask, *, who: str, driver: int, once: Path) -> TaskResult 
     return result
 
 
+def no_file(*what: object, **named: object) -> NoReturn:
+    raise AssertionError("tasks, with their secrets, would be written to a file that a killed driver leaves behind")
+
+
 def main() -> None:
+    pyspark.core.context.NamedTemporaryFile = no_file
     path, folder, who, moment = sys.argv[1:]
     setting: Setting = pickle.loads(Path(path).read_bytes())
 

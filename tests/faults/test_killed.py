@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jobs.local.supervisor import LocalServices
 from jobs.materialize.pausing import PAUSED_PROPERTY
-from jobs.model.spec import BadRecordLimit
+from jobs.model.spec import BadRecordLimit, KeepSnapshots
 from jobs.pause import resume
 from tests.faults.delta_side import assert_delta_is_current, with_delta
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
@@ -139,6 +139,20 @@ def test_killed_while_it_pauses_the_table_it_pauses_it_once_more_or_stays_paused
         resume(world.lake, world.spec)
         assert start.run("nobody") == "done"
 
+    assert_exactly_once(world, kafka_side(world))
+
+
+def test_killed_while_it_expires_snapshots_it_leaves_orphans_and_nothing_else(world: World, tmp_path: Path) -> None:
+    keep = replace(world.spec.maintain, keep_snapshots=KeepSnapshots(count=1, daily=0))
+    world = replace(world, setting=replace(world.setting, spec=replace(world.spec, maintain=keep)))
+    world.produce(4)
+    with drivers(world, tmp_path) as start:
+        for moment in (*inside(["rows expire"]), *inside(["dead letters expire"])):
+            assert start.run("driver", moment) == "killed", moment
+            world.produce(4)
+        assert start.run("nobody") == "done"
+
+    assert len(world.table().metadata.snapshots) == 1
     assert_exactly_once(world, kafka_side(world))
 
 

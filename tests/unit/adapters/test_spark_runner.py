@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from jobs.adapters.spark import SparkRunner
+import pytest
+
+from jobs.adapters.spark import SparkRunner, _settings
 
 
 def test_the_parallelism_is_that_of_the_cluster_and_follows_it(tmp_path: Path) -> None:
@@ -19,3 +21,22 @@ def test_the_parallelism_is_that_of_the_cluster_and_follows_it(tmp_path: Path) -
         seen.append(runner.parallelism)
 
     assert seen == [2, 12, 12]
+
+
+class Conf(dict[str, str]):
+    """As much of a SparkConf as is used."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+    setIfMissing = dict.setdefault  # noqa: N815 - Spark's name
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_tasks_never_reach_the_jvm_through_a_file_whatever_was_submitted(*, submitted: bool) -> None:
+    conf = Conf({"spark.io.encryption.enabled": "false", "spark.scheduler.mode": "FIFO"})
+
+    _settings(conf, submitted=submitted)
+
+    assert conf["spark.io.encryption.enabled"] == "true"
+    assert conf["spark.scheduler.mode"] == "FIFO"
