@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from jobs.cli import app, materialize
+from jobs.maintain.background import Background
 from jobs.materialize.run import Outcome
 from jobs.model.plan import NothingToDo, TopicFacts
 from jobs.model.progress import TableState
@@ -21,6 +22,7 @@ from jobs.model.progress import TableState
 @dataclass
 class Runner:
     stopped: bool = False
+    parallelism: int = 1
 
     def stop(self) -> None:
         self.stopped = True
@@ -37,7 +39,9 @@ class Run:
 
     name: str
     seconds: float
-    doors: Any = field(default_factory=lambda: SimpleNamespace(topics=NoTopics(), runner=Runner()))
+    doors: Any = field(
+        default_factory=lambda: SimpleNamespace(topics=NoTopics(), runner=Runner(), background=Background())
+    )
     state: TableState | None = None
 
     @property
