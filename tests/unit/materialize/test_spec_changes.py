@@ -49,6 +49,11 @@ def refused(key: str, before: str, after: str, says: str) -> Example:
     return Example(before, after, Fate.REFUSED, key, says)
 
 
+def kept(key: str, before: str, after: str) -> Example:
+    wanted = (f"maintain: {{keep_snapshots: {{{key}: {value}}}}}" for value in (before, after))
+    return applied(f"maintain.keep_snapshots.{key}", *wanted)
+
+
 OLD_FILES = "files that are there keep their partitioning"
 EXAMPLES: dict[str, list[Example]] = {
     "key": [
@@ -84,6 +89,9 @@ EXAMPLES: dict[str, list[Example]] = {
     "maintain.target_file": [
         applied("maintain.target_file", "maintain: {target_file: 5MB}", "maintain: {target_file: 6MB}")
     ],
+    "maintain.keep_snapshots.age": [kept("age", "5h", "6h")],
+    "maintain.keep_snapshots.count": [kept("count", "5", "6")],
+    "maintain.keep_snapshots.daily": [kept("daily", "0", "1")],
     "formats": [
         applied("formats", "formats: [iceberg]", "formats: [iceberg, delta]", "begins the Delta log"),
         applied("formats", "formats: [iceberg, delta]", "formats: [iceberg]", "remove the folder _delta_log/"),
