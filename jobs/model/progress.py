@@ -127,7 +127,7 @@ FOREIGN_NAMES_KEPT = 20
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """All that is needed to go on, as the snapshot summary holds it.
+    """All that is needed to go on, as a snapshot holds it (`model/summary.py`).
 
     `epoch` is the number of batches published; `writer` names the process that published the last one.
     `complete_through` is a moment: every offset below the high watermarks of then has been read. It is None until the
