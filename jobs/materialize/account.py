@@ -11,7 +11,7 @@ from jobs.materialize.complete_through import observation, with_observation
 from jobs.model.errors import CountMismatchError
 from jobs.model.ingested import RangeResult, TaskResult, WrittenFile
 from jobs.model.plan import BatchPlan, PartitionFacts
-from jobs.model.progress import Counts, PartitionProgress, SourceProgress, TableState
+from jobs.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from jobs.model.receipt import RangeReceipt, Receipt
 
 
@@ -85,8 +85,10 @@ def _checks(plan: BatchPlan, got: Ingested) -> Iterable[tuple[str, object, objec
         yield f"{name}: no more records than offsets", True, each.gaps >= 0
 
 
-def next_state(plan: BatchPlan, got: Ingested, *, writer: str, planned_at: datetime) -> TableState:
-    """The table's state after the batch."""
+def next_state(
+    plan: BatchPlan, got: Ingested, *, writer: str, planned_at: datetime, fitted: Fitted | None = None
+) -> TableState:
+    """The table's state after the batch. `fitted` records the plan's schemas."""
     by_source = {(each.topic, each.partition): each for each in got.ranges}
     known = {source.topic: source for source in plan.state.sources}
     sources = []
@@ -101,6 +103,7 @@ def next_state(plan: BatchPlan, got: Ingested, *, writer: str, planned_at: datet
     through, observations = with_observation(read, observation(planned_at, plan.topics, sources))
     return replace(
         read,
+        fitted=fitted,
         complete_through=through,
         observations=observations,
         epoch=plan.epoch,

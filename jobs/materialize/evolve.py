@@ -10,9 +10,10 @@ from jobs.materialize.applied_spec import ever_kept
 from jobs.materialize.branches import ATTEMPTS, given_up
 from jobs.materialize.compare import Evolution, applied, compare, refusal
 from jobs.materialize.create import LatestSchemas, key_column_type, latest_schemas, record_columns
+from jobs.materialize.fitted import still_fitting
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
 from jobs.materialize.layout import metadata_columns, name_clashes
-from jobs.model.columns import Column
+from jobs.model.columns import Column, walk
 from jobs.model.plan import WriterSchemas
 from jobs.model.progress import TableState
 from jobs.model.schemas import Finding, RegisteredSchema
@@ -43,8 +44,17 @@ class Absorbed:
         self.keys.clear()
         return before
 
+    def follow(self, before: TableView, after: TableView, expected: tuple[Column, ...]) -> None:
+        """Keep what is known through a change of our own, if the table has exactly the expected columns after it."""
+        if self.table_schema == before.schema_json and _shape(after.columns) == _shape(expected):
+            self.table_schema = after.schema_json
+
     def as_writer_schemas(self) -> WriterSchemas:
         return WriterSchemas(dict(self.values), dict(self.keys))
+
+
+def _shape(columns: tuple[Column, ...]) -> list[tuple[str, str]]:
+    return [(path, str(column.type)) for path, column in walk(columns)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +85,14 @@ def evolve(
     carried over, RegistryError, ContendedError.
     """
     latest = latest_schemas(registry, spec)
+    if absorbed.table_schema is None:
+        _recall(registry, spec, view, state, absorbed)
     for _ in range(ATTEMPTS):
         again = absorbed.forget_unless(view.schema_json)
         met = WriterSchemas({**met.values, **again.values}, {**met.keys, **again.keys})
-        before = view.schema_json
+        absorbed.table_schema = view.schema_json
         view = _evolve_for_all(lake, registry, spec, view, latest=latest, state=state, met=met, absorbed=absorbed)
-        absorbed.table_schema = before
-        if view.schema_json == before:
+        if view.schema_json == absorbed.table_schema:
             return view
     raise given_up(spec.identifier, "evolve the schema", CommitRejectedError("its schema kept changing"))
 
@@ -97,18 +108,33 @@ def _evolve_for_all(
     met: WriterSchemas,
     absorbed: Absorbed,
 ) -> TableView:
-    """One pass over the schemas that are not absorbed. Only a pass that changes nothing proves that all of them fit.
+    """One pass over the schemas that are not absorbed.
 
-    Somebody else may change the schema between two commits of this pass.
+    All of them fit if nobody else changed the schema between two commits of this pass: what we change ourselves takes
+    nothing from a schema that fits already.
     """
-    view = _evolve(lake, spec, view, _about_the_record(spec))
+    view = _evolve(lake, spec, view, _about_the_record(spec), absorbed)
     for schema in _new(_values(registry, latest, state, met), absorbed.values):
-        view = _evolve(lake, spec, view, _of_values(spec, schema))
+        view = _evolve(lake, spec, view, _of_values(spec, schema), absorbed)
         absorbed.values[schema.id] = schema
     for schema in _new(_keys(registry, latest, state, met), absorbed.keys):
-        view = _evolve(lake, spec, view, _of_keys(spec, schema))
+        view = _evolve(lake, spec, view, _of_keys(spec, schema), absorbed)
         absorbed.keys[schema.id] = schema
     return view
+
+
+def _recall(registry: SchemaRegistry, spec: TableSpec, view: TableView, state: TableState, absorbed: Absorbed) -> None:
+    """Absorb, without comparing them, the schemas that the table's own record proves to fit."""
+    values = {schema_id: registry.by_id(schema_id) for schema_id in state.schema_ids}
+    keys = {schema_id: registry.by_id(schema_id) for schema_id in state.key_schema_ids}
+    there = WriterSchemas(
+        {schema_id: schema for schema_id, schema in values.items() if schema is not None},
+        {schema_id: schema for schema_id, schema in keys.items() if schema is not None},
+    )
+    proven = still_fitting(state.fitted, spec, view, there)
+    absorbed.values.update(proven.values)
+    absorbed.keys.update(proven.keys)
+    absorbed.table_schema = view.schema_json
 
 
 def known_schemas(registry: SchemaRegistry, spec: TableSpec, state: TableState) -> WriterSchemas:
@@ -196,7 +222,7 @@ def _new_unions(view: TableView, evolution: Evolution) -> dict[str, str]:
     return {name: paths for name, paths in after.items() if view.properties.get(name) != paths}
 
 
-def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> TableView:
+def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted, absorbed: Absorbed) -> TableView:
     """Apply what one schema needs; on a conflict load again, compare again, and keep what is already true."""
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
@@ -209,7 +235,9 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted) -> Tab
         if not evolution.changes and not learnt:
             return view
         try:
-            return lake.change_schema(view, evolution.changes, learnt)
+            after = lake.change_schema(view, evolution.changes, learnt)
+            absorbed.follow(view, after, applied(view.columns, evolution.changes))
+            return after
         except (CommitRejectedError, CommitUnknownError) as failed:
             reason = failed
         view = lake.load(spec.identifier) or view

@@ -19,6 +19,7 @@ from jobs.materialize.branches import STAGE_PREFIX, branch_names
 from jobs.materialize.create import describe_topics, ensure_table
 from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, reveal
 from jobs.materialize.evolve import Absorbed, evolve
+from jobs.materialize.fitted import fitted
 from jobs.materialize.follow_spec import follow_partitioning, follow_spec
 from jobs.materialize.ingest.distribute import task_context, tasks_of
 from jobs.materialize.limits import check_limits, through
@@ -286,7 +287,15 @@ class TableRun:
 
     def _make_visible(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> Outcome:
         batch = ReadBatch(
-            self.doors.lake, self.spec, self.writer, self.stage_names, plan, got, planned_at, self.seconds
+            self.doors.lake,
+            self.spec,
+            self.writer,
+            self.stage_names,
+            plan,
+            got,
+            planned_at,
+            self.seconds,
+            fitted(self.spec, here.view, plan.schemas),
         )
         try:
             with self._step("prepare"):

@@ -12,6 +12,7 @@ from jobs.materialize.dead_letters import prepare
 from jobs.materialize.state import Standing
 from jobs.materialize.verdicts import new_base
 from jobs.model.plan import BatchPlan
+from jobs.model.progress import Fitted
 from jobs.model.receipt import Receipt
 from jobs.model.spec import TableSpec
 from jobs.model.summary import store
@@ -22,7 +23,8 @@ from jobs.ports import Lake
 class ReadBatch:
     """A batch that is read and about to become visible: it can be staged on whatever head `main` has.
 
-    `names` gives the next branch name of this writer; `seconds` are those of the steps so far.
+    `names` gives the next branch name of this writer; `seconds` are those of the steps so far. `fitted` records the
+    plan's schemas, with the table's schema that they were compared with.
     """
 
     lake: Lake
@@ -33,6 +35,7 @@ class ReadBatch:
     got: Ingested
     planned_at: datetime
     seconds: Mapping[str, float]
+    fitted: Fitted | None = None
 
     def prepare(self) -> None:
         """Put the dead letters where nobody sees them, before the rows can be seen."""
@@ -59,7 +62,7 @@ class ReadBatch:
     def _stage_on(self, here: Standing) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         plan = replace(self.plan, state=here.state_with_foreign)
-        state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at)
+        state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
         stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))
         return stage_on_branch(
             self.lake,

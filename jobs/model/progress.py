@@ -126,6 +126,15 @@ FOREIGN_NAMES_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Fitted:
+    """Writer schemas that a table has columns for: a hash of each by id, and of what they were compared with."""
+
+    table: str
+    values: Mapping[int, str]
+    keys: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """All that is needed to go on, as a snapshot holds it (`model/summary.py`).
 
@@ -143,6 +152,7 @@ class TableState:
     observations: tuple[Observation, ...] = ()
     schema_ids: tuple[int, ...] = ()
     key_schema_ids: tuple[int, ...] = ()
+    fitted: Fitted | None = None
     skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
 

@@ -18,6 +18,7 @@ from jobs.materialize import evolve as evolve_module
 from jobs.materialize.create import ensure_table, latest_schemas, new_table
 from jobs.materialize.dead_letters import ensure_dead_letters
 from jobs.materialize.evolve import Absorbed, evolve, foreseen
+from jobs.materialize.fitted import fitted
 from jobs.materialize.follow_spec import follow_spec
 from jobs.materialize.former_names import former_names_of
 from jobs.materialize.pausing import PAUSED_PROPERTY
@@ -35,6 +36,8 @@ from jobs.model.errors import (
     TopicMissingError,
 )
 from jobs.model.plan import TopicFacts, WriterSchemas
+from jobs.model.progress import TableState
+from jobs.model.schemas import RegisteredSchema
 from jobs.model.snapshot import TableView
 from jobs.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
 
@@ -58,11 +61,13 @@ class World:
         ensure_dead_letters(self.lake, wanted)
         return view
 
-    def absorb(self, wanted: TableSpec = SPEC, *, absorbed: Absorbed | None = None) -> TableView:
+    def absorb(
+        self, wanted: TableSpec = SPEC, *, absorbed: Absorbed | None = None, state: TableState | None = None
+    ) -> TableView:
         view = self.lake.load(wanted.identifier)
         assert view is not None
         view = follow_spec(self.lake, wanted, view)
-        state = standing(view, pipeline=wanted.pipeline).state
+        state = state or standing(view, pipeline=wanted.pipeline).state
         known = absorbed or Absorbed({}, {})
         return evolve(self.lake, self.registry, wanted, view, state=state, met=NO_SCHEMAS, absorbed=known)
 
@@ -588,3 +593,81 @@ def test_a_union_of_an_adopted_table_is_taken_from_what_will_be_written(world: W
     world.make(adopt=True)
 
     assert {"u", "u.A", "u.B"} <= set(dict(walk(world.absorb().columns)))
+
+
+# --- the table's own record of the schemas that it has columns for ---------------------------------------------------
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Ids of the schemas that are compared with the table, in order."""
+    ids, of_values = list[int](), evolve_module._of_values
+
+    def watched(wanted: TableSpec, schema: RegisteredSchema) -> evolve_module.Wanted:
+        ids.append(schema.id)
+        return of_values(wanted, schema)
+
+    monkeypatch.setattr(evolve_module, "_of_values", watched)
+    return ids
+
+
+def after_a_batch(world: World, versions: int) -> TableState:
+    """The state of a table that has met so many versions of its schema, each with one more column."""
+    world.make()
+    absorbed = Absorbed({}, {})
+    for version in range(1, versions):
+        world.registry.register("orders-value", record(a_field("n"), *(a_field(f"c{n}") for n in range(version))))
+        view = world.absorb(absorbed=absorbed)
+    state = standing(view, pipeline=SPEC.pipeline).state
+    ids = tuple(sorted(absorbed.values))
+    return replace(state, schema_ids=ids, fitted=fitted(SPEC, view, absorbed.as_writer_schemas()))
+
+
+def test_a_process_that_meets_versions_one_by_one_compares_each_once(world: World, compared: list[int]) -> None:
+    after_a_batch(world, 20)
+
+    assert compared == list(range(2, 21))
+
+
+def test_a_start_compares_no_schema_that_the_table_has_a_record_of(world: World, compared: list[int]) -> None:
+    state = after_a_batch(world, 8)
+    compared.clear()
+    absorbed = Absorbed({}, {})
+
+    world.absorb(absorbed=absorbed, state=state)
+
+    assert compared == []
+    assert sorted(absorbed.values) == list(state.schema_ids)
+
+
+def test_a_start_compares_the_ids_that_changed(world: World, compared: list[int]) -> None:
+    state = after_a_batch(world, 8)
+    world.registry.schemas[3] = replace(world.registry.schemas[3], text=record(a_field("n"), a_field("other")))
+    newest = world.registry.register("orders-value", record(a_field("n"), a_field("newest")))
+    compared.clear()
+
+    view = world.absorb(state=state)
+
+    assert sorted(compared) == [3, newest.id]
+    assert {"other", "newest"} <= set(names(view.columns))
+
+
+def test_a_start_compares_all_again_when_others_changed_the_table(world: World, compared: list[int]) -> None:
+    state = after_a_batch(world, 8)
+    with world.lake.catalog.load_table(SPEC.identifier).update_schema() as update:
+        update.delete_column("c3")
+    compared.clear()
+
+    view = world.absorb(state=state)
+
+    assert "c3" in names(view.columns)
+    assert set(compared) == set(state.schema_ids)
+
+
+def test_a_start_compares_all_again_for_a_changed_spec(world: World, compared: list[int]) -> None:
+    state = after_a_batch(world, 3)
+    compared.clear()
+
+    world.absorb(spec(on_tombstone="skip"), state=state)
+
+    assert sorted(compared) == list(state.schema_ids)

@@ -20,6 +20,7 @@ from jobs.model.ingested import IngestTask
 from jobs.model.plan import BatchPlan, OffsetRange, WriterSchemas
 from jobs.model.progress import (
     Counts,
+    Fitted,
     ForeignChanges,
     Observation,
     ObservedTopic,
@@ -57,6 +58,7 @@ FULL = TableState(
     ),
     schema_ids=(1, 2**31),
     key_schema_ids=(3,),
+    fitted=Fitted("a1", {1: "b2", 2**31: "c3"}, {3: "d4"}),
     skipped_by_reason={"tombstone": 4},
     foreign=ForeignChanges(2, 5, 6, ("append 1", "delete 2")),
 )
