@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.adapters.iceberg_scan import TableScan
+from jobs.materialize.dead_letters import pending_batches
 from jobs.model.errors import Misuse
+from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.ports import Lake
 
@@ -45,10 +47,13 @@ class DeadLetter:
         """Bytes as hexadecimal digits, whole."""
         value = asdict(self)
         for name in ("timestamp", "read_at"):
-            value[name] = None if value[name] is None else value[name].isoformat()
+            value[name] = None if value[name] is None else value[name].isoformat().replace("+00:00", "Z")
         for name in ("key", "value"):
             value[name] = None if value[name] is None else value[name].hex()
         return {"record": self.record, **value}
+
+
+COLUMNS = tuple(DeadLetter.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,10 @@ class DeadLetterList:
         return sum(self.by_reason.values())
 
 
-def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int) -> DeadLetterList:
+def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int, pending: bool = False) -> DeadLetterList:
     """Read all dead letters once, and hold the newest `limit` of them.
+
+    `pending` ones are those of a batch that was not published, because too many of its records were bad.
 
     Raises Misuse where there is no such table yet, CatalogError where it cannot be read.
     """
@@ -76,9 +83,14 @@ def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int) -> DeadLetterL
             hint="run `frazil materialize` first: it makes the table",
         )
     reasons: Counter[str] = Counter()
-    scan = TableScan(view, columns=tuple(DeadLetter.__dataclass_fields__))
-    newest = _newest(_counted(scan.batches(), reasons), limit)
+    scans = list(_pending(view)) if pending else [TableScan(view, columns=COLUMNS)]
+    newest = _newest(_counted((batch for scan in scans for batch in scan.batches()), reasons), limit)
     return DeadLetterList(spec.identifier, newest, dict(reasons.most_common()))
+
+
+def _pending(view: TableView) -> Iterator[TableScan]:
+    for batch_id, snapshot_id in pending_batches(view).items():
+        yield TableScan(view, columns=COLUMNS, equal={"batch_id": batch_id}, snapshot_id=snapshot_id)
 
 
 def _counted(batches: Iterable[pa.RecordBatch], reasons: Counter[str]) -> Iterator[pa.RecordBatch]:

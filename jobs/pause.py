@@ -3,64 +3,64 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Collection
 from datetime import datetime
 
-from jobs.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY, Accepted, accepted_through, pause_property
+from jobs.materialize.pausing import (
+    ACCEPTED_PROPERTY,
+    PAUSED_PROPERTY,
+    Accepted,
+    Pause,
+    accepted_through,
+    dead_letter_schemas_of,
+    dead_letter_schemas_property,
+    pause_of,
+    pause_property,
+)
+from jobs.materialize.state import standing
 from jobs.model.errors import Misuse
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.ports import Lake
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Why a table does not go on. `accept` is how far `resume` lets bad records through; None where none were bad."""
-
-    by: str
-    at: str
-    why: str
-    accept: Accepted | None = None
-
-    def __str__(self) -> str:
-        return f"by {self.by} at {self.at}: {self.why}"
-
-
-def pause_of(view: TableView) -> Pause | None:
-    said = view.properties.get(PAUSED_PROPERTY)
-    if said is None:
-        return None
-    try:
-        value = json.loads(said)
-        accept = value.get("accept")
-        ends = None if accept is None else accepted_through({ACCEPTED_PROPERTY: json.dumps(accept)})
-        return Pause(str(value.get("by", "?")), str(value.get("at", "?")), str(value.get("why", "")), ends)
-    except (ValueError, AttributeError):
-        return Pause("?", "?", said)
-
-
 def pause(lake: Lake, spec: TableSpec, *, by: str, why: str, at: datetime) -> Pause | None:
     """Pause the table; the earlier pause where there is one, which then stays as it is."""
-    already = pause_of(_loaded(lake, spec))
+    already = pause_of(_loaded(lake, spec).properties)
     if already is None:
         lake.set_properties(spec.identifier, put={PAUSED_PROPERTY: pause_property(by=by, why=why, at=at)})
     return already
 
 
-def resume(lake: Lake, spec: TableSpec) -> Pause | None:
+def resume(lake: Lake, spec: TableSpec, *, dead_letter_schemas: Collection[int] = ()) -> Pause | None:
     """Let the table go on; the pause that ended, or None where it was not paused.
 
-    Bad records that caused the pause are accepted: the same batch then goes through.
+    Bad records that caused the pause are accepted: the same batch then goes through. Records of `dead_letter_schemas`
+    become dead letters from now on, which holds for a table that is not paused as well.
+
+    Raises Misuse for a schema that the table has columns for.
     """
     view = _loaded(lake, spec)
-    ended = pause_of(view)
-    if ended is None:
-        return None
-    put = {}
-    if ended.accept is not None:
+    put = _given_up(view, spec, dead_letter_schemas)
+    ended = pause_of(view.properties)
+    if ended is not None and ended.accept is not None:
         put[ACCEPTED_PROPERTY] = json.dumps(_furthest(accepted_through(view.properties), ended.accept))
-    lake.set_properties(spec.identifier, put=put, remove=(PAUSED_PROPERTY,))
+    if ended is not None or put:
+        lake.set_properties(spec.identifier, put=put, remove=() if ended is None else (PAUSED_PROPERTY,))
     return ended
+
+
+def _given_up(view: TableView, spec: TableSpec, schema_ids: Collection[int]) -> dict[str, str]:
+    if not schema_ids:
+        return {}
+    state = standing(view, pipeline=spec.pipeline).state
+    held = sorted({*state.schema_ids, *state.key_schema_ids} & set(schema_ids))
+    if held:
+        raise Misuse(
+            f"{spec.identifier} has columns for the schema {held[0]}, so its records can be rows",
+            hint="name the schema that the pause is about: `frazil status` shows it",
+        )
+    return dead_letter_schemas_property({*dead_letter_schemas_of(view.properties), *schema_ids})
 
 
 def _furthest(one: Accepted, other: Accepted) -> Accepted:

@@ -9,6 +9,8 @@ from typing import Any
 
 from jobs.delta.in_snowflake import Look, Looks
 from jobs.delta.standing import LogStanding, log_standing
+from jobs.materialize.pausing import Pause, pause_of
+from jobs.materialize.plan import source_problems
 from jobs.materialize.state import Standing, standing
 from jobs.model.errors import ServiceError, TableError
 from jobs.model.plan import TopicFacts
@@ -16,13 +18,15 @@ from jobs.model.progress import Counts, ForeignChanges
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.model.summary import receipt_in
-from jobs.pause import Pause, pause_of
 from jobs.ports import DeltaLogs, Lake, Snowflake, Topics
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Records that are left to read, at most: `end` is the last stable offset, None where Kafka does not answer."""
+    """Records that are left to read, at most: `end` is the last stable offset, None where Kafka does not answer.
+
+    The lag is unknown where the partition ends before the next offset: it is not the one that was read.
+    """
 
     topic: str
     partition: int
@@ -31,7 +35,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        return None if self.end is None else max(self.end - self.next, 0)
+        return None if self.end is None or self.end < self.next else self.end - self.next
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ class TableStatus:
 
 
 def _text(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+    return None if at is None else at.isoformat().replace("+00:00", "Z")
 
 
 def table_statuses(
@@ -146,14 +150,14 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
     try:
         at = standing(view, pipeline=spec.pipeline)
     except TableError as error:
-        return TableStatus(spec.identifier, problem=error.what, pause=pause_of(view))
+        return TableStatus(spec.identifier, problem=error.what, pause=pause_of(view.properties))
     through, head = at.state.complete_through, view.head_snapshot()
     partitions = tuple(_lags(spec, at, ends))
     return TableStatus(
         table=spec.identifier,
         problem=_problem(spec, at, ends),
         kafka_problem=ends.problem,
-        pause=pause_of(view),
+        pause=pause_of(view.properties),
         epoch=at.state.epoch,
         rows=None if head is None else head.live_rows,
         counts=at.state.total(),
@@ -168,15 +172,15 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
 
 
 def _problem(spec: TableSpec, at: Standing, ends: _Ends) -> str | None:
-    """What stands against the sources, as far as Kafka answers."""
-    for source in at.state.sources:
-        facts = ends.of(source.topic)
-        if facts is None and ends.problem is None:
-            return f"the cluster has no topic {source.topic}, or this user may not see it"
-        ids = {source.topic_id, None if facts is None else facts.topic_id} - {None}
-        if len(ids) > 1:
-            return f"the topic {source.topic} was re-created since {spec.identifier} was read from it"
-    return None
+    """What `materialize` would halt for, as far as Kafka answers."""
+    topics = [(topic, ends.of(topic)) for topic in spec.topics]
+    if ends.problem is not None:
+        return None
+    for topic, facts in topics:
+        if facts is None:
+            return f"the cluster has no topic {topic}, or this user may not see it"
+    problems = source_problems(spec, at, [facts for _, facts in topics if facts is not None])
+    return problems[0].what if problems else None
 
 
 def _lags(spec: TableSpec, at: Standing, ends: _Ends) -> Iterator[PartitionLag]:

@@ -300,15 +300,26 @@ class IcebergLake:
             raise self._unreachable(f"write metadata of {view.identifier}", problem) from problem
 
     def _unreachable(self, verb: str, problem: Exception) -> CatalogError:
-        return CatalogError(
+        error = CatalogError(
             f"the {self._settings.type} catalog at {self._settings.warehouse} could not {verb}:"
             f" {type(problem).__name__}: {problem}",
             hint=_hint(str(problem)),
         )
+        error.worth_retrying = not is_forbidden(problem)
+        return error
+
+
+FORBIDDEN = ("AccessDenied", "ACCESS_DENIED", "Forbidden", "Permission denied", "readonly database", "Read-only file")
+
+
+def is_forbidden(problem: Exception) -> bool:
+    """Whether storage or catalog refused, or the folder is no folder: waiting does not change that."""
+    refused = isinstance(problem, PermissionError | NotADirectoryError | FileExistsError)
+    return refused or any(word in str(problem) for word in FORBIDDEN)
 
 
 def _hint(said: str) -> str:
-    if any(word in said for word in ("AccessDenied", "ACCESS_DENIED", "Forbidden", "Permission denied")):
+    if any(word in said for word in FORBIDDEN):
         return "allow it to whoever runs this: `frazil doctor` says who that is in AWS, and which permission is missing"
     return "check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`"
 

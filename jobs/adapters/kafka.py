@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, TypeVar, assert_never, cast
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -29,6 +30,14 @@ from jobs.specs.kafka_keys import FETCH_BYTES, READER_GROUP
 
 ANSWER_SECONDS = 15.0
 """How long the broker is given to answer one request."""
+
+FIRST_ANSWER_SECONDS = 8.0
+"""How long a cluster is given that has not answered this process yet."""
+
+UNREACHABLE_SECONDS = 3.0
+"""How long an answer is awaited once no broker takes a connection."""
+
+LOOK_SECONDS = 0.1
 
 IS_IT_UP = "check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)"
 
@@ -83,6 +92,7 @@ class KafkaTopics:
     def __init__(self, settings: Mapping[str, SettingValue]) -> None:
         self._servers = str(settings.get("bootstrap.servers", ""))
         self._heard = ear()
+        self._has_answered = False
         ours = {"log_level": 0, "error_cb": self._heard.append, "socket.timeout.ms": int(ANSWER_SECONDS * 1000)}
         self._admin = _admin({**librdkafka(settings), **ours})
 
@@ -109,7 +119,7 @@ class KafkaTopics:
         asked = lambda: self._admin.describe_consumer_groups([READER_GROUP], request_timeout=ANSWER_SECONDS)  # noqa: E731
         futures = self._ask(what, "", asked)
         try:
-            futures[READER_GROUP].result(ANSWER_SECONDS)
+            self._answer(futures[READER_GROUP])
         except (KafkaException, TimeoutError) as problem:
             raise self._failed(what, problem, "") from problem
         return f"readers may name the group {READER_GROUP}"
@@ -136,7 +146,7 @@ class KafkaTopics:
             lambda: self._admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS),
         )
         try:
-            described: TopicDescription = futures[topic].result(ANSWER_SECONDS)
+            described: TopicDescription = self._answer(futures[topic])
         except (KafkaException, TimeoutError) as problem:
             if isinstance(problem, KafkaException) and problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
@@ -160,13 +170,32 @@ class KafkaTopics:
                 lambda: self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS),
             )
             try:
-                return {where.partition: future.result(ANSWER_SECONDS) for where, future in futures.items()}
+                return {where.partition: self._answer(future) for where, future in futures.items()}
             except (KafkaException, TimeoutError) as problem:
                 failure = problem
             if not _has_no_leader_yet(failure):
                 break
             time.sleep(ELECTION_SECONDS)
         raise self._failed(what, failure, topic) from failure
+
+    def _answer(self, future: Future[Value]) -> Value:
+        """Wait for one answer. Raises KafkaException, and TimeoutError once there is little hope of one."""
+        started = time.monotonic()
+        limit = ANSWER_SECONDS if self._has_answered else min(FIRST_ANSWER_SECONDS, ANSWER_SECONDS)
+        while True:
+            try:
+                answer = future.result(LOOK_SECONDS)
+            except TimeoutError:
+                waited = time.monotonic() - started
+                if waited >= limit or (waited >= UNREACHABLE_SECONDS and self._is_unreachable()):
+                    raise
+            else:
+                self._has_answered = True
+                return answer
+
+    def _is_unreachable(self) -> bool:
+        self._admin.poll(0)
+        return any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in self._heard)
 
     def _ask(self, what: str, topic: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
         if NOT_RUNNING_HOST in self._servers:
@@ -184,7 +213,7 @@ class KafkaTopics:
     def _failed(self, what: str, problem: KafkaException | TimeoutError, topic: str) -> BrokerError:
         self._admin.poll(0)
         errors = [each for each in problem.args if isinstance(each, KafkaError)]
-        why = errors[0].str() if errors else f"no answer within {ANSWER_SECONDS:.0f} s"
+        why = errors[0].str() if errors else "no answer"
         return BrokerError(
             f"the Kafka cluster at {self._servers} could not {what}: {why}{said(self._heard)}",
             hint=hint_of([*errors, *self._heard], otherwise=IS_IT_UP, topic=topic),

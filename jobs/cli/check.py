@@ -25,14 +25,23 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
     from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from jobs.adapters.kafka import KafkaTopics  # noqa: PLC0415
     from jobs.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from jobs.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
     from jobs.materialize.preflight import problems  # noqa: PLC0415
 
+    check_warehouse(settings.catalog)
     return problems(
         settings.tables,
         lake=IcebergLake(settings.catalog),
         topics=KafkaTopics(settings.kafka),
         registry=ConfluentRegistry(settings.registry),
+        tell=_tell,
     )
+
+
+def _tell(line: str) -> None:
+    """Progress, where somebody looks on: what does not answer takes seconds."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
 
 
 CHECKS: tuple[Check, ...] = (what_materialize_would_refuse,)

@@ -17,29 +17,38 @@ if TYPE_CHECKING:
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
 Limit = Annotated[int, typer.Option("--limit", min=0, help="How many, the newest first.")]
 
+Pending = Annotated[bool, typer.Option("--pending", help="Those of a batch that was not published.")]
+
 
 def register(app: typer.Typer) -> None:
     verbs = typer.Typer(no_args_is_help=True, help="Look at records that could not become rows.")
-    listing = example("frazil dead-letters list stock_trades", "frazil dead-letters list stock_trades --limit 5 --json")
+    listing = example(
+        "frazil dead-letters list stock_trades", "frazil dead-letters list stock_trades --pending --limit 5"
+    )
     verbs.command("list", epilog=listing)(list_newest)
     app.add_typer(verbs, name="dead-letters", epilog=example("frazil dead-letters list stock_trades"))
 
 
-def list_newest(table: Table, limit: Limit = 20, as_json: Json = False, config: Config = DEFAULT_CONFIG) -> None:
-    """List a table's dead letters: how many for which reason, then the newest, with reason, place and bytes."""
+def list_newest(
+    table: Table, limit: Limit = 20, pending: Pending = False, as_json: Json = False, config: Config = DEFAULT_CONFIG
+) -> None:
+    """List a table's dead letters: how many for which reason, then the newest, with reason, place and bytes.
+
+    With --pending, those of the batch that paused the table because too many of its records were bad.
+    """
     from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from jobs.dead_letters import list_dead_letters  # noqa: PLC0415
     from jobs.specs.select import select_tables  # noqa: PLC0415
 
     settings = settings_from(config)
     (spec,) = select_tables(settings, (table,))
-    found = list_dead_letters(IcebergLake(settings.catalog), spec, limit=limit)
+    found = list_dead_letters(IcebergLake(settings.catalog), spec, limit=limit, pending=pending)
     if as_json:
         newest = [letter.to_json() for letter in found.newest]
         print(json.dumps({"total": found.total, "by_reason": found.by_reason, "newest": newest}, indent=2))
         return
     if not found.total:
-        print(f"{found.table} has no dead letters", file=sys.stderr)
+        print(f"{found.table} has no {'pending ' * pending}dead letters", file=sys.stderr)
         return
     print("\n".join(_lines(found)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jobs.materialize.run import TableRun
     from jobs.materialize.schedule import Stopping, TableReport
     from jobs.model.receipt import Receipt
+    from jobs.model.spec import CatalogSettings
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
@@ -77,6 +78,8 @@ def materialize(
     on their way finish; Ctrl-C again stops at once, which is safe as well. With --create-only the exit status is 3
     where nothing but topics or subjects that are not there yet kept tables from being made.
     """
+    from jobs.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
+
     if create_only and (once or every is not None):
         raise SettingError(
             "--create-only only makes tables: --once and --every say how often to fill them",
@@ -85,20 +88,25 @@ def materialize(
     if once and every is not None:
         raise SettingError("--once and --every exclude each other", hint="choose one")
     interval = None if every is None else _interval(every)
-    runs = _runs(config, tables, adopt=adopt)
+    runs = _runs(config, tables, adopt=adopt, check=check_warehouse)
     if create_only:
         _create(runs)
     else:
         _carry_out(runs, once=once, every=interval)
 
 
-def _runs(config: Config, tables: Tables, *, adopt: bool = False) -> list[TableRun]:
+def _runs(
+    config: Config, tables: Tables, *, adopt: bool = False, check: Callable[[CatalogSettings], None] | None = None
+) -> list[TableRun]:
+    """The tables that are named; `check` raises where their catalog cannot be used."""
     from jobs.adapters.spark import SparkRunner  # noqa: PLC0415
     from jobs.cli.doorkeeper import SecretWatch  # noqa: PLC0415
     from jobs.cli.doors import open_doors, table_runs  # noqa: PLC0415
     from jobs.specs.select import select_tables  # noqa: PLC0415
 
     settings = settings_from(config)
+    if check is not None:
+        check(settings.catalog)
     chosen = select_tables(settings, tables or ())
     log_file = config.parent / ".frazil" / "spark.log"
     doors = open_doors(settings, SparkRunner(log_file=log_file), announce=_print)

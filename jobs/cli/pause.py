@@ -19,10 +19,19 @@ Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` 
 Why = Annotated[str, typer.Option("--why", help="The reason, for whoever finds the table paused.")]
 By = Annotated[str | None, typer.Option("--by", help="Who pauses it; without, the user of this machine.")]
 
+DeadLetterSchema = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--dead-letter-schema", metavar="ID", help="Make dead letters of the records with this schema; repeatable."
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     app.command("pause", epilog=example('frazil pause stock_trades --why "the producer is being mended"'))(pause)
-    app.command("resume", epilog=example("frazil resume stock_trades"))(resume)
+    app.command(
+        "resume", epilog=example("frazil resume stock_trades", "frazil resume stock_trades --dead-letter-schema 11")
+    )(resume)
 
 
 def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG) -> None:
@@ -40,15 +49,20 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
         print(f"{spec.identifier} is paused already, {already}; nothing was changed", file=sys.stderr)
 
 
-def resume(table: Table, config: Config = DEFAULT_CONFIG) -> None:
+def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Config = DEFAULT_CONFIG) -> None:
     """Let a paused table go on from where it stands.
 
-    If it was paused because too many records were bad, those are accepted: the same batch then goes through.
+    If it was paused because too many records were bad, those are accepted: the same batch then goes through. If it was
+    paused because of a schema, --dead-letter-schema makes dead letters of the records that were written with it.
     """
     from jobs.pause import resume as resume_table  # noqa: PLC0415
 
     lake, spec = _table(config, table)
-    ended = resume_table(lake, spec)
+    ended = resume_table(lake, spec, dead_letter_schemas=dead_letter_schema or ())
+    for schema_id in dead_letter_schema or ():
+        print(f"records of {spec.identifier} with the schema {schema_id} become dead letters", file=sys.stderr)
+    if ended is None and dead_letter_schema:
+        return
     if ended is None:
         print(f"{spec.identifier} is not paused; nothing was changed", file=sys.stderr)
         return

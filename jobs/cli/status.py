@@ -125,7 +125,8 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
         if each.problem is not None:
             yield f"{each.table}: {each.problem}"
         if each.pause is not None:
-            yield f"{each.table}: paused {each.pause}; go on with `frazil resume {each.table}`"
+            hint = each.pause.hint or f"go on with `frazil resume {each.table}`"
+            yield f"{each.table}: paused {each.pause}; {hint}"
         if each.rolled_back:
             yield f"{each.table}: somebody rolled the table back; the next run reads on from there"
         if each.foreign.snapshots:

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from jobs.doctor.finding import Finding, failed, not_asked
 from jobs.materialize.branches import STAGE_PREFIX
 from jobs.materialize.dead_letters import PREPARED_PREFIX, check_owner
+from jobs.materialize.pausing import pause_of
 from jobs.materialize.state import standing
 from jobs.model.errors import FrazilError
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
-from jobs.pause import pause_of
 
 LONGEST_BATCH = timedelta(days=1)
 """A branch that was staged longer ago is of a batch that never came to be published."""
@@ -39,7 +39,7 @@ def look_at_table(spec: TableSpec, view: TableView, *, now: datetime) -> Iterato
         hint = "see docs/operate.md, a table was rolled back" if here.rolled_back else ""
         back = ", rolled back: the next batch goes on from there" if here.rolled_back else ""
         yield Finding("tables", what, "ok", f"epoch {here.state.epoch}{back}", hint)
-    pause = pause_of(view)
+    pause = pause_of(view.properties)
     if pause is not None:
         hint = f"mend the cause, then run `frazil resume {spec.identifier}`"
         yield Finding("tables", f"pause of {spec.identifier}", "failed", f"paused {pause}", hint)

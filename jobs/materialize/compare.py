@@ -65,7 +65,16 @@ def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) ->
     what = f"the writer schema {schema_id}" if schema_id is not None else "what the spec asks for about each record"
     return IncompatibleSchemaError(
         f"{table}: {what} cannot be carried over safely, {len(findings)} finding(s):\n{listed}",
-        hint=f"register a compatible schema, or materialize into another `table`; then `frazil resume {table}`",
+        hint=_way_out(table, schema_id),
+    )
+
+
+def _way_out(table: str, schema_id: int | None) -> str:
+    if schema_id is None:
+        return f"change `metadata` in the spec, or materialize into another `table`; then `frazil resume {table}`"
+    return (
+        f"register a compatible schema and write with that. Records that have the schema {schema_id} already become"
+        f" dead letters with `frazil resume {table} --dead-letter-schema {schema_id}`, or rows of another `table`"
     )
 
 

@@ -138,6 +138,12 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) ->
         raise given_up(identifier, "reveal its dead letters", reason) from reason
 
 
+def pending_batches(view: TableView) -> dict[str, int]:
+    """Batches whose dead letters are kept for a look and not visible: batch id → the snapshot that has them."""
+    found = {view.snapshots[head].summary.get(BATCH_ID, ""): head for _, head in _prepared(view)}
+    return {batch_id: head for batch_id, head in found.items() if not _carries(view, batch_id)}
+
+
 def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_uuid: str) -> None:
     """Drop prepared branches of batches that can never be published, right after `batch_id` was.
 

@@ -13,6 +13,7 @@ from jobs.materialize.create import LatestSchemas, key_column_type, latest_schem
 from jobs.materialize.fitted import still_fitting
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
 from jobs.materialize.layout import metadata_columns, name_clashes
+from jobs.materialize.pausing import dead_letter_schemas_of
 from jobs.model.columns import Column, walk
 from jobs.model.plan import WriterSchemas
 from jobs.model.progress import TableState
@@ -113,11 +114,12 @@ def _evolve_for_all(
     All of them fit if nobody else changed the schema between two commits of this pass: what we change ourselves takes
     nothing from a schema that fits already.
     """
+    refused = dead_letter_schemas_of(view.properties)
     view = _evolve(lake, spec, view, _about_the_record(spec), absorbed)
-    for schema in _new(_values(registry, latest, state, met), absorbed.values):
+    for schema in _new(_values(registry, latest, state, met), absorbed.values, refused):
         view = _evolve(lake, spec, view, _of_values(spec, schema), absorbed)
         absorbed.values[schema.id] = schema
-    for schema in _new(_keys(registry, latest, state, met), absorbed.keys):
+    for schema in _new(_keys(registry, latest, state, met), absorbed.keys, refused):
         view = _evolve(lake, spec, view, _of_keys(spec, schema), absorbed)
         absorbed.keys[schema.id] = schema
     return view
@@ -137,12 +139,14 @@ def _recall(registry: SchemaRegistry, spec: TableSpec, view: TableView, state: T
     absorbed.table_schema = view.schema_json
 
 
-def known_schemas(registry: SchemaRegistry, spec: TableSpec, state: TableState) -> WriterSchemas:
+def known_schemas(
+    registry: SchemaRegistry, spec: TableSpec, state: TableState, *, refused: frozenset[int] = frozenset()
+) -> WriterSchemas:
     """Those that a process which has met no other evolves the table for. Raises SubjectMissingError, RegistryError."""
     latest, met = latest_schemas(registry, spec), WriterSchemas({}, {})
     return WriterSchemas(
-        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {})},
-        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {})},
+        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, refused)},
+        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {}, refused)},
     )
 
 
@@ -210,10 +214,14 @@ def _keys(
 
 
 def _new(
-    schemas: Iterable[RegisteredSchema | None], absorbed: dict[int, RegisteredSchema]
+    schemas: Iterable[RegisteredSchema | None], absorbed: dict[int, RegisteredSchema], refused: frozenset[int]
 ) -> Iterable[RegisteredSchema]:
-    """Those not seen yet. One that the registry has lost since is left out: its records will be dead letters."""
-    return (schema for schema in schemas if schema is not None and schema.id not in absorbed)
+    """Those not seen yet. One that the registry has lost since is left out: its records will be dead letters.
+
+    So are the `refused` ones, which the operator gave up on.
+    """
+    known = (schema for schema in schemas if schema is not None)
+    return (schema for schema in known if schema.id not in absorbed and schema.id not in refused)
 
 
 def _new_unions(view: TableView, evolution: Evolution) -> dict[str, str]:

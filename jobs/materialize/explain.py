@@ -9,7 +9,7 @@ from typing import assert_never
 from jobs.materialize.create import describe_topics, new_table
 from jobs.materialize.evolve import known_schemas
 from jobs.materialize.foresee import foresee
-from jobs.materialize.pausing import PAUSED_PROPERTY
+from jobs.materialize.pausing import PAUSED_PROPERTY, dead_letter_schemas_of
 from jobs.materialize.plan import plan_batch
 from jobs.materialize.run import TableRun
 from jobs.materialize.state import Standing, standing
@@ -49,7 +49,8 @@ def explain(run: TableRun) -> Explanation:
         plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
         return Explanation(spec.identifier, plan, new_columns=new.columns)
     here = standing(view, pipeline=spec.pipeline)
-    schemas = known_schemas(doors.registry, spec, here.state)
+    refused = dead_letter_schemas_of(view.properties)
+    schemas = known_schemas(doors.registry, spec, here.state, refused=refused)
     foresight = foresee(spec, view, schemas)
     plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
     if foresight.refusals and PAUSED_PROPERTY not in view.properties:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from jobs.materialize.compare import Evolution, applied, refusal
 from jobs.materialize.create import LatestSchemas
 from jobs.materialize.evolve import foreseen
+from jobs.materialize.pausing import without_dead_letter_schemas
 from jobs.materialize.spec_changes import once_followed, refused_changes, spec_changes
 from jobs.model.columns import Column
 from jobs.model.errors import FrazilError, IncompatibleSchemaError
@@ -29,13 +30,15 @@ class Foresight:
 
 
 def foresee(spec: TableSpec, view: TableView, schemas: WriterSchemas) -> Foresight:
-    """What the spec and these writer schemas mean for a table that is there.
-
-    Raises IncompatibleSchemaError where a schema cannot be any table.
-    """
+    """What the spec and these writer schemas mean for a table that is there."""
     followed = once_followed(spec, view, spec_changes(spec, view))
+    schemas = without_dead_letter_schemas(schemas, view.properties)
     known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
-    evolution = foreseen(spec, followed, known)
+    try:
+        evolution = foreseen(spec, followed, known)
+    except IncompatibleSchemaError as no_table:
+        changes = spec_changes(spec, view)
+        return Foresight(changes, Evolution(), followed.columns, (*refused_changes(spec, changes), no_table))
     columns = applied(followed.columns, evolution.changes)
     changes = spec_changes(spec, view, arriving=columns[len(followed.columns) :])
     refused = refused_changes(spec, changes)

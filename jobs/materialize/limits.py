@@ -34,8 +34,8 @@ def check_limits(spec: TableSpec, got: Ingested, *, accepted: Accepted) -> None:
         raise BadRecordLimitError(
             f"{spec.identifier}: the batch names {len(got.unknown_schema_ids)} schema ids that the registry does not"
             f" have; nothing was published",
-            hint="is this the right registry? Mend `schema_registry` in frazil.yaml, or accept them as dead letters:"
-            f" `frazil resume {spec.identifier}`",
+            hint="is this the right registry? If not, correct `schema_registry` in frazil.yaml; else"
+            f" {_how_to_go_on(spec)}",
         )
     bad, read = reasons.total(), sum(each.counts.read for each in judged)
     if limit.exceeded_by(bad=bad, read=read):
@@ -43,8 +43,17 @@ def check_limits(spec: TableSpec, got: Ingested, *, accepted: Accepted) -> None:
             f"{spec.identifier}: {bad:,} of the batch's {read:,} records could not become rows ({_listed(reasons)}),"
             f" more than bad_record_limit allows ({limit.share:.1%} and at least {limit.at_least:,});"
             f" nothing was published",
-            hint=f"mend the producer or the spec, or accept them as they are: `frazil resume {spec.identifier}`",
+            hint=_how_to_go_on(spec),
         )
+
+
+def _how_to_go_on(spec: TableSpec) -> str:
+    look = (
+        f"look at them with `frazil dead-letters list {spec.identifier} --pending`"
+        if spec.on_bad_record == "dead_letter"
+        else "set `on_bad_record: dead_letter` to look at them"
+    )
+    return f"{look}; then fix the producer or the spec, or accept them with `frazil resume {spec.identifier}`"
 
 
 def _accepted(each: RangeResult, accepted: Accepted) -> bool:
@@ -52,12 +61,12 @@ def _accepted(each: RangeResult, accepted: Accepted) -> bool:
 
 
 def _reasons(ranges: Sequence[RangeResult]) -> Counter[str]:
-    """Dead letters and skipped records by reason, tombstones aside: what happens to those is a setting, not a fault."""
+    """Dead letters and skipped records by reason, without those that were decided on: tombstones, refused schemas."""
     reasons: Counter[str] = Counter()
     for each in ranges:
         reasons.update(each.dead_letters_by_reason)
         reasons.update(each.skipped_by_reason)
-    for fine in (TOMBSTONE, Reason.NULL_VALUE):
+    for fine in (TOMBSTONE, Reason.NULL_VALUE, Reason.REFUSED_SCHEMA):
         del reasons[fine]
     return reasons
 

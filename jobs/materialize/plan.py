@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from jobs.materialize.budget import RecordBytes, fit
-from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through
+from jobs.materialize.pausing import Pause, accepted_through, pause_of
 from jobs.materialize.state import Standing
 from jobs.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
 from jobs.model.plan import (
@@ -32,11 +32,11 @@ def plan_batch(
     spec: TableSpec, at: Standing, topics: Sequence[TopicFacts], *, schemas: WriterSchemas, batch_id: str
 ) -> Plan:
     """What to read next, or that there is nothing, or why the table must not go on."""
-    paused = at.view.properties.get(PAUSED_PROPERTY)
+    paused = pause_of(at.view.properties)
     if paused is not None:
         return Halt(spec.identifier, _paused(spec, paused))
     state = _begun_later(at.state_with_foreign, topics)
-    problems = [problem for facts in topics for problem in _problems(spec, state, facts)]
+    problems = source_problems(spec, at, topics)
     if problems:
         return Halt(spec.identifier, together(problems))
     accepted = accepted_through(at.view.properties)
@@ -54,6 +54,12 @@ def plan_batch(
         topics=tuple(topics),
         table_uuid=at.view.uuid,
     )
+
+
+def source_problems(spec: TableSpec, at: Standing, topics: Sequence[TopicFacts]) -> list[FrazilError]:
+    """Why the topics may not be read on from where the table stands."""
+    state = _begun_later(at.state_with_foreign, topics)
+    return [problem for facts in topics for problem in _problems(spec, state, facts)]
 
 
 def _source(state: TableState, facts: TopicFacts) -> SourceProgress:
@@ -178,10 +184,10 @@ def _pending(source: SourceProgress, facts: TopicFacts, accepted: Mapping[int, i
             yield OffsetRange(facts.topic, number, start, end, partition.end, max_bytes=0)
 
 
-def _paused(spec: TableSpec, why: str) -> PausedError:
+def _paused(spec: TableSpec, pause: Pause) -> PausedError:
     return PausedError(
-        f"the table {spec.identifier} is paused: {why}",
-        hint=f"mend the cause, then run `frazil resume {spec.identifier}`",
+        f"the table {spec.identifier} is paused {pause}",
+        hint=pause.hint or f"remove the cause, then run `frazil resume {spec.identifier}`",
     )
 
 

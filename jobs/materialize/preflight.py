@@ -36,10 +36,18 @@ NO_SCHEMAS = WriterSchemas({}, {})
 
 
 def problems(
-    specs: Sequence[TableSpec], *, lake: Lake, topics: Topics, registry: SchemaRegistry
+    specs: Sequence[TableSpec],
+    *,
+    lake: Lake,
+    topics: Topics,
+    registry: SchemaRegistry,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[FrazilError, ...]:
-    """Everything that is wrong, each once. What does not answer is asked once for all tables."""
-    asking = _Asking(lake, topics, registry)
+    """Everything that is wrong, each once. What does not answer is asked once for all tables.
+
+    `tell` is given a line before a service is asked for the first time, and one when it does not answer.
+    """
+    asking = _Asking(lake, topics, registry, tell)
     found = [problem for spec in specs for problem in asking.of_table(spec)]
     return tuple({problem.what: problem for problem in found}.values())
 
@@ -49,7 +57,9 @@ class _Asking:
     lake: Lake
     topics: Topics
     registry: SchemaRegistry
+    tell: Callable[[str], None]
     silent: dict[str, ServiceError] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
 
     def of_table(self, spec: TableSpec) -> Iterator[FrazilError]:
         found: list[FrazilError] = []
@@ -73,9 +83,13 @@ class _Asking:
         """An answer, or the failure to give one; who has failed once is not asked again."""
         if door in self.silent:
             raise self.silent[door]
+        if door not in self.asked:
+            self.tell(f"asking the {door}")
+        self.asked.add(door)
         try:
             return act()
         except ServiceError as failure:
+            self.tell(f"the {door} does not answer: {failure.what}")
             self.silent[door] = failure
             raise
 
@@ -85,10 +99,10 @@ class _Topics:
     asking: _Asking
 
     def describe(self, topic: str) -> TopicFacts | None:
-        return self.asking.ask("kafka", lambda: self.asking.topics.describe(topic))
+        return self.asking.ask("cluster", lambda: self.asking.topics.describe(topic))
 
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
-        return self.asking.ask("kafka", lambda: self.asking.topics.first_offsets(facts, start))
+        return self.asking.ask("cluster", lambda: self.asking.topics.first_offsets(facts, start))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from jobs.materialize.announce_delta import LogProgress, announce_delta
 from jobs.materialize.announce_snowflake import Telling
 from jobs.materialize.branches import STAGE_PREFIX, branch_names
 from jobs.materialize.create import describe_topics, ensure_table
-from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, reveal
+from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
 from jobs.materialize.evolve import Absorbed, evolve
 from jobs.materialize.fitted import fitted
 from jobs.materialize.follow_spec import follow_partitioning, follow_spec
@@ -272,9 +272,18 @@ class TableRun:
         try:
             check_limits(self.spec, got, accepted=accepted_through(rows.properties))
         except BadRecordLimitError as exceeded:
+            self._keep_for_a_look(plan, got)
             self._pause(exceeded, got)
             raise
         return got
+
+    def _keep_for_a_look(self, plan: BatchPlan, got: Ingested) -> None:
+        """Keep the dead letters of a batch that is not published on the branch where they were to be prepared."""
+        table = self.spec.dead_letters_identifier
+        try:
+            prepare(self.doors.lake, table, plan=plan, writer=self.writer, files=got.dead_letter_files)
+        except FrazilError as failure:
+            LOG.warning("pending_dead_letters_not_kept", extra={"table": table, "problem": failure.what})
 
     def _resolved(self, got: Ingested) -> WriterSchemas:
         registry = self.doors.registry
@@ -364,7 +373,7 @@ class TableRun:
 
     def _pause(self, error: FrazilError, got: Ingested | None = None) -> None:
         accept = None if got is None else through(got.ranges)
-        said = pause_property(by="frazil", why=error.what, at=self.doors.now(), accept=accept)
+        said = pause_property(by="frazil", why=error.what, at=self.doors.now(), accept=accept, hint=error.hint)
         self.doors.lake.set_properties(self.spec.identifier, put={PAUSED_PROPERTY: said})
 
     @contextmanager

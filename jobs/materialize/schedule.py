@@ -44,6 +44,9 @@ SICK_SECONDS = 15 * 60.0
 FRUITLESS = 20
 """Batches in a row that publish nothing because a schema was met or the table was rolled back."""
 
+FIRST_ANSWER_SECONDS = 10.0
+"""A run that ends by itself says within this time that the cluster does not answer at all."""
+
 Result = TypeVar("Result")
 
 
@@ -77,7 +80,7 @@ class Stopping:
 def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
     """Bring every table to where its topics stood at the start."""
     queue = _queue_for(runs, stopping)
-    return _each(runs, lambda run: _until_caught_up(run, queue, stopping))
+    return _each(runs, lambda run: _until_caught_up(run, queue, stopping, first_answer_within=FIRST_ANSWER_SECONDS))
 
 
 def _queue_for(runs: Sequence[TableRun], stopping: Stopping) -> FairQueue:
@@ -126,11 +129,13 @@ def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]
         return [report.result() for report in reports]
 
 
-def _until_caught_up(run: TableRun, queue: FairQueue, stopping: Stopping) -> TableReport:
+def _until_caught_up(
+    run: TableRun, queue: FairQueue, stopping: Stopping, *, first_answer_within: float | None = None
+) -> TableReport:
     batches, rows = 0, 0
     run.renew_doors()
     try:
-        targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping)
+        targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping, within=first_answer_within)
         fruitless = 0
         while not stopping.asked:
             outcome = retrying(lambda: _in_turn(run, queue), stopping)
@@ -242,15 +247,35 @@ def _full_batch_waits(run: TableRun) -> bool:
     return sum(pending) >= run.spec.trigger.rows
 
 
-def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:
-    """Try again after what is outside did not answer; every other failure ends it at once."""
+def retrying(act: Callable[[], Result], stopping: Stopping, *, within: float | None = None) -> Result:
+    """Try again after what is outside did not answer; every other failure ends it at once.
+
+    Where `within` is given, no attempt is begun that would end later than that, in seconds from now.
+    """
+    patience = _Patience(within)
     for seconds in RETRY_WAITS_SECONDS:
         try:
             return act()
         except ServiceError as failure:
-            if not failure.worth_retrying:
+            if not failure.worth_retrying or patience.ends_before_another(seconds):
                 raise
             LOG.warning("waiting", extra={"seconds": seconds, "error": failure.what})
             if stopping.sleep(seconds):
                 raise
     return act()
+
+
+class _Patience:
+    """How long attempts may go on, each expected to last as long as the one before."""
+
+    def __init__(self, within: float | None) -> None:
+        self._within = within
+        self._started = self._began = 0.0 if within is None else time.monotonic()
+
+    def ends_before_another(self, wait_seconds: float) -> bool:
+        if self._within is None:
+            return False
+        now = time.monotonic()
+        end = now + wait_seconds + (now - self._began)
+        self._began = now + wait_seconds
+        return end - self._started > self._within

@@ -35,6 +35,8 @@ class Reason(StrEnum):
     """A value outside its logical type: a decimal wider than its precision, a time of day past midnight."""
     TOO_LARGE = "too_large"
     """More than a reader can hold: records inside themselves too often, or too many empty values in a few bytes."""
+    REFUSED_SCHEMA = "refused_schema"
+    """The table has no place for the writer schema, and `frazil resume --dead-letter-schema` gave up on it."""
     BAD_KEY = "bad_key"
     """The key cannot be read as the spec says; `detail` says which of the above it is."""
     UNREADABLE_HEADERS = "unreadable_headers"

@@ -39,6 +39,8 @@ class TaskContext:
     storage: Mapping[str, SettingValue]
     source_ids: Mapping[str, tuple[str | None, int]]
     """Topic id and generation by topic."""
+    dead_letter_schemas: frozenset[int] = frozenset()
+    """Writer schemas whose records become dead letters, by id."""
 
 
 @dataclass(frozen=True, slots=True)

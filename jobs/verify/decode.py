@@ -16,6 +16,7 @@ from jobs.materialize.former_names import former_names_of
 from jobs.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from jobs.materialize.ingest.distribute import write_target
 from jobs.materialize.ingest.writers import UnknownIds, Writers
+from jobs.materialize.pausing import dead_letter_schemas_of
 from jobs.materialize.state import Standing
 from jobs.model.ingested import TaskContext
 from jobs.model.plan import WriterSchemas
@@ -73,12 +74,13 @@ def open_redecoder(
     values: dict[int, RegisteredSchema] = {}
     keys: dict[int, RegisteredSchema] = {}
     unknown = _AnyNumber(registry)
+    refused = dead_letter_schemas_of(at.view.properties)
     decoder = RecordDecoder(
         _context(_judging(spec, purpose), at, dead_letters),
         row_schema=schemas[0],
         dead_letter_schema=schemas[1],
-        values=Writers(values, unknown),
-        keys=Writers(keys, unknown),
+        values=Writers(values, unknown, refused),
+        keys=Writers(keys, unknown, refused),
         now=now_utc,
     )
     return Redecoder(registry, decoder, schemas[0], values, keys)

@@ -113,7 +113,9 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
-        value["complete_through"] = None if self.complete_through is None else self.complete_through.isoformat()
+        value["complete_through"] = (
+            None if self.complete_through is None else self.complete_through.isoformat().replace("+00:00", "Z")
+        )
         value["checks"] = [{**each, "passed": not each["findings"]} for each in value["checks"]]
         return {"clean": self.clean, **value}
 

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.materialize.pausing import PAUSED_PROPERTY, accepted_through, pause_property
+from jobs.materialize.pausing import PAUSED_PROPERTY, Pause, accepted_through, pause_of, pause_property
 from jobs.model.errors import Misuse
-from jobs.pause import Pause, pause, pause_of, resume
+from jobs.pause import pause, resume
 from tests.table.small_lake import NOON, SmallLake, spec_of
 
 
 def test_pause_says_who_when_and_why(lake: SmallLake) -> None:
     pause(lake.lake, lake.spec, by="ann", why="the producer is being mended", at=NOON)
 
-    assert pause_of(lake.view) == Pause("ann", "2026-01-31T12:00:00+00:00", "the producer is being mended")
+    assert pause_of(lake.view.properties) == Pause("ann", "2026-01-31T12:00:00Z", "the producer is being mended")
 
 
 def test_second_pause_leaves_the_first_as_it_is(lake: SmallLake) -> None:
@@ -20,7 +20,7 @@ def test_second_pause_leaves_the_first_as_it_is(lake: SmallLake) -> None:
     already = pause(lake.lake, lake.spec, by="bob", why="second", at=NOON)
 
     assert already is not None
-    assert (already.by, pause_of(lake.view)) == ("ann", already)
+    assert (already.by, pause_of(lake.view.properties)) == ("ann", already)
 
 
 def test_resume_ends_the_pause_and_accepts_nothing(lake: SmallLake) -> None:
@@ -29,7 +29,7 @@ def test_resume_ends_the_pause_and_accepts_nothing(lake: SmallLake) -> None:
     ended = resume(lake.lake, lake.spec)
 
     assert ended is not None
-    assert pause_of(lake.view) is None
+    assert pause_of(lake.view.properties) is None
     assert accepted_through(lake.view.properties) == {}
 
 
@@ -40,7 +40,7 @@ def test_resume_after_too_many_bad_records_accepts_them(lake: SmallLake) -> None
 
     resume(lake.lake, lake.spec)
 
-    assert pause_of(lake.view) is None
+    assert pause_of(lake.view.properties) is None
     assert accepted_through(lake.view.properties) == {"orders": {0: 150, 1: 60, 2: 7}}
 
 
@@ -54,7 +54,7 @@ def test_resume_of_a_table_that_goes_on_changes_nothing(lake: SmallLake) -> None
 def test_pause_that_is_no_json_is_told_as_it_is(lake: SmallLake) -> None:
     lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: "by hand"})
 
-    assert pause_of(lake.view) == Pause("?", "?", "by hand")
+    assert pause_of(lake.view.properties) == Pause("?", "?", "by hand")
 
 
 def test_table_that_is_not_there_cannot_be_paused(lake: SmallLake) -> None:

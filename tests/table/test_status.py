@@ -83,7 +83,7 @@ def test_paused_table_says_why(lake: SmallLake) -> None:
     found = status_of(lake, Broker({0: 100, 1: 50}))
 
     assert found.state == "paused"
-    assert str(found.pause) == "by ann at 2026-01-31T12:00:00+00:00: mending"
+    assert str(found.pause) == "by ann at 2026-01-31T12:00:00Z: mending"
 
 
 def test_foreign_commits_are_named(lake: SmallLake) -> None:
@@ -107,7 +107,16 @@ def test_topic_made_anew_is_trouble(lake: SmallLake) -> None:
     found = status_of(lake, Broker({0: 0, 1: 0}, topic_id="another"))
 
     assert found.state == "in trouble"
-    assert found.problem == "the topic orders was re-created since lake.orders was read from it"
+    assert found.problem is not None
+    assert "the topic orders was re-created" in found.problem
+    assert found.lag is None
+
+
+def test_a_partition_that_ends_before_the_next_offset_has_no_lag_and_is_trouble(lake: SmallLake) -> None:
+    found = status_of(lake, Broker({0: 40, 1: 50}))
+
+    assert (found.state, found.lag, [each.lag for each in found.partitions]) == ("in trouble", None, [None, 0])
+    assert found.problem == "lake.orders: orders-0 was read up to offset 100, but ends at 40"
 
 
 def test_missing_table_and_foreign_owner_are_told(lake: SmallLake) -> None:
@@ -121,7 +130,7 @@ def test_json_holds_all_of_it(lake: SmallLake) -> None:
     value = status_of(lake, Broker({0: 130, 1: 50})).to_json()
 
     assert (value["state"], value["lag"], value["partitions"][0]["lag"]) == ("behind", 30, 30)
-    assert value["complete_through"] == "2026-01-31T12:00:00+00:00"
+    assert value["complete_through"] == "2026-01-31T12:00:00Z"
 
 
 def test_a_delta_log_is_current_behind_or_withheld(lake: SmallLake) -> None:

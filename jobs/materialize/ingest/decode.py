@@ -204,9 +204,10 @@ class RecordDecoder:
         dead: list[Reject] = []
         for _, reject in sorted(rejects.items()):
             tombstone = reject.reason is Reason.NULL_VALUE
+            decided = tombstone or reject.reason is Reason.REFUSED_SCHEMA
             if tombstone and self._spec.on_tombstone == "skip":
                 skipped[TOMBSTONE] += 1
-            elif tombstone or self._spec.on_bad_record == "dead_letter":
+            elif decided or self._spec.on_bad_record == "dead_letter":
                 dead.append(reject)
             elif self._spec.on_bad_record == "skip":
                 skipped[reject.reason.value] += 1

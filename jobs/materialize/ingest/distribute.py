@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobs.materialize.former_names import former_names_of
+from jobs.materialize.pausing import dead_letter_schemas_of
 from jobs.model.ingested import IngestTask, TaskContext, WriteTarget
 from jobs.model.plan import BatchPlan, OffsetRange
 from jobs.model.snapshot import TableView
@@ -51,6 +52,7 @@ def task_context(
         registry=registry,
         storage=storage,
         source_ids={facts.topic: (facts.topic_id, generations.get(facts.topic, 0)) for facts in plan.topics},
+        dead_letter_schemas=dead_letter_schemas_of(rows.properties),
     )
 
 

@@ -41,7 +41,9 @@ def avro_keys(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> Part
 def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:
     """What was wrong with keys, told of the records that have them."""
     return tuple(
-        Reject(r.index, Reason.BAD_KEY, f"{r.reason.value}: {r.detail}", f"{column}.{r.path}".rstrip("."))
+        r
+        if r.reason is Reason.REFUSED_SCHEMA
+        else Reject(r.index, Reason.BAD_KEY, f"{r.reason.value}: {r.detail}", f"{column}.{r.path}".rstrip("."))
         for r in rejects
     )
 

@@ -120,6 +120,8 @@ def both(one: Indexes | None, other: Indexes | None) -> Indexes | None:
 def _all_refused(schema_id: int, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
     if reason is Reason.UNKNOWN_SCHEMA_ID:
         detail = f"the registry has no schema with the id {schema_id}"
+    elif reason is Reason.REFUSED_SCHEMA:
+        detail = f"the table has no place for the schema {schema_id}, which was given up on"
     else:
         detail = f"the schema {schema_id} is not an Avro schema"
     return [Reject(i, reason, detail) for i in (range(count) if chosen is None else chosen.tolist())]

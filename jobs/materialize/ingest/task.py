@@ -33,8 +33,8 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         context,
         row_schema=rows.arrow_schema,
         dead_letter_schema=dead_letters.arrow_schema,
-        values=Writers(dict(context.schemas.values), unknown),
-        keys=Writers(dict(context.schemas.keys), unknown),
+        values=Writers(dict(context.schemas.values), unknown, context.dead_letter_schemas),
+        keys=Writers(dict(context.schemas.keys), unknown, context.dead_letter_schemas),
         now=now_utc,
     )
     work = _Work(reader, decoder, rows, dead_letters)

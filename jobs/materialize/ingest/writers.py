@@ -54,9 +54,12 @@ class UnknownIds:
 
 
 class Writers:
-    """Decoders by schema id, for values or for keys."""
+    """Decoders by schema id, for values or for keys. Records of the `refused` ids become dead letters."""
 
-    def __init__(self, known: dict[int, RegisteredSchema], unknown: UnknownIds) -> None:
+    def __init__(
+        self, known: dict[int, RegisteredSchema], unknown: UnknownIds, refused: frozenset[int] = frozenset()
+    ) -> None:
+        self._refused = refused
         self._known = known
         self._unknown = unknown
         self._decoders: dict[int, Decoder | Reason] = {}
@@ -72,6 +75,8 @@ class Writers:
         return self._decoders[schema_id]
 
     def _open(self, schema_id: int) -> Decoder | Reason:
+        if schema_id in self._refused:
+            return Reason.REFUSED_SCHEMA
         schema = self._known.get(schema_id)
         return self._met(schema_id) if schema is None else open_decoder(parse_schema(schema.text, schema.references))
 

@@ -175,7 +175,7 @@ def test_a_paused_table_halts_whatever_else_is_wrong() -> None:
     failure = halted(plan(at, topic({0: (0, 1)}, topic_id="id-2")))
 
     assert type(failure) is PausedError
-    assert "lake.orders is paused: by somebody" in failure.what
+    assert "lake.orders is paused by an unknown user: by somebody" in failure.what
     assert failure.hint.endswith("`frazil resume lake.orders`")
 
 

@@ -1,0 +1,207 @@
+"""A paused table says how to go on, and what it says leads on: whole batches over a topic in memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import fastavro
+import pytest
+from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from values_of_tables import NOW, spec, topic
+
+from jobs.adapters.iceberg import IcebergLake
+from jobs.dead_letters import list_dead_letters
+from jobs.materialize.explain import explain
+from jobs.materialize.ingest.task import ingest
+from jobs.materialize.preflight import problems
+from jobs.materialize.run import Again, Doors, Published, TableRun
+from jobs.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
+from jobs.model.ingested import IngestTask, TaskResult
+from jobs.model.plan import Halt, NothingToDo, OffsetRange
+from jobs.model.records import Records, Wanted
+from jobs.model.spec import BadRecordLimit, CatalogSettings, RegistrySettings, TableSpec
+from jobs.pause import resume
+from jobs.ports import TaskRunner
+
+LONG, TEXT = record(a_field("n")), record(a_field("n", "string"))
+WIDER = record(a_field("n"), a_field("channel", ["null", "string"]))
+
+
+def framed(schema_id: int, text: str, value: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), value)
+    return struct.pack(">bI", 0, schema_id) + out.getvalue()
+
+
+@dataclass
+class World:
+    """A topic of one partition, read by real tasks in this process into a real catalog."""
+
+    lake: IcebergLake
+    registry: RegistryInMemory = field(default_factory=RegistryInMemory)
+    values: list[bytes] = field(default_factory=list)
+    parallelism: int = 1
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def read(self, wanted: OffsetRange, columns: Wanted) -> Iterator[Records]:
+        del columns
+        offsets = range(wanted.start, wanted.end)
+        nothing = [None] * len(offsets)
+        values = [self.values[n] for n in offsets]
+        yield Records(offsets, [1_000] * len(offsets), nothing, values, nothing, wanted.end, 0)
+
+    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
+        del name
+        return [ingest(task, reader=cast(Any, self), registry=self.registry) for task in tasks]
+
+    @property
+    def topics(self) -> TopicsInMemory:
+        return TopicsInMemory({"orders": topic({0: (0, len(self.values))})})
+
+    def table(self, wanted: TableSpec) -> TableRun:
+        """A new process."""
+        doors = Doors(
+            lake=self.lake,
+            topics=self.topics,
+            registry=self.registry,
+            runner=cast(TaskRunner, self),
+            kafka={},
+            registry_settings=RegistrySettings("http://127.0.0.1:1"),
+            now=lambda: NOW,
+            new_id=lambda: f"batch-of-{len(self.values)}",
+            announce=lambda receipt: None,
+            observe=lambda when, step: None,
+            delta_logs=lambda: cast(Any, None),
+        )
+        return TableRun(wanted, doors, writer="w")
+
+    def check(self, wanted: TableSpec) -> list[FrazilError]:
+        return list(problems([wanted], lake=self.lake, topics=self.topics, registry=self.registry))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    made.registry.register("orders-value", LONG)
+    made.values += [framed(1, LONG, {"n": n}) for n in range(3)]
+    return made
+
+
+SPEC = spec(bad_record_limit=BadRecordLimit(share=0.05, at_least=2))
+
+
+def test_records_of_a_schema_that_cannot_be_rows_can_be_given_up_by_its_id(world: World) -> None:
+    assert isinstance(world.table(SPEC).batch(), Published)
+    world.registry.register("orders-value", TEXT)
+    world.values += [framed(2, TEXT, {"n": "a"}), framed(2, TEXT, {"n": "b"})]
+    with pytest.raises(IncompatibleSchemaError) as refused:
+        world.table(SPEC).batch()
+    assert "`frazil resume lake.orders --dead-letter-schema 2`" in refused.value.hint
+
+    for said in (_raised(world.table(SPEC)), _halt(world), *world.check(SPEC)):
+        assert type(said) is PausedError
+        assert "--dead-letter-schema 2" in said.hint
+    world.registry.register("orders-value", WIDER)
+    world.values.append(framed(3, WIDER, {"n": 9, "channel": "web"}))
+    resume(world.lake, SPEC)
+    again = world.table(SPEC)
+    assert isinstance(again.batch(), Again), "the compatible schema alone leads into a circle"
+    with pytest.raises(IncompatibleSchemaError):
+        again.batch()
+
+    resume(world.lake, SPEC, dead_letter_schemas=[2])
+    outcome = world.table(SPEC).batch()
+
+    assert isinstance(outcome, Published)
+    assert (outcome.receipt.counts.rows, outcome.receipt.dead_letters_by_reason) == (1, {"refused_schema": 2})
+    assert 2 not in outcome.standing.state.schema_ids
+    (newest, _) = list_dead_letters(world.lake, SPEC, limit=10).newest
+    assert (newest.schema_id, newest.detail) == (
+        2,
+        "the table has no place for the schema 2, which was given up on",
+    )
+    assert isinstance(world.table(SPEC).batch(), NothingToDo)
+
+
+def test_a_given_up_schema_is_a_dead_letter_whatever_becomes_of_bad_records(world: World) -> None:
+    strict = spec(on_bad_record="stop")
+    world.table(strict).create()
+    world.registry.register("orders-value", TEXT)
+    world.values.append(framed(2, TEXT, {"n": "a"}))
+    resume(world.lake, strict, dead_letter_schemas=[2])
+
+    table = world.table(strict)
+    assert isinstance(table.batch(), Again), "the schema 1 is met, since it is not the latest one"
+    outcome = table.batch()
+
+    assert isinstance(outcome, Published)
+    assert outcome.receipt.dead_letters_by_reason == {"refused_schema": 1}
+
+
+def test_a_schema_that_the_table_has_columns_for_cannot_be_given_up(world: World) -> None:
+    world.table(SPEC).batch()
+
+    with pytest.raises(Misuse, match="has columns for the schema 1"):
+        resume(world.lake, SPEC, dead_letter_schemas=[1])
+
+
+def test_bad_records_over_the_limit_can_be_looked_at_before_they_are_accepted(world: World) -> None:
+    world.values += [b"not framed", b"nor this"]
+    with pytest.raises(BadRecordLimitError) as exceeded:
+        world.table(SPEC).batch()
+    assert "`frazil dead-letters list lake.orders --pending`" in exceeded.value.hint
+    assert list_dead_letters(world.lake, SPEC, limit=10).total == 0
+
+    pending = list_dead_letters(world.lake, SPEC, limit=10, pending=True)
+
+    assert (pending.total, {letter.value for letter in pending.newest}) == (2, {b"not framed", b"nor this"})
+    resume(world.lake, SPEC)
+    world.values.append(framed(1, LONG, {"n": 4}))
+    assert isinstance(world.table(SPEC).batch(), Published)
+    assert list_dead_letters(world.lake, SPEC, limit=10).total == 2
+    assert list_dead_letters(world.lake, SPEC, limit=10, pending=True).total == 0
+
+
+def test_a_schema_that_does_not_fit_halts_explain_as_it_stops_materialize(world: World) -> None:
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", TEXT)
+
+    halt, found, raised = _halt(world), world.check(SPEC), _raised(world.table(SPEC))
+
+    assert type(halt) is type(raised) is IncompatibleSchemaError
+    assert [halt.what] == [each.what for each in found] == [raised.what]
+
+
+def test_a_re_created_topic_is_refused_by_check_explain_and_materialize_alike(world: World) -> None:
+    world.table(SPEC).batch()
+    table = world.table(SPEC)
+    again = TopicsInMemory({"orders": topic({0: (0, 9)}, topic_id="another")})
+    table.doors = replace(table.doors, topics=again)
+
+    plan = explain(table).plan
+    found = problems([SPEC], lake=world.lake, topics=again, registry=world.registry)
+
+    assert isinstance(plan, Halt)
+    assert {plan.error.what, _raised(table).what, *(each.what for each in found)} == {plan.error.what}
+    assert "was re-created" in plan.error.what
+
+
+def _halt(world: World) -> FrazilError:
+    plan = explain(world.table(SPEC)).plan
+    assert isinstance(plan, Halt)
+    return plan.error
+
+
+def _raised(table: TableRun) -> FrazilError:
+    with pytest.raises(FrazilError) as error:
+        table.batch()
+    return error.value
