@@ -61,7 +61,8 @@ class ReadBatch:
 
     def _stage_on(self, here: Standing) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
-        plan = replace(self.plan, state=here.state_with_foreign)
+        foreign = here.state_with_foreign.foreign  # the rest of the state is as planned, with later origins
+        plan = replace(self.plan, state=replace(self.plan.state, foreign=foreign))
         state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
         stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))
         return stage_on_branch(

@@ -155,6 +155,7 @@ def test_retention_before_the_first_batch_only_moves_the_beginning(local_world: 
         local_world.rows.pop(place, None)
         local_world.bad.pop(place, None)
     assert_exactly_once(local_world)
+    assert {p.origin for p in local_world.standing().state.sources[0].partitions.values()} == {2}
 
 
 def test_retention_of_what_was_read_takes_nothing_from_the_table(local_world: World) -> None:
