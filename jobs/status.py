@@ -9,6 +9,7 @@ from typing import Any
 
 from jobs.delta.in_snowflake import Look, Looks
 from jobs.delta.standing import LogStanding, log_standing
+from jobs.materialize.notices import left_out
 from jobs.materialize.pausing import Pause, pause_of
 from jobs.materialize.plan import source_problems
 from jobs.materialize.state import Standing, standing
@@ -69,6 +70,7 @@ class TableStatus:
     last_batch: LastBatch | None = None
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
     rolled_back: bool = False
+    left_out: tuple[str, ...] = ()
     delta: LogStanding | None = None
     delta_in_snowflake: Look | None = None
 
@@ -168,6 +170,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         last_batch=_last_batch(at),
         foreign=at.state_with_foreign.foreign,
         rolled_back=at.rolled_back,
+        left_out=left_out(view.properties),
     )
 
 

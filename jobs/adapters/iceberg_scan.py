@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
-from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, FileScanTask, Table
@@ -199,3 +199,9 @@ def _all_of(conditions: Sequence[BooleanExpression]) -> BooleanExpression:
 def _table(view: TableView) -> Table:
     table: Table = view.current
     return table
+
+
+def schemas_of(view: TableView) -> Iterator[pa.Schema]:
+    """Every schema that the table has had, oldest first, with field ids."""
+    for schema in sorted(view.current.metadata.schemas, key=lambda each: each.schema_id):
+        yield schema_to_pyarrow(schema)

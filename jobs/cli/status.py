@@ -134,7 +134,14 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
                 f"{each.table}: others committed {each.foreign.snapshots} snapshots (+{each.foreign.rows_added:,}"
                 f" -{each.foreign.rows_removed:,} rows), lately {each.foreign.names[-1]}"
             )
-        for reason, count in each.skipped_by_reason.items():
-            yield f"{each.table}: {count:,} records skipped: {reason}"
+        yield from _of_records(each)
     for problem in dict.fromkeys(each.kafka_problem for each in found if each.kafka_problem):
         yield f"lag is unknown: {problem}"
+
+
+def _of_records(each: TableStatus) -> Iterator[str]:
+    """What of the records is not in the table because a setting or the schema says so."""
+    if each.left_out:
+        yield f"{each.table}: fields without a column, since their types hold no data: {', '.join(each.left_out)}"
+    for reason, count in each.skipped_by_reason.items():
+        yield f"{each.table}: {count:,} records skipped: {reason}"

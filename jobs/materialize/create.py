@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.formats.avro.mapping import map_schema
 from jobs.formats.avro.schema import parse_schema
 from jobs.formats.avro.types import Record
 from jobs.materialize.applied_spec import applied_by, spec_property
@@ -21,6 +20,7 @@ from jobs.materialize.layout import (
     reads_avro_keys,
     unreadable,
 )
+from jobs.materialize.notices import left_out_property, mapped, notes_of_keys, notes_of_values
 from jobs.materialize.required import required_findings
 from jobs.materialize.state import CHECKPOINT_TAG, standing
 from jobs.model.columns import Column, ColumnType, Struct
@@ -112,16 +112,25 @@ class NewTable:
     columns: tuple[Column, ...]
     former_names: FormerNames
     state: TableState
+    notes: tuple[Finding, ...] = ()
 
 
 def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> NewTable:
     """Decide what to make. Raises the first problem that there is: nothing is made where anything is wrong."""
-    columns, former_names = initial_columns(spec, latest_schemas(registry, spec))
+    latest = latest_schemas(registry, spec)
+    columns, former_names = initial_columns(spec, latest)
     facts = describe_topics(topics, spec)
     for problem in (*partition_problems(spec, columns), *delta_problems(spec, columns), *start_problems(spec, facts)):
         raise problem
     _check_dead_letters(lake, spec)
-    return NewTable(columns, former_names, initial_state(topics, spec, writer=writer))
+    return NewTable(columns, former_names, initial_state(topics, spec, writer=writer), notes_of(spec, latest))
+
+
+def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[Finding, ...]:
+    """What the table will hold less exactly than these schemas say it."""
+    values = (note for schema in latest.values for note in notes_of_values(schema))
+    keys = (note for schema in latest.keys for note in notes_of_keys(schema, spec.metadata.prefix + "key"))
+    return tuple(dict.fromkeys((*values, *keys)))
 
 
 def _check_dead_letters(lake: Lake, spec: TableSpec) -> None:
@@ -138,6 +147,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
         **former_names_property(new.former_names),
         **unions_property(new.columns),
         **spec_property(applied_by(spec)),
+        **left_out_property({}, new.notes, new.columns),
     }
     stored = store(new.state)
     try:
@@ -229,16 +239,18 @@ def _merged(
 
 def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
     """The columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
-    mapped = map_schema(parse_schema(schema.text, schema.references))
-    findings = mapped.findings + unreadable(mapped.columns, spec)
+    found = mapped(schema)
+    findings = found.findings + unreadable(found.columns, spec)
     if findings:
         raise refusal(spec.identifier, schema.id, findings)
-    return mapped.columns
+    return found.columns
 
 
 def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
     """A record key is a struct; a key of any other type is that type."""
     columns = record_columns(spec, schema)
+    if not columns:
+        raise refusal(spec.identifier, schema.id, (Finding("", "a key without data: read it with `key: bytes`"),))
     parsed = parse_schema(schema.text, schema.references)
     return Struct(columns) if isinstance(parsed.resolve(parsed.root), Record) else columns[0].type
 

@@ -13,6 +13,7 @@ from jobs.materialize.create import LatestSchemas, key_column_type, latest_schem
 from jobs.materialize.fitted import still_fitting
 from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
 from jobs.materialize.layout import metadata_columns, name_clashes
+from jobs.materialize.notices import differences, left_out_property, notes_of_keys, notes_of_values
 from jobs.materialize.pausing import dead_letter_schemas_of
 from jobs.model.columns import Column, walk
 from jobs.model.plan import WriterSchemas
@@ -68,6 +69,7 @@ class Wanted:
     columns: tuple[Column, ...]
     schema_id: int | None
     of_record: bool
+    notes: tuple[Finding, ...] = ()
 
 
 def evolve(
@@ -161,6 +163,17 @@ def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evoluti
     return total
 
 
+def differences_of_newest(
+    spec: TableSpec, columns: tuple[Column, ...], former_names: FormerNames, latest: LatestSchemas
+) -> tuple[Finding, ...]:
+    """How the newest schema differs from a table with these columns. Of several topics' schemas nothing is said."""
+    if len(latest.values) != 1:
+        return ()
+    about = {finding.path for finding in name_clashes(columns, spec)}
+    of_record = tuple(column for column in columns if column.name not in about)
+    return tuple(differences(record_columns(spec, latest.values[0]), of_record, former_names))
+
+
 def needed(
     spec: TableSpec,
     wanted: Wanted,
@@ -189,12 +202,12 @@ def _about_the_record(spec: TableSpec) -> Wanted:
 
 
 def _of_values(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
-    return Wanted(record_columns(spec, schema), schema.id, of_record=True)
+    return Wanted(record_columns(spec, schema), schema.id, of_record=True, notes=notes_of_values(schema))
 
 
 def _of_keys(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
     column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
-    return Wanted((column,), schema.id, of_record=False)
+    return Wanted((column,), schema.id, of_record=False, notes=notes_of_keys(schema, column.name))
 
 
 def _values(
@@ -224,9 +237,9 @@ def _new(
     return (schema for schema in known if schema.id not in absorbed and schema.id not in refused)
 
 
-def _new_unions(view: TableView, evolution: Evolution) -> dict[str, str]:
-    """The table's own record of its unions, where the changes add one or move one."""
-    after = unions_property(applied(view.columns, evolution.changes))
+def _new_unions(view: TableView, columns: tuple[Column, ...]) -> dict[str, str]:
+    """The table's own record of its unions, where the changed columns have another one or have moved one."""
+    after = unions_property(columns)
     return {name: paths for name, paths in after.items() if view.properties.get(name) != paths}
 
 
@@ -239,12 +252,13 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted, absorb
         if evolution.findings:
             raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
-        learnt |= _new_unions(view, evolution)
+        columns = applied(view.columns, evolution.changes)
+        learnt |= _new_unions(view, columns) | left_out_property(view.properties, wanted.notes, columns)
         if not evolution.changes and not learnt:
             return view
         try:
             after = lake.change_schema(view, evolution.changes, learnt)
-            absorbed.follow(view, after, applied(view.columns, evolution.changes))
+            absorbed.follow(view, after, columns)
             return after
         except (CommitRejectedError, CommitUnknownError) as failed:
             reason = failed

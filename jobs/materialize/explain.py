@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from jobs.materialize.create import describe_topics, new_table
-from jobs.materialize.evolve import known_schemas
-from jobs.materialize.foresee import foresee
+from jobs.materialize.create import LatestSchemas, describe_topics, latest_schemas, new_table, notes_of
+from jobs.materialize.evolve import differences_of_newest, known_schemas
+from jobs.materialize.foresee import Foresight, foresee
 from jobs.materialize.pausing import PAUSED_PROPERTY, dead_letter_schemas_of
 from jobs.materialize.plan import plan_batch
 from jobs.materialize.run import TableRun
 from jobs.materialize.state import Standing, standing
 from jobs.model.changes import Change
 from jobs.model.columns import Column
-from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan
+from jobs.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, WriterSchemas
 from jobs.model.progress import TableState
 from jobs.model.schemas import Finding
 from jobs.model.snapshot import Snapshot, TableView
@@ -25,9 +25,10 @@ from jobs.model.summary import store
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`new_columns` are those of a table that is to be made; all but the plan is for one that is there.
+    """`new_columns` are those of a table that is to be made; all but the plan and the notes is for one that is there.
 
-    The plan is a Halt wherever `materialize` would not go on.
+    The plan is a Halt wherever `materialize` would not go on. The notes say what the columns hold less exactly than the
+    writer schemas say it, which fields have none, and how the newest schema differs from the table.
     """
 
     table: str
@@ -36,6 +37,7 @@ class Explanation:
     spec_changes: tuple[SpecChange, ...] = ()
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
 
 
 def explain(run: TableRun) -> Explanation:
@@ -47,7 +49,7 @@ def explain(run: TableRun) -> Explanation:
         new = new_table(doors.lake, doors.topics, doors.registry, spec, writer=run.writer)
         here, schemas = _not_made_yet(run, new.state), known_schemas(doors.registry, spec, new.state)
         plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
-        return Explanation(spec.identifier, plan, new_columns=new.columns)
+        return Explanation(spec.identifier, plan, new_columns=new.columns, notes=new.notes)
     here = standing(view, pipeline=spec.pipeline)
     refused = dead_letter_schemas_of(view.properties)
     schemas = known_schemas(doors.registry, spec, here.state, refused=refused)
@@ -62,7 +64,19 @@ def explain(run: TableRun) -> Explanation:
         spec_changes=foresight.spec_changes,
         changes=evolution.changes,
         findings=evolution.findings,
+        notes=_notes(run, foresight, schemas),
     )
+
+
+def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple[Finding, ...]:
+    known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
+    notes = notes_of(run.spec, known)
+    if foresight.refusals:
+        return notes
+    newest = latest_schemas(run.doors.registry, run.spec).values
+    latest = LatestSchemas(tuple(schema for schema in newest if schema.id in schemas.values), ())
+    former_names = foresight.evolution.former_names
+    return notes + differences_of_newest(run.spec, foresight.columns, former_names, latest)
 
 
 def _not_made_yet(run: TableRun, state: TableState) -> Standing:
@@ -97,6 +111,8 @@ def lines(explanation: Explanation) -> Iterator[str]:
         yield f"  {change}"
     for finding in explanation.findings:
         yield f"  refused: {finding}"
+    for note in explanation.notes:
+        yield f"  note: {note}"
     match explanation.plan:
         case NothingToDo(_, state):
             yield f"  nothing to do: read to the end of every partition, {state.total().rows:,} rows so far"

@@ -56,6 +56,7 @@ class _Result:
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compared: dict[Source, Compared] = field(default_factory=dict)
+    lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def total(self, figure: str) -> int:
         return sum(getattr(each, figure) for each in self.compared.values())
@@ -92,7 +93,7 @@ def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Resul
     for number, progress in sorted(source.partitions.items()):
         if number in facts.partitions:
             where = (source.topic, number)
-            result.compared[where] = comparing.partition(where, progress, facts, result.notes)
+            result.compared[where] = comparing.partition(where, progress, facts, result)
 
 
 def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Finding]:
@@ -124,14 +125,14 @@ class _Comparing:
     kafka: KafkaSide
     watch: Watch
 
-    def partition(self, where: Source, progress: PartitionProgress, facts: TopicFacts, notes: list[str]) -> Compared:
+    def partition(self, where: Source, progress: PartitionProgress, facts: TopicFacts, result: _Result) -> Compared:
         """Compare all that is there; where retention takes records away meanwhile, what is left."""
         comparison = self._comparison(where)
         position, end = progress.origin, min(progress.next, facts.partitions[where[1]].end)
         while position < end:
             earliest = facts.partitions[where[1]].earliest
             if earliest > position:
-                notes.append(
+                result.notes.append(
                     f"{where[0]}-{where[1]}: Kafka no longer has offsets [{position}, {min(earliest, end)}) of"
                     f" [{progress.origin}, {progress.next}): the proof from the table alone covers them"
                 )
@@ -146,6 +147,7 @@ class _Comparing:
                 if fresh is None or fresh.partitions[where[1]].earliest <= earliest:
                     raise
                 facts = fresh
+        result.lost |= comparison.as_rows.placed.lost
         return comparison.found
 
     def _windows(self, comparison: PartitionComparison, where: Source, start: int, end: int) -> Iterator[int]:
@@ -193,6 +195,10 @@ def _sometimes_kept(view: TableView) -> SometimesKept:
 
 
 def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
+    result.findings += [
+        Finding(FindingKind.NO_COLUMN, f"schema {schema_id}", f"the table has no column for {', '.join(fields)}")
+        for schema_id, fields in sorted(result.lost.items())
+    ]
     progress, foreign = progress_by_source(at.state), at.state_with_foreign.foreign
     missing = sum(len(each.missing) for each in result.compared.values())
     rewritten = foreign.rows_added - proof.unsourced

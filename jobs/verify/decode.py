@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
+from jobs.adapters.iceberg_scan import schemas_of
 from jobs.materialize.former_names import former_names_of
 from jobs.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from jobs.materialize.ingest.distribute import write_target
@@ -25,6 +26,7 @@ from jobs.model.schemas import RegisteredSchema
 from jobs.model.snapshot import TableView
 from jobs.model.spec import RegistrySettings, TableSpec
 from jobs.ports import SchemaRegistry
+from jobs.verify.placement import ByFieldId
 
 Item = TypeVar("Item")
 
@@ -44,6 +46,7 @@ class Redecoder:
     registry: SchemaRegistry
     decoder: RecordDecoder
     row_schema: pa.Schema
+    placed: ByFieldId
     values: dict[int, RegisteredSchema] = field(default_factory=dict)
     keys: dict[int, RegisteredSchema] = field(default_factory=dict)
 
@@ -75,6 +78,7 @@ def open_redecoder(
     keys: dict[int, RegisteredSchema] = {}
     unknown = _AnyNumber(registry)
     refused = dead_letter_schemas_of(at.view.properties)
+    placed = _placed(spec, at, schemas[0])
     decoder = RecordDecoder(
         _context(_judging(spec, purpose), at, dead_letters),
         row_schema=schemas[0],
@@ -82,8 +86,20 @@ def open_redecoder(
         values=Writers(values, unknown, refused),
         keys=Writers(keys, unknown, refused),
         now=now_utc,
+        place_values=placed,
     )
-    return Redecoder(registry, decoder, schemas[0], values, keys)
+    return Redecoder(registry, decoder, schemas[0], placed, values, keys)
+
+
+def _placed(spec: TableSpec, at: Standing, row_schema: pa.Schema) -> ByFieldId:
+    """For the record's own columns. Those of keys are found as ingest finds them."""
+    about = {spec.metadata.prefix + name for name in spec.metadata.keep}
+
+    def of_record(schema: pa.Schema) -> pa.Schema:
+        return pa.schema([each for each in schema if each.name not in about])
+
+    history = tuple(map(of_record, schemas_of(at.view)))
+    return ByFieldId(history, of_record(row_schema), former_names_of(at.view.properties))
 
 
 def _judging(spec: TableSpec, purpose: Purpose) -> TableSpec:

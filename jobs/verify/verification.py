@@ -55,6 +55,8 @@ class FindingKind(StrEnum):
     DIFFERENT_ROW = "different_row"
     """A row has another value than the record decodes to."""
     DIFFERENT_DEAD_LETTER = "different_dead_letter"
+    NO_COLUMN = "no_column"
+    """The table has no column for a field of a writer's schema: what records hold there is not in it."""
 
 
 @dataclass(frozen=True, slots=True)

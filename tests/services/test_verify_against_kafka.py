@@ -26,7 +26,9 @@ from jobs.adapters.iceberg import IcebergLake
 from jobs.adapters.kafka import KafkaTopics
 from jobs.adapters.kafka_reader import KafkaReader
 from jobs.adapters.registry import ConfluentRegistry
+from jobs.formats.placement import place_by_name
 from jobs.local.supervisor import LocalServices
+from jobs.materialize.ingest import placing
 from jobs.materialize.run import Doors, TableRun
 from jobs.model.plan import NothingToDo
 from jobs.model.spec import CatalogSettings, RegistrySettings, TableSpec
@@ -313,3 +315,41 @@ def _swapped(table: pa.Table) -> pa.Table:
     """Without number 42, and with number 44 twice: as many rows as before."""
     kept = without("number", 42)(table)
     return pa.concat_tables([kept, table.filter(pa.compute.equal(table["number"], 44)).slice(0, 1)])
+
+
+def test_fields_that_ingest_puts_nowhere_are_found(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a process did that went on by names which others had changed meanwhile."""
+
+    def mistaken(given: pa.Schema, target: pa.Schema, former_names: object) -> dict[str, str]:
+        return {at: source for at, source in place_by_name(given, target, {}).items() if at != "number"}
+
+    with monkeypatch.context() as mistake:
+        mistake.setattr(placing, "place_by_name", mistaken)
+        mistake.setattr(placing, "homeless", lambda *_: ())
+        orders.produce(4)
+        orders.materialize()
+
+    found = of_kind(orders.verify(), FindingKind.DIFFERENT_ROW)
+
+    assert [finding.offsets for finding in found] == [(100,), (101,), (102,), (103,)]
+    assert [finding.what for finding in found][:2] == [
+        f"column number: None in the table, {number} in Kafka" for number in (0, 1)
+    ]
+
+
+def test_a_column_that_others_dropped_is_made_again_and_the_rows_before_are_not_proven(orders: Orders) -> None:
+    loaded = orders.lake.catalog.load_table(orders.spec.identifier)
+    with loaded.update_schema() as update:
+        update.delete_column("price")
+
+    (lost,) = of_kind(orders.verify(), FindingKind.NO_COLUMN)
+    assert (lost.where, lost.what) == (f"schema {orders.schema_id}", "the table has no column for price")
+
+    orders.produce(3, partition=1)
+    orders.materialize()
+
+    verification = orders.verify()
+    assert of_kind(verification, FindingKind.NO_COLUMN) == []
+    differing = {finding.where for finding in of_kind(verification, FindingKind.DIFFERENT_ROW)}
+    assert differing
+    assert f"{orders.topic}-1@20" not in differing

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from jobs.adapters.delta_log import DeltaLogs
+from jobs.cli.status import remarks
 from jobs.delta.standing import LogStanding
 from jobs.materialize.announce_delta import announce_delta
 from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
@@ -162,3 +163,13 @@ def test_a_delta_log_that_does_not_answer_is_told(lake: SmallLake) -> None:
     assert found.delta is not None
     assert found.delta.state == "unreadable"
     assert str(found.delta).startswith(f"Delta log: the Delta log of {lake.view.location} cannot be read")
+
+
+def test_fields_without_a_column_are_told(lake: SmallLake) -> None:
+    lake.lake.set_properties(lake.spec.identifier, put={"frazil.left-out": '["ping", "order.empty"]'})
+
+    found = status_of(lake, Broker({0: 100, 1: 50}))
+
+    assert found.left_out == ("ping", "order.empty")
+    said = "lake.orders: fields without a column, since their types hold no data: ping, order.empty"
+    assert said in list(remarks([found]))

@@ -46,8 +46,10 @@ class FallbackDecoder:
 
     def _rows(self, records: list[dict[str, object]], values: Values) -> pa.RecordBatch:
         columns = []
-        for field in self._shape.fields:
+        for field in self._shape.with_data():
             meant = values.converter(field.shape)
             given = [record[field.name] for record in records]
             columns.append(array_of([meant(value) for value in given] if meant else given, column_type(field.shape)))
+        if not columns:  # a batch that is made of no arrays has no rows
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

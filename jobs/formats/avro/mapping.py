@@ -13,6 +13,7 @@
 | array, map, record | list, map, struct |
 | a union of null and one type, in any order | that type |
 | any other union | a struct with one column a branch, all but one of them null |
+| null alone, a record without fields | no column; in a union, an array or a map a struct with `present` |
 | a record inside itself, below the third level | JSON text |
 | anything but a record at the top | one column, `value` |
 """
@@ -21,11 +22,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobs.formats.avro.shape import Choice, Cut, Entries, Items, Leaf, Member, Members, Shape, shape_of
+from jobs.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, expand
 from jobs.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive
 from jobs.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
 from jobs.model.columns import Fixed as FixedColumn
 from jobs.model.schemas import Finding
+
+PRESENCE = Struct((Column("present", Scalar("boolean")),))
+"""Of a value without data in a union, an array or a map: a type that gets fields later fits in."""
 
 _PRIMITIVES: dict[str, ScalarName] = {
     "boolean": "boolean",
@@ -51,20 +55,25 @@ _LOGICAL: dict[str, ScalarName] = {
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The columns, and every reason why there cannot be any. With findings, `columns` are not to be used."""
+    """The columns, and every reason why there cannot be any. With findings, `columns` are not to be used.
+
+    `notes` say what the columns hold less exactly than the schema says it, and which fields have none.
+    """
 
     columns: tuple[Column, ...]
     findings: tuple[Finding, ...]
+    notes: tuple[Finding, ...] = ()
 
 
 def map_schema(schema: AvroSchema) -> Mapped:
     """The columns that rows of this writer schema have, and all findings at once."""
-    shape, findings = shape_of(schema)
-    return Mapped(() if findings else columns_of(shape), findings)
+    expanded = expand(schema)
+    columns = () if expanded.findings else columns_of(expanded.row)
+    return Mapped(columns, expanded.findings, schema.ignored + expanded.notes)
 
 
 def columns_of(shape: Members) -> tuple[Column, ...]:
-    return tuple(_column(field) for field in shape.fields)
+    return tuple(_column(field) for field in shape.with_data())
 
 
 def _column(member: Member) -> Column:
@@ -79,8 +88,8 @@ def column_type(shape: Shape) -> ColumnType:
             return ListOf(column_type(element))
         case Entries(value):
             return MapOf(Scalar("string"), column_type(value))
-        case Members(fields):
-            return Struct(tuple(_column(field) for field in fields))
+        case Members() | Empty():
+            return Struct(columns_of(shape)) if isinstance(shape, Members) else PRESENCE
         case Choice():
             values = shape.values()
             return (

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from jobs.formats.arrow import arrow_schema
 from jobs.formats.avro.mapping import columns_of
-from jobs.formats.avro.shape import Choice, Cut, Entries, Items, Leaf, Member, Members, Shape
+from jobs.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape
 from jobs.formats.avro.sizes import ItemSize
 from jobs.formats.avro.types import Enum, Fixed, Primitive
 from jobs.formats.decoder import Decoded
@@ -37,7 +37,7 @@ def native_available() -> bool:
 
 def native_decoder(shape: Members) -> NativeDecoder | None:
     """A decoder for rows of this shape; None if the native module does not cover it, or is not there."""
-    if not native_available() or not _is_covered(shape, MOST_LEVELS):
+    if not native_available() or not shape.with_data() or not _is_covered(shape, MOST_LEVELS):
         return None
     import frazil_native  # noqa: PLC0415 - it may not be there
 
@@ -68,19 +68,24 @@ class NativeDecoder:
 
 
 def _is_covered(shape: Shape, levels: int) -> bool:
-    if levels == 0:
-        return False
+    inside = _inside(shape)
+    return levels > 0 and inside is not None and all(_is_covered(each, levels - 1) for each in inside)
+
+
+def _inside(shape: Shape) -> tuple[Shape, ...] | None:
+    """The shapes directly inside one; None for a shape that the native module does not know."""
     match shape:
-        case Leaf():
-            return True
         case Items(inner) | Entries(inner):
-            return _is_covered(inner, levels - 1)
-        case Members(members):
-            return all(_is_covered(member.shape, levels - 1) for member in members)
+            return (inner,)
+        case Members(fields):
+            left_out = (field.shape for field in fields if isinstance(field.shape, Empty))
+            return None if any(each.has_bytes for each in left_out) else tuple(m.shape for m in shape.with_data())
         case Choice(branches):
-            return len(branches) < 128 and all(_is_covered(value.shape, levels - 1) for value in shape.values())
-        case Cut():
-            return False
+            return tuple(value.shape for value in shape.values()) if len(branches) < 128 else None
+        case Leaf():
+            return ()
+        case Cut() | Empty():  # arrow-avro loses how many values of no bytes there are
+            return None
 
 
 def _told(shape: Shape) -> Told:
@@ -92,12 +97,12 @@ def _told(shape: Shape) -> Told:
             return {"kind": "array", "items": _told(element), "item": _told_item(item)}
         case Entries(value, item):
             return {"kind": "map", "values": _told(value), "item": _told_item(item)}
-        case Members(fields):
-            return {"kind": "record", "fields": [_told_member(field) for field in fields]}
+        case Members():
+            return {"kind": "record", "fields": [_told_member(field) for field in shape.with_data()]}
         case Choice(branches):
             return {"kind": "union", "branches": [_told_member(branch) for branch in branches]}
-        case Cut(name):
-            raise AssertionError(f"{name} is not covered")
+        case Cut() | Empty():
+            raise AssertionError(f"{shape} is not covered")
 
 
 def _told_item(item: ItemSize) -> Told:

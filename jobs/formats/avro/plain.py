@@ -1,5 +1,7 @@
 """The schema that fastavro gets: the same bytes, without logical types, and with every union branch named.
 
+Symbols are numbered, since fastavro takes those of ASCII only.
+
 fastavro turns logical types into Python's `datetime` and `Decimal`, which hold less than Avro does. And it gives
 the value of a union without its branch; so each branch is wrapped in a record of one field, named after the
 branch, which adds no bytes.
@@ -51,7 +53,8 @@ class _Plain:
         return self._enum(named)
 
     def _enum(self, enum: Enum) -> Json:
-        return {"type": "enum", "name": self._named(enum.name), "symbols": list(enum.symbols)}
+        symbols = [f"s{index}" for index in range(len(enum.symbols))]
+        return {"type": "enum", "name": self._named(enum.name), "symbols": symbols}
 
     def _union(self, union: Union) -> list[object]:
         if union.optional() is not None:

@@ -7,7 +7,6 @@ and "Logical Types". Everything that is wrong is told at once.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import cast, get_args
 
@@ -21,6 +20,7 @@ from jobs.formats.avro.types import (
     Enum,
     Field,
     Fixed,
+    Logical,
     Map,
     NamedType,
     Primitive,
@@ -32,7 +32,6 @@ from jobs.formats.avro.types import (
 from jobs.model.errors import IncompatibleSchemaError
 from jobs.model.schemas import Finding
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PRIMITIVES = frozenset(get_args(PrimitiveName))
 
 
@@ -47,7 +46,7 @@ def parse_schema(text: str, references: Iterable[str] = ()) -> AvroSchema:
             parser.parse(reference)
         root = parser.parse(text)
         if not parser.problems:
-            return AvroSchema(normalised(root, parser.named), root, parser.named)
+            return AvroSchema(normalised(root, parser.named), root, parser.named, tuple(parser.ignored))
     except RecursionError:
         parser.note("", "types are nested too deeply to be read")
     raise _refused(parser.problems)
@@ -75,6 +74,7 @@ class _Parser:
         self.named: dict[str, NamedType] = {}
         self.open: set[str] = set()
         self.problems: list[Finding] = []
+        self.ignored: list[Finding] = []
 
     def note(self, path: str, problem: str) -> None:
         self.problems.append(Finding(path, problem))
@@ -109,13 +109,20 @@ class _Parser:
 
     def _by_name(self, name: object, about: Mapping[str, object], namespace: str, path: str) -> AvroType:
         if isinstance(name, str) and name in _PRIMITIVES:
-            return Primitive(cast(PrimitiveName, name), logical_of(about, on=name))
+            return Primitive(cast(PrimitiveName, name), self._logical(about, name, path))
         if isinstance(name, str):
             for full_name in (_qualified(name, namespace), name):
                 if full_name in self.named or full_name in self.open:
                     return Ref(full_name)
         self.note(path, "a type is missing" if name is None else f"unknown type {name!r}")
         return NULL
+
+    def _logical(self, about: Mapping[str, object], on: str, path: str) -> Logical | None:
+        """The logical type. One that is unknown, or not valid here, is ignored, and that is told."""
+        logical, name = logical_of(about, on=on), about.get("logicalType")
+        if logical is None and name is not None:
+            self.ignored.append(Finding(path, f"the logical type {name} is ignored: not valid on {on}, or unknown"))
+        return logical
 
     def _union(self, given: list[object], namespace: str, path: str) -> AvroType:
         branches = []
@@ -140,7 +147,8 @@ class _Parser:
         if kind == "enum":
             return self._keep(Enum(full_name, self._symbols(raw, path), aliases, _doc(raw)), path)
         if kind == "fixed":
-            return self._keep(Fixed(full_name, self._size(raw, path), logical_of(raw, on="fixed"), aliases), path)
+            logical = self._logical(raw, "fixed", path)
+            return self._keep(Fixed(full_name, self._size(raw, path), logical, aliases), path)
         self.open.add(full_name)
         fields = self._fields(raw, namespace, path)
         self.open.discard(full_name)
@@ -177,10 +185,15 @@ class _Parser:
         parts = full_name.split(".") if isinstance(full_name, str) else [full_name]
         if parts[-1] in _PRIMITIVES and len(parts) == 1:
             self.note(path, f"{parts[-1]} cannot be the name of a definition")
-        return ".".join(self._name(part, path) for part in parts)
+        spaces = [self._name(part, path, of_namespace=True) for part in parts[:-1]]
+        return ".".join([*spaces, self._name(parts[-1], path)])
 
-    def _name(self, name: object, path: str) -> str:
-        if isinstance(name, str) and _NAME.fullmatch(name):
+    def _name(self, name: object, path: str, *, of_namespace: bool = False) -> str:
+        """Letters of any script, as most libraries take them; the specification has those of ASCII only.
+
+        A namespace may have a `-`, as it is often made from the name of a topic.
+        """
+        if isinstance(name, str) and (name.replace("-", "_") if of_namespace else name).isidentifier():
             return name
         self.note(path, "a name is missing" if name is None else f"{name!r} is not a name")
         return str(name)

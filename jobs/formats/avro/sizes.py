@@ -91,7 +91,7 @@ class Sizes:
         """How many columns one value fills, null or not. What arrays and maps in it hold is counted there."""
         match avro_type:
             case Union(branches):
-                return min(_CEILING, sum(self._slots_of(branch) for branch in branches if branch != NULL))
+                return min(_CEILING, max(1, sum(self._slots_of(branch) for branch in branches if branch != NULL)))
             case Ref(name):
                 return self._slots_of_definition(name)
             case _:
@@ -102,5 +102,5 @@ class Sizes:
         named = self._named[name]
         if name not in self._slots and isinstance(named, Record):
             self._slots[name] = 1
-            self._slots[name] = min(_CEILING, sum(self._slots_of(field.type) for field in named.fields))
+            self._slots[name] = min(_CEILING, max(1, sum(self._slots_of(field.type) for field in named.fields)))
         return self._slots.get(name, 1)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from jobs.model.schemas import Finding
+
 PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 LogicalName = Literal[
     "decimal", "uuid", "date", "duration", "time-millis", "time-micros",
@@ -106,6 +108,8 @@ class AvroSchema:
     """JSON with full names; every named type is defined where it is first used. Defaults are left out."""
     root: AvroType = field(compare=False)
     named: Mapping[str, NamedType] = field(compare=False, repr=False)
+    ignored: tuple[Finding, ...] = field(compare=False, default=())
+    """Logical types that do not count, by path."""
 
     def resolve(self, avro_type: AvroType) -> Primitive | Array | Map | Union | NamedType:
         return self.named[avro_type.name] if isinstance(avro_type, Ref) else avro_type

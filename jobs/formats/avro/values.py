@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import cast
 from uuid import UUID
 
-from jobs.formats.avro.shape import Choice, Cut, Entries, Items, Leaf, Members, Shape, branch_names
+from jobs.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Members, Shape, branch_names
 from jobs.formats.avro.types import Array, AvroSchema, AvroType, Enum, Fixed, Map, Primitive, Record, Ref, Union
 
 Convert = Callable[[object], object]
@@ -42,10 +42,14 @@ class Values:
                 convert = _fields({branch.name: self.converter(branch.shape) for branch in values})
             case Cut(name):
                 convert = self._json_text(name)
+            case Empty():
+                convert = _present
         return _unless_none(convert) if convert else None
 
     def _leaf(self, leaf: Primitive | Fixed | Enum) -> Convert | None:
-        logical = None if isinstance(leaf, Enum) else leaf.logical
+        if isinstance(leaf, Enum):
+            return _symbol(leaf)
+        logical = leaf.logical
         if logical is None:
             return None
         if logical.name == "decimal":
@@ -103,8 +107,17 @@ def _json_leaf(leaf: Primitive | Fixed | Enum, value: object) -> object:
     return value
 
 
+def _present(value: object) -> object:
+    del value
+    return {"present": True}
+
+
 def _unless_none(convert: Convert) -> Convert:
     return lambda value: None if value is None else convert(value)
+
+
+def _symbol(enum: Enum) -> Convert:
+    return {f"s{index}": symbol for index, symbol in enumerate(enum.symbols)}.__getitem__  # type: ignore[return-value]
 
 
 def _decimal(scale: int) -> Convert:

@@ -58,7 +58,7 @@ class _Drawn:
         self.names = iter(f"T{index}" for index in range(10_000))
 
     def type(self, depth: int, *, in_union: bool = False) -> Json:
-        simple = [self.primitive, self.annotated, self.named]
+        simple = [self.primitive, self.annotated, self.named, self.empty_record if in_union else self.empty]
         nested = [self.array, self.map, self.nested_record] if depth else []
         unions = [] if in_union else [self.union, self.optional]
         itself = [lambda _: "Row" if in_union else ["null", "Row"]] if self.recursive and depth < 3 else []
@@ -72,6 +72,12 @@ class _Drawn:
 
     def named(self, _: int) -> Json:
         return {**self.draw(st.sampled_from(NAMED)), "name": next(self.names)}
+
+    def empty(self, depth: int) -> Json:
+        return self.draw(st.sampled_from(["null", ["null"], self.empty_record(depth)]))
+
+    def empty_record(self, _: int) -> Json:
+        return {"type": "record", "name": next(self.names), "fields": []}
 
     def array(self, depth: int) -> Json:
         return {"type": "array", "items": self.type(depth - 1)}

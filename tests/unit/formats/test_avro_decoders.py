@@ -53,6 +53,7 @@ def payloads(schema: Json, seed: int) -> tuple[list[bytes], list[bytes]]:
 @given(schemas(), SEEDS)
 def test_both_decoders_agree_on_whatever_they_are_given(schema: Json, seed: int) -> None:
     avro = parsed(schema)
+    assume(native_decoder(shape_of(avro)[0]) is not None)  # values of no bytes in a union or an array
     native, fallback = open_decoder(avro, "native"), open_decoder(avro, "fallback")
     whole, mixed = payloads(schema, seed)
 
@@ -220,8 +221,10 @@ def test_the_native_decoder_leaves_recursion_and_great_depth_alone() -> None:
 
 
 def test_a_schema_that_no_table_can_hold_opens_no_decoder() -> None:
-    with pytest.raises(IncompatibleSchemaError, match="f0: null alone holds no data; f1: a fixed of 0 bytes"):
-        open_decoder(parsed(record_of("null", fixed(0))))
+    with pytest.raises(
+        IncompatibleSchemaError, match="f0: a decimal of 39 digits, more than 38; f1: a fixed of 0 bytes"
+    ):
+        open_decoder(parsed(record_of(logical("bytes", "decimal", precision=39), fixed(0))))
 
 
 @pytest.mark.usefixtures("native")
@@ -235,3 +238,86 @@ def test_values_under_a_null_do_not_count() -> None:
     assert decoded.rows.column(0).null_count == 10
     assert decoded.truncated_nanos == 0
     assert isinstance(decoded.rows.column(0), pa.StructArray)
+
+
+EMPTY = {"type": "record", "name": "E", "fields": []}
+PRESENT = {"present": True}
+PRESENCES: list[tuple[Json, list[bytes], list[object]]] = [
+    (["null", EMPTY], [b"\x00", b"\x02"], [None, PRESENT]),
+    (
+        [EMPTY, "null", "int"],
+        [b"\x00", b"\x02", b"\x04\x0a"],
+        [{"E": PRESENT, "int": None}, None, {"E": None, "int": 5}],
+    ),
+    (
+        ["int", EMPTY, {"type": "record", "name": "F", "fields": [{"name": "n", "type": "null"}]}],
+        [b"\x00\x0a", b"\x02", b"\x04"],
+        [
+            {"int": 5, "E": None, "F": None},
+            {"int": None, "E": PRESENT, "F": None},
+            {"int": None, "E": None, "F": PRESENT},
+        ],
+    ),
+    ({"type": "array", "items": EMPTY}, [b"\x04\x00", b"\x00"], [[PRESENT] * 2, []]),
+    ({"type": "array", "items": "null"}, [b"\x04\x00", b"\x00"], [[None] * 2, []]),
+    ({"type": "map", "values": EMPTY}, [b"\x02\x02a\x00"], [[("a", PRESENT)]]),
+    ({"type": "array", "items": ["null", EMPTY]}, [b"\x04\x00\x02\x00"], [[None, PRESENT]]),
+]
+
+
+@pytest.mark.parametrize(("avro", "sent", "values"), PRESENCES, ids=[str(n) for n in range(len(PRESENCES))])
+def test_of_a_value_without_data_its_presence_is_kept(avro: Json, sent: list[bytes], values: list[object]) -> None:
+    decoded = open_decoder(parsed(record_of(avro))).decode(sent)
+
+    decoded.rows.validate(full=True)
+    assert (rows_of(decoded.rows), decoded.rejects) == ({"f0": values}, ())
+
+
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize("engine", ["native", "fallback"])
+def test_fields_without_data_are_left_out_and_those_around_them_are_read(engine: Engine) -> None:
+    inner = {**record_of("E"), "name": "F"}
+    fields = record_of("int", "null", EMPTY, inner, {**record_of("E", "string"), "name": "G"})
+
+    decoded = open_decoder(parsed(fields), engine).decode([b"\x0a\x02x", b"\x0b", b"\x0a\x02x\x00"])
+
+    assert rows_of(decoded.rows) == {"f0": [5], "f4": [{"f1": "x"}]}
+    assert [(reject.reason.value, reject.path) for reject in decoded.rejects] == [
+        ("truncated", "f4.f1"), ("trailing_bytes", ""),
+    ]  # fmt: skip
+
+
+def test_a_union_of_nothing_but_null_takes_its_byte() -> None:
+    decoded = open_decoder(parsed(record_of(["null"], [EMPTY], "int"))).decode([b"\x00\x00\x0a", b"\x02\x00\x0a"])
+
+    assert rows_of(decoded.rows) == {"f2": [5]}
+    assert [(reject.reason.value, reject.path) for reject in decoded.rejects] == [("bad_index", "f0")]
+
+
+def test_rows_without_a_column_are_counted() -> None:
+    decoded = open_decoder(parsed(record_of("null"))).decode([b"", b"", b"\x00"])
+
+    assert (decoded.rows.num_rows, decoded.rows.num_columns, len(decoded.rejects)) == (2, 0, 1)
+
+
+def test_a_small_payload_does_not_hold_many_values_without_data() -> None:
+    huge = zigzag(2**40) + b"\x00"
+
+    decoded = open_decoder(parsed(record_of({"type": "array", "items": EMPTY}))).decode([huge])
+
+    assert [reject.reason.value for reject in decoded.rejects] == ["too_large"]
+
+
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize("engine", ["native", "fallback"])
+def test_names_of_any_script_are_read(engine: Engine) -> None:
+    symbols = {"type": "enum", "name": "a-b.Farbe", "symbols": ["grün", "青"]}
+    schema = {"type": "record", "name": "R", "namespace": "my-team", "fields": [
+        {"name": "größe", "type": "int"}, {"name": "farbe", "type": ["int", symbols]},
+        {"name": "色", "type": "a-b.Farbe"},
+    ]}  # fmt: skip
+
+    decoded = open_decoder(parsed(schema), engine).decode([b"\x0a\x02\x02\x00", b"\x0a\x02\x04\x00"])
+
+    assert rows_of(decoded.rows) == {"größe": [5], "farbe": [{"int": None, "Farbe": "青"}], "色": ["grün"]}
+    assert [(reject.reason.value, reject.path) for reject in decoded.rejects] == [("bad_index", "farbe.Farbe")]

@@ -92,11 +92,6 @@ def test_what_is_no_record_becomes_the_column_value() -> None:
 
 
 REFUSED = [
-    ("null", "null alone holds no data", "f0"),
-    (["null"], "null alone holds no data", "f0"),
-    ({"type": "array", "items": "null"}, "null alone holds no data", "f0[]"),
-    ({"type": "map", "values": "null"}, "null alone holds no data", "f0{}"),
-    (record("E"), "a record without fields", "f0"),
     ({"type": "array", "items": fixed(0)}, "a fixed of 0 bytes", "f0[]"),
     (logical("bytes", "decimal", precision=39), "a decimal of 39 digits, more than 38", "f0"),
     (record("Z", "Z"), "Z always contains itself, so no record of it ever ends", "f0.f0"),
@@ -108,6 +103,96 @@ def test_what_no_table_can_hold_is_a_finding(avro: Json, problem: str, path: str
     mapped = map_schema(parsed(record_of(avro)))
 
     assert mapped.findings == (Finding(path, problem),)
+
+
+EMPTY = record("E")
+WITHOUT_DATA = [
+    "null",
+    ["null"],
+    EMPTY,
+    [EMPTY],
+    record("Outer", "null", EMPTY, ["null"]),
+    [record("Outer", "null", EMPTY)],
+]
+
+
+@pytest.mark.parametrize("avro", WITHOUT_DATA, ids=map(str, range(len(WITHOUT_DATA))))
+def test_a_field_without_data_is_left_out_with_a_note(avro: Json) -> None:
+    mapped = map_schema(parsed(record_of(avro, "int")))
+
+    assert ([column.name for column in mapped.columns], mapped.findings) == (["f1"], ())
+    assert Finding("f0", "left out: the type holds no data") in mapped.notes
+
+
+PRESENT = "struct<present: boolean>"
+PRESENCES = [
+    (["null", EMPTY], PRESENT),
+    ([EMPTY, "int"], f"struct<E: {PRESENT}, int: int>"),
+    (["null", EMPTY, record("A", "int")], f"struct<E: {PRESENT}, A: struct<f0: int>>"),
+    ({"type": "array", "items": "null"}, f"list<{PRESENT}>"),
+    ({"type": "map", "values": EMPTY}, f"map<string, {PRESENT}>"),
+]
+
+
+@pytest.mark.parametrize(("avro", "column"), PRESENCES, ids=[column for _, column in PRESENCES])
+def test_of_a_value_without_data_its_presence_is_kept(avro: Json, column: str) -> None:
+    mapped = map_schema(parsed(record_of(avro)))
+
+    assert ([str(each.type) for each in mapped.columns], mapped.findings, mapped.notes) == ([column], (), ())
+
+
+def test_a_schema_without_any_data_has_no_columns() -> None:
+    assert map_schema(parsed(record("Row"))).columns == ()
+    assert map_schema(parse_schema('"null"')).columns == ()
+
+
+NOTED = [
+    (logical("long", "timestamp-nanos"), "timestamp-nanos: digits below the microsecond are cut, and counted"),
+    (logical("string", "uuid"), "uuid on a string: text, since Avro does not make writers check it"),
+    (logical("int", "no-such-type"), "the logical type no-such-type is ignored: not valid on int, or unknown"),
+    (logical("string", "date"), "the logical type date is ignored: not valid on string, or unknown"),
+    (
+        logical("bytes", "decimal", precision=2, scale=3),
+        "the logical type decimal is ignored: not valid on bytes, or unknown",
+    ),
+    (
+        {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"},
+        "duration: the 12 bytes as they are; no column type holds months, days and milliseconds",
+    ),
+]
+
+
+@pytest.mark.parametrize(("avro", "note"), NOTED, ids=[note.partition(":")[0] for _, note in NOTED])
+def test_what_a_column_holds_less_exactly_is_noted(avro: Json, note: str) -> None:
+    assert map_schema(parsed(record_of(avro))).notes == (Finding("f0", note),)
+
+
+def test_recursion_is_noted_where_it_becomes_text() -> None:
+    mapped = map_schema(parsed(record("Row", "int", ["null", "Row"])))
+
+    assert mapped.notes == (Finding("f1.f1.f1", "Row inside itself: JSON text from the level 4 on"),)
+
+
+def test_two_branches_that_would_be_one_column_are_a_finding() -> None:
+    mapped = map_schema(parsed(record_of([record("a.b_c", "int"), record("a_b.c", "int"), record("x.c", "int"),
+                                          record("x.b_c", "int")])))  # fmt: skip
+
+    assert mapped.findings == (Finding("f0", "the branches a.b_c and a_b.c would both be the column a_b_c"),)
+
+
+def test_names_of_any_script_and_namespaces_with_a_dash_are_names() -> None:
+    branches = [record("eu-west.Größe", "int"), record("us-east.Größe", "long")]
+    schema = {"type": "record", "name": "R", "namespace": "my-team.v1", "fields": [
+        {"name": "größe", "type": branches}, {"name": "数量", "type": "long"},
+    ]}  # fmt: skip
+
+    mapped = map_schema(parsed(schema))
+
+    assert mapped.findings == ()
+    assert [(column.name, str(column.type)) for column in mapped.columns] == [
+        ("größe", "struct<eu_west_Größe: struct<f0: int>, us_east_Größe: struct<f0: long>>"),
+        ("数量", "long"),
+    ]
 
 
 def test_names_that_differ_only_in_case_are_findings_at_every_level() -> None:

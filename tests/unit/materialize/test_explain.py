@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,11 +14,12 @@ from values_of_tables import NOW, SPEC, spec, topic
 from jobs.adapters.iceberg import IcebergLake
 from jobs.materialize import run as run_module
 from jobs.materialize.explain import Explanation, explain, lines
+from jobs.materialize.notices import left_out
 from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
 from jobs.materialize.plan import plan_batch
 from jobs.materialize.run import Doors, TableRun
 from jobs.model.changes import AddColumn
-from jobs.model.errors import BrokerError, PausedError
+from jobs.model.errors import BrokerError, IncompatibleSchemaError, PausedError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan
 from jobs.model.spec import CatalogSettings, RegistrySettings, Trigger
 
@@ -37,6 +39,15 @@ class NoTasks:
         raise BrokerError(f"{name}: {len(tasks)} tasks", hint="")
 
     def stop(self) -> None: ...
+
+
+class FailingTasks(NoTasks):
+    def __init__(self, failure: Exception) -> None:
+        super().__init__()
+        self.failure = failure
+
+    def run(self, tasks: Any, *, name: str) -> list[Any]:
+        raise self.failure
 
 
 @dataclass
@@ -157,3 +168,86 @@ def test_the_first_batch_has_as_many_tasks_as_the_cluster_has_cores(world: World
 
     with pytest.raises(BrokerError, match="3 tasks"):
         run.batch()
+
+
+NANOS = {"type": "long", "logicalType": "timestamp-nanos"}
+NOTES = [
+    "  note: odd: the logical type money is ignored: not valid on int, or unknown",
+    "  note: at: timestamp-nanos: digits below the microsecond are cut, and counted",
+    "  note: none: left out: the type holds no data",
+]
+
+
+def odd(*more: Any) -> str:
+    odd_one = {"type": "int", "logicalType": "money"}
+    return record(a_field("n"), a_field("odd", odd_one), a_field("none", "null"), a_field("at", NANOS), *more)
+
+
+def test_what_a_new_table_holds_less_exactly_is_noted(world: World) -> None:
+    world.registry.register("orders-value", odd())
+
+    said = list(lines(world.explained()))
+
+    assert [line for line in said if "note:" in line] == NOTES
+    assert not any("new table: none" in line for line in said)
+
+
+def test_the_notes_of_a_table_that_is_there_tell_how_the_newest_schema_differs(world: World) -> None:
+    world.run().create()
+    world.registry.register("orders-value", odd(a_field("gone", ["null", "string"]), a_field("renamed")))
+    with pytest.raises(BrokerError, match="tasks"):
+        world.run().batch()
+    newest = record(
+        a_field("n", "int"), a_field("odd", "int"), a_field("none", "int"), a_field("new", "long", "renamed")
+    )
+    world.registry.register("orders-value", newest)
+
+    said = list(lines(world.explained()))
+
+    assert [line for line in said if "note:" in line] == [
+        "  note: n: int in the newest schema: the column stays long, and values are widened",
+        "  note: at: not in the newest schema: null in its rows",
+        "  note: gone: not in the newest schema: null in its rows",
+    ]
+
+
+def test_the_fields_without_a_column_are_remembered_until_they_get_one(world: World) -> None:
+    world.registry.register("orders-value", odd(a_field("r", {"type": "record", "name": "E", "fields": []})))
+    world.run().create()
+    assert _left_out(world) == ("none", "r")
+
+    world.registry.register("orders-value", record(a_field("none", "int"), a_field("more", ["null"])))
+    with pytest.raises(BrokerError, match="tasks"):
+        world.run().batch()
+
+    assert _left_out(world) == ("more", "r")
+
+
+def _left_out(world: World) -> tuple[str, ...]:
+    view = world.lake.load(SPEC.identifier)
+    assert view is not None
+    return left_out(view.properties)
+
+
+def test_a_schema_without_any_data_is_a_table_of_what_is_about_the_record(world: World) -> None:
+    world.registry.register("orders-value", record())
+
+    explained = world.explained()
+
+    assert {column.name.partition("_")[0] for column in explained.new_columns} == {"kafka"}
+    world.run().create()
+
+
+def test_a_schema_that_does_not_fit_pauses_the_table_when_a_task_meets_it(world: World) -> None:
+    """A task may meet one that the driver did not compare: the table's schema changed meanwhile."""
+    world.run().create()
+    run = world.run()
+    refused = IncompatibleSchemaError("lake.orders: n has no column", hint="")
+    run.doors = replace(run.doors, runner=FailingTasks(refused))
+
+    with pytest.raises(IncompatibleSchemaError):
+        run.batch()
+
+    view = world.lake.load(SPEC.identifier)
+    assert view is not None
+    assert json.loads(view.properties[PAUSED_PROPERTY])["why"] == refused.what

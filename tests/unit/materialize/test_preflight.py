@@ -42,6 +42,7 @@ from jobs.model.snapshot import TableView
 from jobs.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
 
 DATE = {"type": "int", "logicalType": "date"}
+DIGITS = {"type": "bytes", "logicalType": "decimal", "precision": 39}
 NO_SCHEMAS = WriterSchemas({}, {})
 
 
@@ -216,8 +217,8 @@ def test_what_is_wrong_is_found_by_check_and_refused_by_materialize_before_anyth
     ("text", "findings"),
     [
         (
-            record(a_field("a", "null"), a_field("b", {"type": "record", "name": "E", "fields": []}), a_field("n")),
-            ["a: null alone holds no data", "b: a record without fields"],
+            record(a_field("a", {"type": "fixed", "name": "F", "size": 0}), a_field("b", DIGITS)),
+            ["a: a fixed of 0 bytes", "b: a decimal of 39 digits, more than 38"],
         ),
         (record(a_field("n"), a_field("N")), ["n and N differ only in case"]),
         (
