@@ -37,6 +37,8 @@ FIRST_ANSWER_SECONDS = 8.0
 UNREACHABLE_SECONDS = 3.0
 """How long an answer is awaited once no broker takes a connection."""
 
+UNREACHABLE = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})
+
 LOOK_SECONDS = 0.1
 
 IS_IT_UP = "check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)"
@@ -194,8 +196,10 @@ class KafkaTopics:
                 return answer
 
     def _is_unreachable(self) -> bool:
+        """A broker that refuses is enough for a cluster that never answered; for others all of them must be down."""
         self._admin.poll(0)
-        return any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in self._heard)
+        telling = {KafkaError._ALL_BROKERS_DOWN} if self._has_answered else UNREACHABLE
+        return any(error.code() in telling for error in self._heard)
 
     def _ask(self, what: str, topic: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
         if NOT_RUNNING_HOST in self._servers:

@@ -130,8 +130,10 @@ def test_a_catalog_that_cannot_be_opened(place: Place, capsys: Said) -> None:
     for command in (("check",), ("materialize", "--create-only")):
         assert frazil(place, *command) == 1
         err = capsys.readouterr().err
-        assert f"the jdbc catalog at {place.folder / 'file'} could not be opened" in err
-        assert "hint: check `catalog` in frazil.yaml" in err
+        assert (
+            f"the warehouse {place.folder / 'file'} cannot be written: {place.folder / 'file'} is not a folder" in err
+        )
+        assert "or change `catalog.warehouse`" in err
 
 
 def test_settings_that_the_kafka_client_does_not_take(place: Place, capsys: Said) -> None:
