@@ -6,6 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := $(VENV)/.packages-installed
 FRAZIL := $(VENV)/.frazil-installed
+SPARK_WHEEL := $(VENV)/.spark-built
+SPARK := $(VENV)/.spark-installed
+SERVICES := $(VENV)/.services-fetched
+DEV := $(VENV)/.dev-installed
+MATURIN := $(VENV)/.maturin-installed
+NATIVE_WHEEL := $(VENV)/.native-built
 NATIVE := $(VENV)/.native-installed
 NODE := $(VENV)/.node-installed
 # what the runtime of a Lambda function brings, so that it is not packed
@@ -13,15 +19,26 @@ IN_LAMBDA := boto3 botocore s3transfer jmespath python-dateutil six
 NATIVE_SOURCES := $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs native/src/*/*.rs native/python/*/*.py*)
 UV ?= uv
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --no-compile
+TOGETHER := $(MAKE) --silent --no-print-directory --jobs 4
 
-.PHONY: help setup demo test test-quick test-long bench lock lint native node clean
+.PHONY: help setup run-setup demo test test-quick test-long bench lock lint native-wheel native node clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-setup: $(FRAZIL) native node ## install everything into .venv: packages, frazil itself, the native decoder
+setup: run-setup ## install everything into .venv: packages, frazil itself, the native decoder
+	@$(TOGETHER) $(DEV)
+	@$(TOGETHER) node
 
-demo: setup ## stock trades through a real broker into a table, queried, and run again: nothing new
+# what takes long goes on at the same time: downloads, the wheel of Spark, the compiler; pip changes .venv in one process only, so Spark and the decoder come last
+run-setup: $(BIN)/python
+	@$(TOGETHER) $(MATURIN)
+	@$(TOGETHER) $(SERVICES) $(SPARK_WHEEL) native-wheel
+	@$(TOGETHER) $(SPARK)
+	@$(TOGETHER) native
+
+demo: run-setup ## stock trades through a real broker into a table, queried, and run again: nothing new
 	$(BIN)/python -m jobs.demo
 
 # more workers than cores: many tests wait for a process of theirs; the slowest files start first (tests/costs.py)
@@ -42,6 +59,9 @@ bench: setup ## the benchmarks, side by side with the peers
 
 lock: ## write every lock anew from the .in file beside it (needs uv)
 	@$(call locked,requirements.in,requirements.lock,)
+	@$(call locked,requirements-spark.in,requirements-spark.lock,--constraint requirements.lock)
+	@$(call locked,requirements-dev.in,requirements-dev.lock,--constraint requirements.lock)
+	@$(call locked,native/requirements.in,native/requirements.lock,)
 	@$(call locked,jobs/requirements.in,jobs/requirements.lock,--constraint requirements.lock)
 	@$(call locked,lambdas/rotate_keys/requirements.in,lambdas/rotate_keys/requirements.lock,--constraint requirements.lock $(IN_LAMBDA:%=--no-emit-package %))
 	@$(call locked,infra/requirements-node.in,infra/requirements-node.lock,)
@@ -78,38 +98,68 @@ $(BIN)/python:
 
 $(PACKAGES): requirements.lock | $(BIN)/python
 	@echo 'installing the packages of requirements.lock' >&2
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(INSTALL) --require-hashes -r requirements.lock
 	@touch $@
 
 $(FRAZIL): pyproject.toml $(PACKAGES)
-	@$(PIP) install --no-deps --no-index --no-build-isolation --editable .
+	@$(INSTALL) --no-deps --no-index --no-build-isolation --editable .
+	@touch $@
+
+$(SPARK_WHEEL): requirements-spark.lock | $(BIN)/python
+	@echo 'fetching Spark (450 MB) and building its wheel' >&2
+	@rm -rf $(VENV)/spark
+	@$(PIP) wheel --no-deps --require-hashes -r requirements-spark.lock --wheel-dir $(VENV)/spark
+	@touch $@
+
+$(SPARK): $(SPARK_WHEEL) | $(PACKAGES)
+	@echo 'installing Spark' >&2
+	@$(INSTALL) --no-index --no-deps --force-reinstall $(VENV)/spark/*.whl
+	@touch $@
+	@rm -rf $(VENV)/spark
+
+$(SERVICES): jobs/local/broker.lock jobs/local/registry.lock $(FRAZIL)
+	@if $(BIN)/python -m jobs.demo.fetch; then touch $@; fi
+
+$(DEV): requirements-dev.lock $(SPARK)
+	@echo 'installing the packages of requirements-dev.lock' >&2
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
 # CDK for Terraform runs on Node.js: where PATH has none, or one older than 20, .venv gets the one of PyPI
-node: $(FRAZIL) ## install Node.js into .venv where PATH has none: the stacks are written by way of it
-	@node -e 'process.exit(parseInt(process.versions.node) < 20)' 2> /dev/null || $(MAKE) --silent --no-print-directory $(NODE)
+node: $(DEV) ## install Node.js into .venv where PATH has none: the stacks are written by way of it
+	@node -e 'process.exit(parseInt(process.versions.node) < 20)' 2> /dev/null || $(TOGETHER) $(NODE)
 
-$(NODE): infra/requirements-node.lock | $(PACKAGES)
+$(NODE): infra/requirements-node.lock | $(DEV)
 	@echo 'installing Node.js into $(VENV)' >&2
-	@$(PIP) install --require-hashes -r infra/requirements-node.lock
+	@$(INSTALL) --require-hashes -r infra/requirements-node.lock
 	@touch $@
 
 # without a compiler, or when it fails, everything works, more slowly
-native: $(FRAZIL) ## build the native decoder, where Rust and a C compiler are
+native-wheel: $(MATURIN)
 ifneq ($(NATIVE_SOURCES),)
 	@if ! command -v cargo > /dev/null; then \
 	  echo 'no native decoder: cargo is not on PATH (it comes with Rust); records are decoded in Python, more slowly' >&2; \
 	elif ! command -v cc > /dev/null; then \
 	  echo 'no native decoder: there is no C compiler (cc) on PATH; records are decoded in Python, more slowly' >&2; \
-	elif ! $(MAKE) --silent --no-print-directory $(NATIVE); then \
+	elif ! $(TOGETHER) $(NATIVE_WHEEL); then \
 	  echo 'no native decoder: its build failed, see above; records are decoded in Python, more slowly' >&2; \
 	fi
 endif
 
-$(NATIVE): $(NATIVE_SOURCES) | $(PACKAGES)
+native: native-wheel $(FRAZIL) ## build the native decoder, where Rust and a C compiler are
+	@if [ -e $(NATIVE_WHEEL) ]; then $(TOGETHER) $(NATIVE); fi
+
+$(MATURIN): native/requirements.lock | $(BIN)/python
+	@$(INSTALL) --require-hashes -r native/requirements.lock
+	@touch $@
+
+$(NATIVE_WHEEL): $(NATIVE_SOURCES) | $(MATURIN)
 	@echo 'building the native decoder' >&2
 	@rm -rf native/target/install
 	@$(BIN)/maturin build --quiet --release --locked --manifest-path native/Cargo.toml \
 	  --interpreter $(BIN)/python --out native/target/install
-	@$(PIP) install --no-index --no-deps --force-reinstall native/target/install/*.whl
+	@touch $@
+
+$(NATIVE): $(NATIVE_WHEEL)
+	@$(INSTALL) --no-index --no-deps --force-reinstall native/target/install/*.whl
 	@touch $@
