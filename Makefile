@@ -20,7 +20,8 @@ NATIVE_SOURCES := $(wildcard native/Cargo.* native/pyproject.toml native/src/*.r
 UV ?= uv
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-compile
-TOGETHER := $(MAKE) --silent --no-print-directory --jobs 4
+QUIETLY := $(MAKE) --silent --no-print-directory
+TOGETHER := $(QUIETLY) --jobs 4
 
 .PHONY: help setup run-setup demo test test-quick test-long bench lock lint native-wheel native node clean
 
@@ -28,15 +29,13 @@ help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: run-setup ## install everything into .venv: packages, frazil itself, the native decoder
-	@$(TOGETHER) $(DEV)
-	@$(TOGETHER) node
+	@$(QUIETLY) $(DEV) node
 
 # what takes long goes on at the same time: downloads, the wheel of Spark, the compiler; pip changes .venv in one process only, so Spark and the decoder come last
 run-setup: $(BIN)/python
-	@$(TOGETHER) $(MATURIN)
+	@$(QUIETLY) $(MATURIN)
 	@$(TOGETHER) $(SERVICES) $(SPARK_WHEEL) native-wheel
-	@$(TOGETHER) $(SPARK)
-	@$(TOGETHER) native
+	@$(QUIETLY) $(SPARK) native
 
 demo: run-setup ## stock trades through a real broker into a table, queried, and run again: nothing new
 	$(BIN)/python -m jobs.demo
@@ -127,7 +126,7 @@ $(DEV): requirements-dev.lock $(SPARK)
 
 # CDK for Terraform runs on Node.js: where PATH has none, or one older than 20, .venv gets the one of PyPI
 node: $(DEV) ## install Node.js into .venv where PATH has none: the stacks are written by way of it
-	@node -e 'process.exit(parseInt(process.versions.node) < 20)' 2> /dev/null || $(TOGETHER) $(NODE)
+	@node -e 'process.exit(parseInt(process.versions.node) < 20)' 2> /dev/null || $(QUIETLY) $(NODE)
 
 $(NODE): infra/requirements-node.lock | $(DEV)
 	@echo 'installing Node.js into $(VENV)' >&2
@@ -141,13 +140,13 @@ ifneq ($(NATIVE_SOURCES),)
 	  echo 'no native decoder: cargo is not on PATH (it comes with Rust); records are decoded in Python, more slowly' >&2; \
 	elif ! command -v cc > /dev/null; then \
 	  echo 'no native decoder: there is no C compiler (cc) on PATH; records are decoded in Python, more slowly' >&2; \
-	elif ! $(TOGETHER) $(NATIVE_WHEEL); then \
+	elif ! $(QUIETLY) $(NATIVE_WHEEL); then \
 	  echo 'no native decoder: its build failed, see above; records are decoded in Python, more slowly' >&2; \
 	fi
 endif
 
 native: native-wheel $(FRAZIL) ## build the native decoder, where Rust and a C compiler are
-	@if [ -e $(NATIVE_WHEEL) ]; then $(TOGETHER) $(NATIVE); fi
+	@if [ -e $(NATIVE_WHEEL) ]; then $(QUIETLY) $(NATIVE); fi
 
 $(MATURIN): native/requirements.lock | $(BIN)/python
 	@$(INSTALL) --require-hashes -r native/requirements.lock
