@@ -26,13 +26,13 @@ TOGETHER := $(QUIETLY) --jobs 4
 .PHONY: help setup run-setup demo test test-quick test-long bench lock lint native-wheel native node clean
 
 help: ## print this list
-	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: run-setup ## install everything into .venv: packages, frazil itself, the native decoder
 	@$(QUIETLY) $(DEV) node
 
 # what takes long goes on at the same time: downloads, the wheel of Spark, the compiler; pip changes .venv in one process only, so Spark and the decoder come last
-run-setup: $(BIN)/python
+run-setup: $(BIN)/python ## what the demo and the local services run on, without tools for tests and stacks
 	@$(QUIETLY) $(MATURIN)
 	@$(TOGETHER) $(SERVICES) $(SPARK_WHEEL) native-wheel
 	@$(QUIETLY) $(SPARK) native
@@ -134,7 +134,7 @@ $(NODE): infra/requirements-node.lock | $(DEV)
 	@touch $@
 
 # without a compiler, or when it fails, everything works, more slowly
-native-wheel: $(MATURIN)
+native-wheel: $(MATURIN) ## compile the native decoder, where Rust and a C compiler are
 ifneq ($(NATIVE_SOURCES),)
 	@if ! command -v cargo > /dev/null; then \
 	  echo 'no native decoder: cargo is not on PATH (it comes with Rust); records are decoded in Python, more slowly' >&2; \
@@ -145,7 +145,7 @@ ifneq ($(NATIVE_SOURCES),)
 	fi
 endif
 
-native: native-wheel $(FRAZIL) ## build the native decoder, where Rust and a C compiler are
+native: native-wheel $(FRAZIL) ## compile the native decoder and install it into .venv
 	@if [ -e $(NATIVE_WHEEL) ]; then $(QUIETLY) $(NATIVE); fi
 
 $(MATURIN): native/requirements.lock | $(BIN)/python
