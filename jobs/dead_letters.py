@@ -20,6 +20,9 @@ from jobs.ports import Lake
 
 NEWEST_FIRST = [("read_at", "descending"), ("topic", "ascending"), ("partition", "ascending"), ("offset", "descending")]
 PREVIEW_BYTES = 48
+FIRST_MICROS = -62_135_596_800 * 10**6
+LAST_MICROS = 253_402_300_800 * 10**6 - 1
+"""The years 1 to 9999 as microseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,16 @@ def _newest(batches: Iterable[pa.RecordBatch], limit: int) -> tuple[DeadLetter, 
         more = pa.Table.from_batches([batch])
         both = more if kept is None else pa.concat_tables([kept, more], promote_options="permissive")
         kept = both.sort_by(NEWEST_FIRST).slice(0, limit)
-    return () if kept is None else tuple(DeadLetter(**row) for row in kept.to_pylist())
+    return () if kept is None else tuple(DeadLetter(**row) for row in _within_years(kept).to_pylist())
+
+
+def _within_years(letters: pa.Table) -> pa.Table:
+    """The letters without timestamps before the year 1 or after 9999, which Python cannot hold."""
+    stamps = letters.column("timestamp").cast(pa.int64())
+    held = pc.and_(pc.greater_equal(stamps, FIRST_MICROS), pc.less_equal(stamps, LAST_MICROS))
+    index = letters.schema.get_field_index("timestamp")
+    whole = pc.if_else(pc.fill_null(held, False), letters.column("timestamp"), None)
+    return letters.set_column(index, letters.schema.field(index), whole)
 
 
 def preview(content: bytes | None, size: int = PREVIEW_BYTES) -> str:

@@ -18,6 +18,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.types import PrimitiveType
 
+from jobs.adapters.iceberg_windows import Range, can_read, rows_in
 from jobs.model.errors import CatalogError
 from jobs.model.snapshot import TableView
 
@@ -142,8 +143,14 @@ class TableScan:
         inside = _all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
         field = self._table.schema().find_field(column)
         tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]
-        with reading(self._identifier):
-            return list(self._arrow_scan(inside).to_record_batches(tasks))
+        wanted = Range(field.field_id, start, end, inside)
+        with reading(self._identifier):  # one file after the other: together they would all be in memory
+            return [batch for task in tasks for batch in self._rows_in(task, wanted)]
+
+    def _rows_in(self, task: FileScanTask, wanted: Range) -> Iterator[pa.RecordBatch]:
+        if can_read(task):
+            return rows_in(self._table, task, self._scan.projection(), wanted)
+        return self._arrow_scan(wanted.condition).to_record_batches([task])
 
     def _arrow_scan(self, row_filter: BooleanExpression) -> ArrowScan:
         return ArrowScan(self._table.metadata, self._table.io, self._scan.projection(), row_filter)

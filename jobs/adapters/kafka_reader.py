@@ -26,6 +26,9 @@ from jobs.model.spec import SettingValue
 CHUNK = 5_000
 """Records handed on at a time: large enough to spread the cost of a call, small enough to stay in the caches."""
 
+FIRST_CHUNK = 16
+"""Where a chunk is bounded by bytes, how many records the first one has; the next are at most twice as many."""
+
 POLL_SECONDS = 0.2
 STALLED_SECONDS = 60.0
 """A range without progress for this long fails, and is read again by the task's next attempt."""
@@ -39,8 +42,9 @@ _TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: "CREATE_TIME", TIMESTAMP_LOG_APPEND_T
 class KafkaReader:
     """One consumer, used for one range after the other (`ports.RecordReader`)."""
 
-    def __init__(self, settings: Mapping[str, SettingValue]) -> None:
+    def __init__(self, settings: Mapping[str, SettingValue], *, chunk_bytes: int | None = None) -> None:
         self._servers = str(settings.get("bootstrap.servers", ""))
+        self._chunk_bytes = chunk_bytes
         self._heard = ear()
         self._consumer = Consumer({**consumer_settings(settings), "error_cb": self._heard.append})
 
@@ -56,9 +60,9 @@ class KafkaReader:
 
     def _chunks(self, wanted_range: OffsetRange, where: TopicPartition, wanted: Wanted) -> Iterator[Records]:
         position, end = wanted_range.start, wanted_range.end
-        progressed = time.monotonic()
+        progressed, count = time.monotonic(), CHUNK if self._chunk_bytes is None else FIRST_CHUNK
         while position < end:
-            polled = self._consumer.consume(min(CHUNK, end - position), POLL_SECONDS)
+            polled = self._consumer.consume(min(count, end - position), POLL_SECONDS)
             messages, end_of_partition = self._sorted_out(polled, wanted_range)
             inside = messages if not messages or _offset(messages[-1]) < end else _before(messages, end)
             reached = self._reached(messages, end_of_partition, where, position)
@@ -70,7 +74,16 @@ class KafkaReader:
                 raise self._jumped_back(wanted_range, position, _offset(inside[0]))
             position = min(reached, end)
             if inside or position >= end:
-                yield _records(inside, position, wanted)
+                records = _records(inside, position, wanted)
+                count = self._next_count(records, count)
+                yield records
+
+    def _next_count(self, records: Records, count: int) -> int:
+        """How many records make a chunk of `chunk_bytes`, by the size of the last ones."""
+        if self._chunk_bytes is None or not len(records):
+            return count
+        fitting = self._chunk_bytes * len(records) // max(records.payload_bytes, 1)
+        return max(min(fitting, 2 * count, CHUNK), 1)
 
     def _reached(
         self, messages: list[Message], end_of_partition: int | None, where: TopicPartition, position: int

@@ -63,9 +63,13 @@ def _kafka(settings: Settings) -> KafkaSide:
     from jobs.adapters.kafka import KafkaTopics  # noqa: PLC0415
     from jobs.adapters.kafka_reader import KafkaReader  # noqa: PLC0415
     from jobs.adapters.registry import ConfluentRegistry  # noqa: PLC0415
-    from jobs.verify.against_kafka import KafkaSide  # noqa: PLC0415
+    from jobs.verify.against_kafka import CHUNK_BYTES, KafkaSide  # noqa: PLC0415
 
-    return KafkaSide(KafkaTopics(settings.kafka), KafkaReader(settings.kafka), ConfluentRegistry(settings.registry))
+    return KafkaSide(
+        KafkaTopics(settings.kafka),
+        KafkaReader(settings.kafka, chunk_bytes=CHUNK_BYTES),
+        ConfluentRegistry(settings.registry),
+    )
 
 
 @contextmanager

@@ -36,6 +36,12 @@ class Records:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of keys, values and headers. Headers that are not decoded until they are asked for, are."""
+        plain = sum(len(each) for part in (self.keys, self.values) for each in part if each is not None)
+        return plain + sum(_header_bytes(each) for each in self.headers)
+
     def first(self, count: int) -> Records:
         """The first records only; reading would go on at the first one left out."""
         if count >= len(self):
@@ -51,6 +57,12 @@ class Records:
             timestamp_types=self.timestamp_types[:count],
             leader_epochs=self.leader_epochs[:count],
         )
+
+
+def _header_bytes(headers: Headers | UnreadableHeaders | None) -> int:
+    if headers is None or isinstance(headers, UnreadableHeaders):
+        return 0
+    return sum(len(key) + len(value or b"") for key, value in headers)
 
 
 @dataclass(frozen=True, slots=True)

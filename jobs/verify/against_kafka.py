@@ -21,8 +21,12 @@ from jobs.verify.scan import Source, Watch, progress_by_source, source_columns
 from jobs.verify.verification import Check, Finding, FindingKind, first_named, listed
 from jobs.verify.window import Compared, PartitionComparison, SometimesKept
 
-WINDOW = 200_000
-"""Offsets of a partition that are held in memory at a time."""
+WINDOW_OFFSETS = 200_000
+WINDOW_BYTES = 32 << 20
+"""What of a partition is held in memory at a time, at most: records, the rows they became, and copies of both."""
+
+CHUNK_BYTES = 4 << 20
+"""Of which the reader hands on about so much at a time."""
 
 NO_LIMIT = 2**63 - 1
 
@@ -154,11 +158,14 @@ class _Comparing:
         """Read `[start, end)` and compare it window by window; how far it has come, each time."""
         wanted = OffsetRange(where[0], where[1], start, end, partition_end=end, max_bytes=NO_LIMIT)
         chunks: list[Records] = []
+        held = 0
         for records in self.kafka.reader.read(wanted, comparison.as_rows.wanted):
             chunks.append(records)
-            if records.next_offset - start >= WINDOW or records.next_offset >= end:
+            held += records.payload_bytes
+            full = held >= WINDOW_BYTES or records.next_offset - start >= WINDOW_OFFSETS
+            if full or records.next_offset >= end:
                 comparison.window(start, records.next_offset, chunks)
-                start, chunks = records.next_offset, []
+                start, chunks, held = records.next_offset, [], 0
                 yield start
 
     def _comparison(self, where: Source) -> PartitionComparison:

@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 
 from jobs.adapters.iceberg_scan import TableScan
 from jobs.formats.arrow import project
+from jobs.materialize.ingest.dead_rows import micros
 from jobs.model.records import Records
 from jobs.verify.columns import differing
 from jobs.verify.decode import Redecoder, chosen
@@ -153,7 +154,8 @@ class PartitionComparison:
 def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
     yield "key", pa.array(records.keys, pa.binary())
     yield "value", pa.array(records.values, pa.binary())
-    yield "timestamp", pa.array(records.timestamps_ms, pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", "UTC"))
+    stamps = [micros(stamp) for stamp in records.timestamps_ms]
+    yield "timestamp", pa.array(stamps, pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
 def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Schema) -> Side:
@@ -166,10 +168,18 @@ def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Sche
     return Side(offsets[order].astype(np.int64), whole.take(pa.array(order)))
 
 
+def _text_of(value: pa.Scalar) -> str:
+    """Timestamps reach beyond the years that Python has."""
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):
+        return str(value.cast(pa.int64())) if pa.types.is_timestamp(value.type) else str(value)
+
+
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _shown(value: pa.Scalar) -> str:
-    text = repr(value.as_py())
+    text = _text_of(value)
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

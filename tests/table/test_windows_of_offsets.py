@@ -1,0 +1,57 @@
+"""Reading a range of offsets gives what a filtered scan gives, whatever became of the table's columns."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.types import LongType, StringType
+
+from jobs.adapters import iceberg_windows
+from jobs.adapters.iceberg_scan import TableScan
+from tests.table.small_lake import Read, SmallLake
+
+RANGES = [(0, 5), (37, 63), (0, 1000), (99, 100), (100, 200)]
+
+
+@pytest.fixture
+def evolved(lake: SmallLake) -> SmallLake:
+    """Older files have another name for a column, a narrower one, and lack a third."""
+    with lake.table.update_schema() as update:
+        update.rename_column("symbol", "ticker")
+        update.add_column("more", StringType())
+        update.update_column("kafka_schema_id", LongType())
+    lake.table.append(lake.table.scan(row_filter="kafka_offset < 7").to_arrow())
+    return lake
+
+
+@pytest.mark.parametrize("batch_bytes", [1, iceberg_windows.BATCH_BYTES])
+def test_a_range_of_offsets_is_what_a_filtered_scan_gives(
+    evolved: SmallLake, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(iceberg_windows, "BATCH_BYTES", batch_bytes)
+    scan = TableScan(evolved.view, columns=("*",), equal={"kafka_partition": 0})
+
+    for start, end in RANGES:
+        inside = And(GreaterThanOrEqual("kafka_offset", start), LessThan("kafka_offset", end))
+        expected = evolved.table.scan(row_filter=And(EqualTo("kafka_partition", 0), inside)).to_arrow()
+        found = scan.between("kafka_offset", start, end)
+        together = pa.Table.from_batches(found, found[0].schema) if found else expected.slice(0, 0)
+        order = [("kafka_offset", "ascending")]
+        assert together.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
+
+
+def test_row_groups_outside_the_range_are_not_decoded(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[list[int]] = []
+    plain = iceberg_windows.pq.ParquetFile.iter_batches
+
+    def counting(self: object, *args: object, row_groups: list[int], **named: object) -> object:
+        read.append(row_groups)
+        return plain(self, *args, row_groups=row_groups, **named)
+
+    monkeypatch.setattr(iceberg_windows.pq.ParquetFile, "iter_batches", counting)
+    lake.batch(Read("orders", 0, 100, 120))
+
+    TableScan(lake.view, columns=("*",)).between("kafka_offset", 105, 106)
+
+    assert len(read) == 1

@@ -1,0 +1,107 @@
+"""How much of a partition the proof against Kafka holds at a time, and stamps that Python has no words for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from jobs.adapters.kafka_reader import CHUNK, KafkaReader
+from jobs.dead_letters import _newest
+from jobs.model.plan import OffsetRange
+from jobs.model.records import Records, Wanted
+from jobs.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
+from jobs.verify.window import _dead_columns, _shown
+
+
+def records(first: int, count: int, size: int) -> Records:
+    offsets = range(first, first + count)
+    return Records(offsets, [0] * count, [None] * count, [bytes(size)] * count, [None] * count, first + count)
+
+
+@dataclass
+class ReaderInMemory:
+    """Every record has a value of `size` bytes; chunks have 50."""
+
+    size: int
+
+    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
+        del wanted
+        for first in range(wanted_range.start, wanted_range.end, 50):
+            yield records(first, min(50, wanted_range.end - first), self.size)
+
+
+@dataclass
+class Windows:
+    """In place of a comparison: the bounds and bytes of each window."""
+
+    as_rows: Any = field(default_factory=lambda: SimpleNamespace(wanted=Wanted(False, False)))
+    seen: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
+        self.seen.append((start, end, sum(chunk.payload_bytes for chunk in chunks)))
+
+
+@pytest.mark.parametrize(("size", "count"), [(10_000, 20_000), (0, 450_000), (20 << 20, 60)])
+def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> None:
+    windows = Windows()
+    kafka = SimpleNamespace(reader=ReaderInMemory(size))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
+
+    reached = list(comparing._windows(cast(Any, windows), ("orders", 0), 0, count))
+
+    assert reached[-1] == count
+    assert [start for start, _, _ in windows.seen] == [0, *reached[:-1]]
+    assert all(held <= WINDOW_BYTES + 50 * size for _, _, held in windows.seen)
+    assert all(end - start <= WINDOW_OFFSETS for start, end, _ in windows.seen)
+
+
+@pytest.mark.parametrize(("size", "most"), [(10, CHUNK), (10_000, CHUNK_BYTES // 10_000), (10**9, 1)])
+def test_chunks_shrink_with_large_records_and_grow_slowly(size: int, most: int) -> None:
+    reader = KafkaReader.__new__(KafkaReader)
+    reader._chunk_bytes = CHUNK_BYTES
+    count, seen = 16, []
+    for _ in range(20):
+        seen.append(reader._next_count(records(0, 1, size), count))
+        count = seen[-1]
+
+    assert seen[-1] == most
+    assert all(later <= 2 * before for before, later in zip([16, *seen], seen, strict=False))
+
+
+def test_headers_count_as_bytes() -> None:
+    only = Records([0], [0], [b"ab"], [None], [[("key", b"value"), ("k", None)]], 1)
+
+    assert only.payload_bytes == 2 + 8 + 1
+
+
+@pytest.mark.parametrize("stamp", [2**62, -(2**62), 253_402_300_800_000, None])
+def test_a_dead_letters_stamp_is_compared_however_far_off(stamp: int | None) -> None:
+    (_, _, (name, column)) = _dead_columns(Records([0], [stamp], [None], [None], [None], 1))
+
+    beyond = stamp is None or abs(stamp) >= 2**63 // 1000
+    assert (name, column.cast(pa.int64()).to_pylist()) == ("timestamp", [None if beyond else stamp * 1000])
+
+
+def test_a_stamp_beyond_the_year_9999_is_shown_as_a_number() -> None:
+    stamps = pa.array([2**62, 0], pa.timestamp("us", "UTC"))
+
+    assert _shown(stamps[0]) == str(2**62)
+    assert "1970, 1, 1" in _shown(stamps[1])
+
+
+def test_dead_letters_with_stamps_beyond_the_year_9999_are_listed() -> None:
+    columns: dict[str, Any] = {name: ["x"] * 2 for name in ("topic", "reason", "path", "detail", "batch_id")}
+    numbers = {"partition": [0, 0], "offset": [1, 2], "schema_id": [None, 1]}
+    stamps = {"timestamp": pa.array([2**62, 0], pa.timestamp("us", "UTC")),
+              "read_at": pa.array([5, 4], pa.timestamp("us", "UTC"))}  # fmt: skip
+    batch = pa.RecordBatch.from_pydict({**columns, **numbers, **stamps, "key": [b"", b""], "value": [b"", b""]})
+
+    newest = _newest([batch], 10)
+
+    assert [each.timestamp for each in newest] == [None, datetime(1970, 1, 1, tzinfo=UTC)]
