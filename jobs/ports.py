@@ -148,6 +148,10 @@ class Lake(Protocol):
         """
         ...
 
+    def set_property_at(self, view: TableView, name: str, value: str) -> None:
+        """Set a property if `main` is still at the view's head."""
+        ...
+
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None: ...
 
     def change_schema(

@@ -26,6 +26,7 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
     SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
@@ -205,6 +206,14 @@ class IcebergLake:
         if after is None:
             return Cleaned()
         return delete_unreachable(_table(before), _table(after), expired, named_elsewhere)
+
+    def set_property_at(self, view: TableView, name: str, value: str) -> None:
+        table = _table(view)
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+        )
+        self._commit(table, requirements, (SetPropertiesUpdate(updates={name: value}),))
 
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
         try:

@@ -19,6 +19,7 @@ from jobs.materialize.branches import STAGE_PREFIX, branch_names
 from jobs.materialize.create import describe_topics, ensure_table
 from jobs.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
 from jobs.materialize.evolve import Absorbed, evolve
+from jobs.materialize.fenced_pause import pause_at
 from jobs.materialize.fitted import fitted
 from jobs.materialize.follow_spec import follow_partitioning, follow_spec
 from jobs.materialize.ingest.distribute import task_context, tasks_of
@@ -129,6 +130,7 @@ class TableRun:
     expiring: Expiring = field(init=False)
     expiring_dead_letters: Expiring = field(init=False)
     looks: int = 0
+    planned_on: TableState | None = None
 
     def __post_init__(self) -> None:
         self.stage_names = branch_names(STAGE_PREFIX, self.writer)
@@ -152,6 +154,7 @@ class TableRun:
         self.seconds = {}
         with self._step("evolve"):
             here, dead_letters = self._evolved()
+        self.planned_on = here.state
         planned_at = self.doors.now()
         with self._step("plan"):
             plan = self._plan(here)
@@ -182,6 +185,7 @@ class TableRun:
         doors = self.doors
         view = self._created()
         here = standing(view, pipeline=self.spec.pipeline)
+        self.planned_on = here.state
         if here.state.batch_id:
             reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state, rows_uuid=view.uuid)
         if PAUSED_PROPERTY not in view.properties:
@@ -374,7 +378,8 @@ class TableRun:
     def _pause(self, error: FrazilError, got: Ingested | None = None) -> None:
         accept = None if got is None else through(got.ranges)
         said = pause_property(by="frazil", why=error.what, at=self.doors.now(), accept=accept, hint=error.hint)
-        self.doors.lake.set_properties(self.spec.identifier, put={PAUSED_PROPERTY: said})
+        assert self.planned_on is not None  # noqa: S101 - every reason to pause comes after the first look
+        pause_at(self.doors.lake, self.spec, self.planned_on, said, because=error)
 
     @contextmanager
     def _step(self, name: Step) -> Iterator[None]:

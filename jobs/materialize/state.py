@@ -87,6 +87,15 @@ def _foreign_change(snapshot: Snapshot) -> ForeignChanges:
     return ForeignChanges(
         snapshots=1,
         rows_added=snapshot.figure("added-records"),
-        rows_removed=snapshot.figure("deleted-records") + max(marked, 0),
+        rows_removed=_rows_removed(snapshot.figure("deleted-records"), marked),
         names=(snapshot.name,),
     )
+
+
+def _rows_removed(of_files: int, marked: int) -> int:
+    """Rows in files that went, and rows that were marked as deleted.
+
+    A file that went counts rows that had been marked before: with the file goes its mark, so `marked` is negative.
+    Without a file, marks that go were of files that are long gone.
+    """
+    return max(of_files + marked, 0) if of_files else max(marked, 0)

@@ -25,6 +25,7 @@ COMMITS = (
     "set_properties",
     "change_schema",
     "expire",
+    "set_property_at",
 )
 
 

@@ -129,9 +129,9 @@ def test_killed_while_it_pauses_the_table_it_pauses_it_once_more_or_stays_paused
     world = replace(world, setting=replace(world.setting, spec=strict))
     world.produce(6)
     with drivers(world, tmp_path) as start:
-        assert start.run("group", "written rows set_properties") == "killed"
+        assert start.run("group", "written rows set_property_at") == "killed"
         assert not paused(world)
-        assert start.run("driver", "committed rows set_properties") == "killed"
+        assert start.run("driver", "committed rows set_property_at") == "killed"
         assert paused(world)
         assert "PausedError" in start.run("nobody")
         assert world.standing().state.epoch == 0

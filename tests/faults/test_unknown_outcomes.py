@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 import pytest
+from pyiceberg.exceptions import CommitFailedException
 
 from jobs.adapters.iceberg import IcebergLake
 from jobs.materialize.branches import STAGE_PREFIX
@@ -77,6 +78,31 @@ def test_a_commit_without_an_answer_is_decided_by_the_table(world: World, commit
     world.produce(6)
     world.catch_up()
     assert_exactly_once(world)
+
+
+def test_a_commit_that_landed_and_whose_repeat_was_refused_is_decided_by_the_table(local_world: World) -> None:
+    """As Glue's client does: no answer to a request that landed, the same request again, and a conflict."""
+    local_world.produce(6)
+    local_world.catch_up()
+
+    for name in [*BATCH, "dead letters drop_branches", "rows change_schema"]:
+        for_the_commit(local_world, name)
+        local_world.produce(6)
+        met: list[str] = []
+
+        def answered_twice(here: str, commit: Commit, name: str = name, met: list[str] = met) -> object:
+            answer = commit()
+            if here == name and not met:
+                met.append(here)
+                raise CommitFailedException("the version of the table has changed")
+            return answer
+
+        run = local_world.run(lake=WatchedLake(local_world.setting.catalog, around=answered_twice))
+        assert isinstance(run.batch(), Published), name
+        assert met == [name]
+
+    local_world.catch_up()
+    assert_exactly_once(local_world)
 
 
 def for_the_commit(world: World, commit: str) -> None:

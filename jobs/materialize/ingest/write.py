@@ -39,6 +39,9 @@ BUFFERED_BYTES = 4 * ROW_GROUP_BYTES
 LONGEST_FOLDER = 120
 """Characters of a partition's folder, which are ASCII: file systems take 255 bytes, and S3 1,024 for the whole key."""
 
+FILES_OPEN = 32
+"""Each costs a descriptor, and on S3 a part of an upload in memory; random stamps have a day, and a file, each."""
+
 DICTIONARY_BYTES = 128 << 10
 """Above this a column of mostly distinct strings falls back to plain pages: faster and smaller than 1 MiB."""
 
@@ -66,6 +69,14 @@ class TableFiles:
                 del self._open[values]
         while len(self._open) > 1 and self._holds_too_much():
             max(self._open.values(), key=lambda file: file.buffered_bytes).flush()
+            self._end_one_too_many()
+
+    def _end_one_too_many(self) -> None:
+        """End the longest file where too many are open: rows of a partition that has ended begin another file."""
+        writing = [(values, file) for values, file in self._open.items() if file.writing]
+        if len(writing) > FILES_OPEN:
+            values, _ = max(writing, key=lambda each: each[1].written_bytes)
+            self._files.append(self._open.pop(values).close())
 
     def _holds_too_much(self) -> bool:
         files = self._open.values()
@@ -212,6 +223,14 @@ class _OpenFile:
     @property
     def full(self) -> bool:
         return self._written_bytes >= self._out.target_bytes
+
+    @property
+    def writing(self) -> bool:
+        return self._stream is not None
+
+    @property
+    def written_bytes(self) -> int:
+        return self._written_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)

@@ -21,6 +21,7 @@ from pyiceberg.types import PrimitiveType
 
 from jobs.adapters.iceberg_types import to_partition_spec, to_schema
 from jobs.formats.arrow import array_of
+from jobs.materialize.ingest import write
 from jobs.materialize.ingest.statistics import file_statistics
 from jobs.materialize.ingest.write import TableFiles
 from jobs.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, Scalar, Struct
@@ -264,3 +265,26 @@ def test_a_file_is_closed_when_it_is_as_large_as_it_should_be(tmp_path: Path) ->
     assert sum(file.rows for file in written) == 20_000
     assert all(pq.read_metadata(file.path.removeprefix("file://")).num_rows == file.rows for file in written)
     assert all(file.size == Path(file.path.removeprefix("file://")).stat().st_size for file in written)
+
+
+def test_random_days_open_a_bounded_number_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "BUFFERED_ROWS", 0)
+    monkeypatch.setattr(write, "FILES_OPEN", 3)
+    most = 0
+    flush = write._OpenFile.flush
+
+    def counting(file: Any) -> None:
+        nonlocal most
+        flush(file)
+        alive.add(file)
+        most = max(most, sum(each._stream is not None and not each._stream.closed for each in alive))
+
+    alive: set[Any] = set()
+    monkeypatch.setattr(write._OpenFile, "flush", counting)
+    days = [n * 86_400_000_000 for n in (5, 1, 9, 1, 7, 3, 5, 11, 2, 8, 4, 9)]
+
+    written = files(tmp_path, Scalar("timestamptz"), days, days, partition_by=("day(c)",))
+
+    assert most <= 4
+    assert sum(file.rows for file in written) == 2 * len(days)
+    assert {file.partition for file in written} == {(n,) for n in (1, 2, 3, 4, 5, 7, 8, 9, 11)}

@@ -51,6 +51,14 @@ def test_the_newest_state_counts() -> None:
             ForeignChanges(1, 0, 2, ("overwrite 2",)),
         ),
         (
+            snapshot(2, 1, operation="overwrite", added_records=94, deleted_records=100, removed_position_deletes=5),
+            ForeignChanges(1, 94, 95, ("overwrite 2",)),
+        ),
+        (
+            snapshot(2, 1, operation="overwrite", removed_position_deletes=5),
+            ForeignChanges(1, 0, 0, ("overwrite 2",)),
+        ),
+        (
             snapshot(2, 1, operation="overwrite", added_records=5, deleted_records=1),
             ForeignChanges(1, 5, 1, ("overwrite 2",)),
         ),
@@ -59,7 +67,15 @@ def test_the_newest_state_counts() -> None:
             ForeignChanges(1, 0, 0, ("replace 2",)),
         ),
     ],
-    ids=["append", "delete", "position deletes", "an overwrite that removes and adds", "compaction changes no rows"],
+    ids=[
+        "append",
+        "delete",
+        "position deletes",
+        "copy on write of marked rows",
+        "marks of lost files",
+        "an overwrite that removes and adds",
+        "compaction changes no rows",
+    ],
 )
 def test_what_others_committed_on_top_is_counted(theirs: Snapshot, changes: ForeignChanges) -> None:
     here = stand(view(OURS, theirs))
