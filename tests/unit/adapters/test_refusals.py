@@ -187,3 +187,5 @@ class Conf:
         return self
 
     def setIfMissing(self, name: str, value: str) -> None: ...  # noqa: N802
+
+    def set(self, name: str, value: str) -> None: ...
