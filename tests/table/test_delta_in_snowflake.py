@@ -75,7 +75,7 @@ def test_who_looked_after_the_publish_has_seen_it(lake: SmallLake, both: TableSp
 
     assert found.delta_in_snowflake == Look(at)
     told = json.loads(json.dumps(found.to_json()["delta_in_snowflake"]))
-    assert told == {"looked_at": at.isoformat(), "behind_seconds": None, "problem": None}
+    assert told == {"looked_at": at.isoformat().replace("+00:00", "Z"), "behind_seconds": None, "problem": None}
 
 
 def test_who_looked_before_is_behind_since_the_publish(lake: SmallLake, both: TableSpec) -> None:

@@ -31,7 +31,7 @@ def test_a_sound_table_stands_at_its_epoch(lake: SmallLake) -> None:
 def test_a_paused_table_says_by_whom_and_why(lake: SmallLake) -> None:
     pause(lake.lake, lake.spec, by="ada", why="a migration", at=NOON)
 
-    assert failed(lake) == {"pause of lake.orders": "paused by ada at 2026-01-31T12:00:00+00:00: a migration"}
+    assert failed(lake) == {"pause of lake.orders": "paused by ada at 2026-01-31T12:00:00Z: a migration"}
 
 
 def test_a_table_of_another_pipeline_is_told(lake: SmallLake) -> None:
