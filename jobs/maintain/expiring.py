@@ -22,20 +22,35 @@ LOOK_SECONDS = 600.0
 LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _FirstSeen:
+    """The newest snapshot's time and the local one when a process first saw a table; `at` in seconds of its clock."""
+
+    newest: datetime
+    now: datetime
+    at: float
+
+
 @dataclass(slots=True)
 class Expiring:
     """Expires the snapshots of one table as a process sees them. Nothing in here fails a batch.
 
-    The local clock is trusted no further than to tell how much time has passed since this process first saw the table:
-    a clock that is ahead would stamp the newest snapshot as well.
+    The local clock is trusted for snapshots that this process committed, and for the time that passed since it first
+    saw the table. The snapshots that it found age from the newest of them, so a clock that is ahead expires none early.
     """
 
     keep: KeepSnapshots
     checkpoint: str
     clock: Callable[[], float] = time.monotonic
-    _first_seen: tuple[datetime, float] | None = None
+    _first_seen: _FirstSeen | None = None
     _looked_at: float = -math.inf
     _batches: int = 0
+
+    def look(self, view: TableView, *, now: datetime) -> None:
+        """Note the time of the newest snapshot, before this process commits one of its own."""
+        if self._first_seen is None:
+            newest = max((snapshot.committed_at for snapshot in view.snapshots.values()), default=now)
+            self._first_seen = _FirstSeen(newest, now, self.clock())
 
     def between_batches(
         self, lake: Lake, logs: Callable[[], DeltaLogs], view: TableView, background: Background, *, now: datetime
@@ -81,12 +96,16 @@ class Expiring:
         return True
 
     def _no_later_than(self, view: TableView, now: datetime) -> datetime:
-        """The local time, or an earlier one: the newest snapshot first seen, and the time that has passed since."""
-        if self._first_seen is None:
-            newest = max((snapshot.committed_at for snapshot in view.snapshots.values()), default=now)
-            self._first_seen = (newest, self.clock())
-        seen, at = self._first_seen
-        return min(now, seen + timedelta(seconds=self.clock() - at))
+        """Return the time to measure ages by: the local time or an earlier one.
+
+        Until the process has run for as long as snapshots are kept, only snapshots that it found can be too old, and
+        their time goes on from the newest of them. Later only its own are left, which its own clock has stamped.
+        """
+        self.look(view, now=now)
+        assert self._first_seen is not None  # noqa: S101 - noted by look
+        passed = timedelta(seconds=self.clock() - self._first_seen.at)
+        start = self._first_seen.newest if passed < self.keep.age else self._first_seen.now
+        return min(now, start + passed)
 
 
 def clean(lake: Lake, logs: Callable[[], DeltaLogs], before: TableView, expiry: Expiry, since: datetime) -> None:

@@ -186,13 +186,16 @@ class TableRun:
         view = self._created()
         here = standing(view, pipeline=self.spec.pipeline)
         self.planned_on = here.state
+        self.expiring.look(view, now=doors.now())
         if here.state.batch_id:
             reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state, rows_uuid=view.uuid)
         if PAUSED_PROPERTY not in view.properties:
             view = follow_spec(doors.lake, self.spec, view)
             view = self._evolve(standing(view, pipeline=self.spec.pipeline))
             view = follow_partitioning(doors.lake, self.spec, view)
-        return standing(view, pipeline=self.spec.pipeline), ensure_dead_letters(doors.lake, self.spec)
+        dead_letters = ensure_dead_letters(doors.lake, self.spec)
+        self.expiring_dead_letters.look(dead_letters, now=doors.now())
+        return standing(view, pipeline=self.spec.pipeline), dead_letters
 
     def _evolve(self, here: Standing) -> TableView:
         with self._paused_by_schemas():

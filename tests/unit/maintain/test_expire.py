@@ -155,7 +155,22 @@ def test_a_clock_that_is_ahead_from_the_start_does_not_age_what_the_process_foun
     found = view(snapshots(30, 23, 0))
     own = view([*snapshots(30, 23, 0), Snapshot(4, 3, "append", OURS, ahead)])
 
-    assert expiring._no_later_than(found, ahead) == NOON
+    expiring.look(found, now=ahead)
+    assert expiring._no_later_than(own, ahead) == NOON
     elapsed[0] = 3600.0
     assert expiring._no_later_than(own, ahead) == NOON + timedelta(hours=1)
     assert expiry(own, now=expiring._no_later_than(own, ahead)).snapshots == (1,)
+
+
+def test_after_an_idle_month_the_snapshots_of_a_long_run_expire_by_their_own_age() -> None:
+    elapsed = [0.0]
+    expiring = Expiring(NO_DAYS, "frazil_checkpoint", clock=lambda: elapsed[0])
+    month = timedelta(days=30)
+    expiring.look(view(snapshots(0)), now=NOON + month)
+
+    elapsed[0] = timedelta(hours=30).total_seconds()
+    now = NOON + month + timedelta(hours=30)
+    own = [Snapshot(n, n - 1, "append", OURS, NOON + month + timedelta(hours=n)) for n in (2, 10, 29)]
+
+    assert expiring._no_later_than(view([*snapshots(0), *own]), now) == now
+    assert expiring._no_later_than(view([*snapshots(0), *own]), now + timedelta(days=2)) == now, "the clock jumped"
