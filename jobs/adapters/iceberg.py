@@ -14,6 +14,7 @@ from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchTableError,
     TableAlreadyExistsError,
+    ValidationError,
 )
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table, Transaction
@@ -43,7 +44,7 @@ from jobs.adapters.iceberg_view import read_document, view_of
 from jobs.adapters.recent import Recent
 from jobs.model.changes import Change
 from jobs.model.columns import Column
-from jobs.model.errors import CatalogError, FrazilError, Misuse
+from jobs.model.errors import CatalogError, FrazilError, IncompatibleSchemaError, Misuse
 from jobs.model.expiry import Cleaned, Expiry
 from jobs.model.ingested import WrittenFile
 from jobs.model.snapshot import TableView
@@ -239,9 +240,7 @@ class IcebergLake:
         transaction = Transaction(table, autocommit=False)
         if properties:
             transaction.set_properties(dict(properties))
-        with transaction.update_schema() as update:
-            for change in changes:
-                apply_change(update, change)
+        _change_columns(view.identifier, transaction, changes)
         if partition_by is not None:
             repartition(transaction, partition_by)
         requirements = (
@@ -351,6 +350,21 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
 
 def reveal(value: SettingValue) -> str:
     return value.reveal() if isinstance(value, Secret) else value
+
+
+def _change_columns(identifier: str, transaction: Transaction, changes: Sequence[Change]) -> None:
+    """Raises IncompatibleSchemaError where Iceberg refuses a change, such as a name that a partition field has."""
+    try:
+        with transaction.update_schema() as update:
+            for change in changes:
+                apply_change(update, change)
+    except (ValueError, ValidationError) as refused:
+        listed = ", ".join(map(str, changes))
+        raise IncompatibleSchemaError(
+            f"{identifier}: Iceberg refuses a change of the columns ({listed}): {refused}",
+            hint=f"rename the field in the writer's schema, or materialize into another `table`; then"
+            f" `frazil resume {identifier}`",
+        ) from refused
 
 
 def _taken_out(

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
 from jobs.adapters.avro_header import NoAvroHeaderError, read_header
@@ -42,7 +43,13 @@ def view_of(identifier: str, table: Table, read: ReadDocument) -> TableView:
         partition_fields=partitioned_by(metadata.schema(), spec),
         current=table,
         uuid=str(metadata.table_uuid),
+        partition_names=_partition_names(metadata),
     )
+
+
+def _partition_names(metadata: TableMetadata) -> frozenset[str]:
+    fields = (field for spec in metadata.partition_specs for field in spec.fields)
+    return frozenset(field.name for field in fields) - {field.name for field in metadata.schema().fields}
 
 
 def read_document(io: FileIO, manifest_list: str) -> bytes | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -155,10 +154,9 @@ def known_schemas(
 def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
     """What these schemas would do to the table. Raises IncompatibleSchemaError where one is no table at all."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
-    partitions = _partition_names(view)
     wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]
     for each in (*wanted, *(_of_keys(spec, schema) for schema in latest.keys)):
-        evolution = needed(ever_kept(spec, view.properties), each, columns, total.former_names, partitions)
+        evolution = needed(ever_kept(spec, view.properties), each, columns, total.former_names, view.partition_names)
         columns, total = applied(columns, evolution.changes), total + evolution
     return total
 
@@ -187,14 +185,10 @@ def needed(
     evolution = compare(wanted.columns, have, former_names)
     clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
     after = {column.name for column in applied(have, evolution.changes)}
-    taken = tuple(Finding(n, "a partition field of the table has the name") for n in sorted(after & partition_names))
+    taken = tuple(
+        Finding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
+    )
     return replace(evolution, findings=evolution.findings + clashes + taken)
-
-
-def _partition_names(view: TableView) -> frozenset[str]:
-    """Of partition fields that are no columns: Iceberg lets no column have such a name."""
-    fields = json.loads(view.partition_spec_json)["fields"]
-    return frozenset(field["name"] for field in fields) - {column.name for column in view.columns}
 
 
 def _about_the_record(spec: TableSpec) -> Wanted:
@@ -248,7 +242,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted, absorb
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
         known = former_names_of(view.properties)
-        evolution = needed(ever_kept(spec, view.properties), wanted, view.columns, known, _partition_names(view))
+        evolution = needed(ever_kept(spec, view.properties), wanted, view.columns, known, view.partition_names)
         if evolution.findings:
             raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}

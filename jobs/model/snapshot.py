@@ -51,6 +51,8 @@ class TableView:
 
     `head` is the snapshot of `main`; `current` is the library's own object for the same metadata, which only the
     adapter that made it looks into. `partition_fields` are written as `partition_by` of a spec writes them.
+    `partition_names` are the names of partition fields, of the present spec and of every earlier one, that are not
+    names of columns: Iceberg refuses a new column with such a name.
     """
 
     identifier: str
@@ -67,6 +69,7 @@ class TableView:
     partition_fields: tuple[str, ...]
     current: Any
     uuid: str = ""
+    partition_names: frozenset[str] = frozenset()
 
     def ancestry(self, snapshot_id: int | None) -> Iterator[Snapshot]:
         """The snapshot and its ancestors, newest first, as far as they have not expired."""

@@ -10,6 +10,9 @@ import pytest
 from jobs.adapters.iceberg_scan import metadata_location
 from jobs.cli.app import run
 from jobs.materialize.follow_spec import follow_partitioning, follow_spec
+from jobs.model.changes import AddColumn
+from jobs.model.columns import Scalar
+from jobs.model.errors import IncompatibleSchemaError
 from jobs.model.spec import MetadataColumns
 from jobs.query import LOCAL_EXTENSIONS, extension_file
 from jobs.verify.table import verify_table
@@ -90,6 +93,17 @@ def test_another_partitioning_keeps_old_files_and_every_row(
     since = "2026-02-02T12:00:00+00:00"
     assert lake.table.scan(row_filter=f"kafka_timestamp >= '{since}'").to_arrow().num_rows == 52
     assert counted(lake, f"kafka_timestamp >= '{since}'") == 52
+
+
+def test_names_of_earlier_partition_fields_are_told_and_refused_as_columns(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path / "warehouse", spec_of("orders", partition_by=("bucket(4, symbol)",)))
+    lake.batch(Read("orders", 0, 0, 10))
+    lake.spec = spec_of("orders", partition_by=())
+    follow(lake)
+
+    assert lake.view.partition_names == {"symbol_bucket"}
+    with pytest.raises(IncompatibleSchemaError, match=r"symbol_bucket: long\): .* name that exists"):
+        lake.lake.change_schema(lake.view, (AddColumn("symbol_bucket", Scalar("long")),), {})
 
 
 def test_a_table_that_was_not_made_yet_is_no_failure_of_verify(
