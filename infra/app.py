@@ -16,6 +16,7 @@ import argparse
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Literal
 
 from infra.artefacts.artefact import Artefacts, read_manifest
 from infra.cdk import App, Stack
@@ -36,6 +37,7 @@ from jobs.model.spec import TableSpec
 from jobs.specs.load import load_tables
 
 TABLES = Path(__file__).parents[1] / "tables"
+Purpose = Literal["apply", "destroy"]
 OF_THE_ENVIRONMENT = "of_the_environment"
 """Stands for the environment's database, whose name may be known to Terraform only."""
 
@@ -48,11 +50,12 @@ def build(
     tables: Path = TABLES,
     listed: Collection[str] | None = None,
     code: Code = NOT_PACKED,
+    purpose: Purpose = "apply",
 ) -> tuple[str, ...]:
     """Write the stacks, and their names in the order in which they are applied.
 
     `listed` are the tables that are in Glue, where that is known: Snowflake attaches to no other. `code` is that of
-    the function that rotates keys.
+    the function that rotates keys. Stacks that are destroyed ask no service for anything: it may be gone.
     Raises SettingError or SpecError where settings or table specs are wrong, or where a stack breaks a rule.
     """
     app = App(outdir=str(out))
@@ -76,7 +79,8 @@ def build(
         )
     if settings.snowflake is not None:
         there = [spec for spec in specs if listed is None or spec.table in listed]
-        SnowflakeStack(app, settings, account=settings.snowflake, lake=lake, tables=there, user_keys=secrets.user_keys)
+        user_keys = secrets.user_keys if purpose == "apply" else {}
+        SnowflakeStack(app, settings, account=settings.snowflake, lake=lake, tables=there, user_keys=user_keys)
     synthesize(app, production=settings.production)
     return tuple(node.node.id for node in app.node.children if isinstance(node, Stack))
 

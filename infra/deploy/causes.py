@@ -22,6 +22,12 @@ class Cause:
 
 CAUSES = (
     Cause(
+        r"Cannot read the public keys of",
+        "Snowflake did not answer the rotation function, or refuses its address: nothing was changed. Run the same "
+        "command again when it answers; if it refuses the address, add the address to `snowflake.allowed_cidrs` or to "
+        "the network policy of the account",
+    ),
+    Cause(
         r"Error acquiring the state lock",
         "another run holds the lock: wait for it. If it has died, run `terraform force-unlock` with the ID that stands "
         "in the log",

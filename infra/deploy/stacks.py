@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.app import build
+from infra.app import Purpose, build
 from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.components.key_rotation import Code
 from infra.confluent_api import ADDRESS_VARIABLE
@@ -167,7 +167,9 @@ def _code(deployment: Deployment) -> Code:
     return Code(packed if packed.exists() else None, double if deployment.has_confluent else {})
 
 
-def synthesize(deployment: Deployment, tell: Tell, *, listed: Collection[str] | None = None) -> Stacks:
+def synthesize(
+    deployment: Deployment, tell: Tell, *, listed: Collection[str] | None = None, purpose: Purpose = "apply"
+) -> Stacks:
     """Write all stacks anew. The one with the job names its artefacts by hash, or by none where nothing is packed here.
 
     That is enough to ask a stack or to take it away, from another machine than the one that applied it. Snowflake's
@@ -176,5 +178,12 @@ def synthesize(deployment: Deployment, tell: Tell, *, listed: Collection[str] | 
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
     deployment.folder.mkdir(parents=True, exist_ok=True)
     artefacts = read_manifest(deployment.manifest) if deployment.manifest.exists() else NONE_PACKED
-    names = build(deployment.settings, deployment.synthesized, artefacts, listed=listed, code=_code(deployment))
+    names = build(
+        deployment.settings,
+        deployment.synthesized,
+        artefacts,
+        listed=listed,
+        code=_code(deployment),
+        purpose=purpose,
+    )
     return Stacks(deployment, tuple(names), tell)

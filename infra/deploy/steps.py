@@ -228,7 +228,7 @@ def _farewell(deployment: Deployment) -> Farewell:
 
 def destroy(deployment: Deployment, asked: Asked) -> None:
     stays = {"lake"} if asked.keeps_data else set()
-    stacks = _stacks(deployment)
+    stacks = synthesize(deployment, tell, purpose="destroy")
     stacks.destroy([name for name in asked.stacks if name not in stays])
     if asked.keeps_data and "confluent" in asked.stacks and _database_goes_with_the_cluster(deployment):
         stacks.forget("lake", "aws_glue_catalog_database")

@@ -193,9 +193,13 @@ class ConfluentApiKey:
         return NotProvenError(f"The new API keys of {self.account} do not work yet: {told}", hint=hint)
 
     def _surplus(self, part: Part, keys: list[ApiKey], protected: Set[str], usable: Set[str]) -> list[ApiKey]:
-        """What is too much: keys whose secret nobody has before those that somebody may use, each the oldest first."""
+        """Return the keys beyond the number to retain: those without a stored secret first, each the oldest first.
+
+        A key that is younger than every key of a labelled version stays: the next rotation may be about to store it.
+        """
         ours = self._ours(part, keys)
-        spare = [key for key in ours if key.id not in protected]
+        newest = max((key.made_at for key in ours if key.id in protected), default="")
+        spare = [key for key in ours if key.id not in protected and key.made_at <= newest]
         spare.sort(key=lambda key: (key.id in usable, key.made_at, key.id))
         return spare[: max(0, len(ours) - self.retained)]
 

@@ -40,4 +40,4 @@ class RefusedError(RotationError):
 
 
 class LoginRefusedError(RefusedError):
-    """Snowflake does not let this key in, which right after it was made known may pass."""
+    """Snowflake says that the key is not this user's (390144); right after the key was set this may pass."""

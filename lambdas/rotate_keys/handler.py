@@ -12,9 +12,9 @@ and a schedule sends `{"Step": "tellAges", "Secrets": ["name", …]}`, for a met
 
 For a user of Snowflake `installedKeys` answers with the public keys by their slots, which Terraform asks for at each
 plan (`data.aws_lambda_invocation`): what the user has, as long as its current key works, so that a rotation is no
-difference; else the current public half, which heals a user or a secret that was made again. It travels as the answer
-of an invocation rather than as a tag or a parameter: a tag takes 256 letters, of which a key has 392; and nobody has to
-be allowed to read the secret for it.
+difference; else the current public half, which heals a user or a secret that was made again. If Snowflake cannot be
+asked, the step fails, and the plan with it. It travels as the answer of an invocation rather than as a tag or a
+parameter: a tag takes 256 letters, of which a key has 392; and nobody has to be allowed to read the secret for it.
 
 What is printed is a line of JSON a step, ids and fingerprints from a list of known fields; or why it failed.
 """

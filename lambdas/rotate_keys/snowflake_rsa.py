@@ -29,6 +29,10 @@ Slot = Literal["RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"]
 SLOTS: tuple[Slot, ...] = get_args(Slot)
 CredentialKind = Literal["KEY PAIR", "PROGRAMMATIC ACCESS TOKEN"]
 CREDENTIAL_KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)
+UNREAD_HINT = (
+    "run the same command again when Snowflake answers; if it refuses the address of the rotation function, add the "
+    "address to `snowflake.allowed_cidrs` or to the network policy of the account"
+)
 LOGINS = 3
 """How often a new key is tried; a user is locked after five failures in a row."""
 PAUSE_SECONDS = 2.0
@@ -262,18 +266,24 @@ class SnowflakeRsa:
         return removed, left
 
     def installed(self, current: Secret | None) -> Facts:
-        """The slots as they are if the user can log in and tell, else the current key in the first of them alone.
+        """Return both slots as they are, or the current key alone if Snowflake says that it is not this user's.
 
-        An empty slot is an empty text.
+        An empty slot is an empty string. Raises RefusedError if Snowflake could not be asked: an answer would make
+        Terraform change keys that work.
         """
-        held: dict[Slot, str] = {}
-        if current is not None:
-            try:
-                with ExitStack() as stack:
-                    held = self._as_the_user(stack, current).bodies_of(self.user)
-            except RefusedError:
-                held = {SLOTS[0]: Login.of(current).key.body}
+        held = {} if current is None else self._held(current)
         return {str(slot): held.get(slot, "") for slot in SLOTS}
+
+    def _held(self, current: Secret) -> dict[Slot, str]:
+        try:
+            with ExitStack() as stack:
+                return self._as_the_user(stack, current).bodies_of(self.user)
+        except LoginRefusedError:
+            return {SLOTS[0]: Login.of(current).key.body}
+        except RefusedError as refused:
+            raise RefusedError(
+                f"Cannot read the public keys of {self.user}, so none is changed: {refused.what}", hint=UNREAD_HINT
+            ) from refused
 
     def public(self, value: Secret) -> Facts:
         login = Login.of(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -55,6 +56,12 @@ class Keys:
         with user.logged_in() as session:
             slots = session.slots_of(user.name)
         return [each for each in (slots.first, slots.second) if each is not None]
+
+    def drop(self, user: User) -> None:
+        """As a human would with DROP USER."""
+        request = urllib.request.Request(f"{user.door.address}/_double/users/{user.name}", method="DELETE")
+        with urllib.request.urlopen(request, timeout=10):
+            pass
 
     def works(self, account: Mapping[str, str]) -> bool:
         """Whether the cluster still knows the key that the fields hold."""

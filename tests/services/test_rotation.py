@@ -223,6 +223,34 @@ def test_the_same_sources_make_the_same_small_zip(packed: Path, tmp_path: Path) 
     assert not [name for name in names if name.startswith(("boto3/", "botocore/", "infra/stacks/", "jobs/adapters/"))]
 
 
+NOT_ALLOWED = {
+    "success": False,
+    "code": "390422",
+    "message": "Incoming request with IP/Token 203.0.113.1 is not allowed to access Snowflake.",
+    "data": None,
+}
+
+
+@pytest.mark.parametrize("answer", [Answer(403), Answer(200, NOT_ALLOWED)], ids=["403", "network-policy"])
+def test_a_login_that_fails_for_another_reason_than_the_key_fails_the_plan(
+    cloud: Cloud, users: Users, answer: Answer
+) -> None:
+    cloud.rotated(users.loader_secret)
+    keys = dict(cloud.snowflake.users[users.loader].keys)
+    cloud.snowflake.next_answers += [answer] * 3
+
+    told = cloud.client("lambda").invoke(
+        FunctionName=cloud.function,
+        Payload=json.dumps({"Step": "installedKeys", "SecretId": users.loader_secret}),
+    )
+    words = json.loads(told["Payload"].read())
+    cloud.snowflake.next_answers.clear()
+
+    assert told["FunctionError"] == "Unhandled"
+    assert f"Cannot read the public keys of {users.loader}, so none is changed" in words["errorMessage"]
+    assert cloud.invoke("installedKeys", users.loader_secret) == keys
+
+
 def test_an_outage_passes_and_secrets_manager_tries_again(cloud: Cloud, users: Users) -> None:
     cloud.snowflake.next_answers += [Answer(403)]
 

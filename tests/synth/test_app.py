@@ -69,6 +69,14 @@ def test_users_of_snowflake_begin_with_what_the_function_answers_for_their_secre
         assert sorted(re.findall(rf"keys-of-(\w+)-now\.result\)\.{slot}\b", keys)) == [*PURPOSES]
 
 
+def test_a_stack_that_is_destroyed_asks_no_function_that_may_be_gone(tmp_path: Path) -> None:
+    build(replace(load_environment("dev", {}), snowflake=SNOWFLAKE), tmp_path, ARTEFACTS, purpose="destroy")
+
+    written = json.loads((tmp_path / "stacks" / "snowflake" / "cdk.tf.json").read_text())
+    assert "aws_lambda_invocation" not in written["data"]
+    assert written["resource"]["snowflake_service_user"].keys()
+
+
 def test_snowflake_attaches_to_tables_that_are_in_glue_and_to_another_when_it_is(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     for table in ("orders", "clicks"):

@@ -301,6 +301,53 @@ def test_a_late_second_run_with_the_same_token_does_not_delete_the_key_that_was_
     assert place > 5
 
 
+def test_two_create_steps_with_one_token_at_once_leave_the_key_that_was_stored() -> None:
+    """The second begins and ends wherever the first is; then the rotation goes on."""
+    for place in count():
+        world = new_world()
+        world.rotate("a")
+        world.secret.begin("b")
+        begun: list[str] = []
+
+        def second(what: str, *, world: World = world, begun: list[str] = begun, left: int = place) -> None:
+            begun.append(what)
+            if len(begun) == left + 1:
+                world.rotation.take("createSecret", "b")
+
+        world.on_call(second)
+        world.rotation.take("createSecret", "b")
+        world.on_call(lambda _: None)
+        if len(begun) <= place:
+            break
+        world.steps("b")
+        assert world.works(CURRENT), f"overtaken at {place}, {begun[place]}"
+        assert set(world.keys) == world.keys_of(CURRENT, PREVIOUS)
+
+    assert place > 5
+
+
+def test_a_late_finish_of_the_rotation_before_leaves_a_key_that_is_about_to_be_stored() -> None:
+    world = new_world()
+    for token in ("a", "b"):
+        world.rotate(token)
+    world.secret.begin("c")
+    finished: list[str] = []
+
+    def late(what: str) -> None:
+        if what == "before put_secret_value" and not finished:
+            finished.append(what)
+            world.rotation.take("finishSecret", "b")
+
+    world.on_call(late)
+    world.rotation.take("createSecret", "c")
+    world.on_call(lambda _: None)
+    world.steps("c")
+
+    assert finished
+    assert world.secret.with_stage(CURRENT) == "c"
+    assert world.works(CURRENT)
+
+
 def test_a_key_of_an_abandoned_rotation_goes_before_one_that_clients_may_use() -> None:
     """The abandoned one is younger, and nobody has its secret."""
     world = new_world(retained=3)

@@ -88,6 +88,26 @@ def test_terraform_is_told_of_empty_slots(world: World) -> None:
     assert world.rotation.installed_keys() == dict.fromkeys(SLOTS, "")
 
 
+def test_an_outage_changes_no_slot(world: World) -> None:
+    """An answer of the current key alone would have Terraform empty the slot of the key before."""
+    world.rotate("one")
+    before = dict(world.double.users["LOADER"].keys)
+
+    for died_at in ("login", "DESC"):
+        world.door.on_call = lambda what, died_at=died_at: fail_at(what, died_at)  # type: ignore[misc]
+        with pytest.raises(RefusedError, match="Cannot read the public keys of LOADER, so none is changed: 390422"):
+            apply_terraform(world)
+
+    world.nobody_dies()
+    assert world.double.users["LOADER"].keys == before
+    assert world.logs_in(PREVIOUS)
+
+
+def fail_at(what: str, place: str) -> None:
+    if what == place:
+        raise RefusedError("390422, Incoming request with IP 203.0.113.1 is not allowed", hint="-")
+
+
 def test_a_user_that_is_locked_out_is_let_in_wherever_the_function_dies_and_repeats_its_steps() -> None:
     for place in count():
         world = new_world()
