@@ -24,6 +24,7 @@
 #   --keep-data                         delete: the bucket, its key and the tables stay
 #   --secret=WORD                       rotate: this key alone, such as `producer` or `snowflake/loader`
 #   --leaked                            rotate: take the old keys out of use at once, rather than with a later rotation
+#   --policy                            check: print an IAM policy for the profile that deploys, and check nothing
 #   --yes                               ask nothing
 #   --debug                             show every command, and have Terraform log what it and its providers do:
 #                                       .frazil/deploy/NAME/terraform-debug.log, which may hold secrets
@@ -146,7 +147,7 @@ plan() {
 rotate() { step rotate; }
 
 main() {
-  local verb=${1:-} profile='' environment='' debug='' keep='' of_rotate='' argument='' common=()
+  local verb=${1:-} profile='' environment='' debug='' keep='' policy='' of_rotate='' argument='' common=()
   case $verb in
     create | delete | plan | check | outputs | rotate) shift ;;
     -h | --help | help) usage; return 0 ;;
@@ -175,6 +176,7 @@ main() {
         ;;
       --day-count=?* | --number-of-api-keys-to-retain=?* | --yes) common+=("$argument") ;;
       --keep-data) keep=$argument ;;
+      --policy) policy=$argument ;;
       --secret=?* | --leaked) of_rotate=${argument%%=*} common+=("$argument") ;;
       --debug) debug=$argument && export TF_LOG="${TF_LOG:-DEBUG}" ;;
       -h | --help) usage; return 0 ;;
@@ -183,12 +185,13 @@ main() {
   done
   [ -n "$profile" ] || misuse 'Whose account? Expected --profile=PROFILE, or --profile=local.'
   [ "$verb" = delete ] || [ -z "$keep" ] || misuse "--keep-data belongs to delete, not to $verb."
+  [ "$verb" = check ] || [ -z "$policy" ] || misuse "--policy belongs to check, not to $verb."
   [ "$verb" = rotate ] || [ -z "$of_rotate" ] || misuse "$of_rotate belongs to rotate, not to $verb."
   [ -n "$environment" ] || { [ "$profile" = local ] && environment=local || environment=dev; }
   common+=(${debug:+"$debug"} "--profile=$profile" "--environment=$environment")
   make --silent setup
   case $verb in
-    check) step check ;;
+    check) if [ -n "$policy" ]; then step policy; else step check; fi ;;
     *) be_alone && "$verb" ;;
   esac
 }

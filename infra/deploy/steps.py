@@ -17,6 +17,7 @@ from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.confluent_api import KEY_VARIABLE, ConfluentCloud
+from infra.costs import read_stacks
 from infra.deploy import services
 from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys, make_keys, make_wanted_topics
 from infra.deploy.brokers import connect, out_of_reach
@@ -42,7 +43,8 @@ from infra.deploy.snowflake_account import Recorded, forget, record_of, remember
 from infra.deploy.snowflake_key import log_in, of_snowflake
 from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
-from infra.settings import LocalState
+from infra.deployer_policy import policy_documents
+from infra.settings import LocalState, S3State
 from jobs.model.errors import SettingError
 
 
@@ -75,6 +77,23 @@ def check(deployment: Deployment, _: Asked) -> None:
     for finding in findings:
         tell(finding.line)
     raise_if_missing(findings)
+
+
+def policy(deployment: Deployment, _: Asked) -> None:
+    """Print what this environment's deployer needs in AWS; nothing is asked of the account."""
+    _stacks(deployment)
+    types = {kind for stack in read_stacks(deployment.synthesized).values() for kind in stack.get("resource", {})}
+    backend = deployment.settings.backend
+    documents = policy_documents(
+        types,
+        environment=deployment.environment,
+        bucket=deployment.settings.lake.bucket,
+        state_bucket=backend.bucket if isinstance(backend, S3State) else None,
+    )
+    for document in documents:
+        print(document)
+    if len(documents) > 1:
+        tell(f"{len(documents)} documents: one is larger than a managed policy may be; attach all of them")
 
 
 def services_up(deployment: Deployment, _: Asked) -> None:
@@ -312,6 +331,7 @@ def _megabytes(artefacts: Sequence[Artefact]) -> str:
 
 STEPS: Mapping[str, Step] = {
     "check": check,
+    "policy": policy,
     "recall": recall,
     "services-up": services_up,
     "services-down": services_down,

@@ -30,17 +30,27 @@ class Life:
     secrets: set[str] = field(default_factory=lambda: {CLOUD_KEY["CONFLUENT_CLOUD_API_SECRET"]})
     granted: dict[str, list[Granted]] = field(default_factory=dict)
     account: Account | None = None
+    deployers: list[dict[str, Any]] = field(default_factory=list)
+    """Recorded calls while nothing but deploy.sh ran."""
+
+    def alone(self, verb: str, *options: str) -> Ended:
+        """Run deploy.sh while nothing else calls AWS with the same credentials, and remember its calls."""
+        before = len(self.deployed.calls())
+        ended = self.deployed.deploy(verb, *options)
+        self.deployers += self.deployed.calls()[before:]
+        self.ends.append(ended)
+        return ended
 
     def create(self, end: Callable[[], Ended] | None = None) -> Ended:
         ended = end() if end else self.deployed.deploy("create")
         self.ends.append(ended)
         assert ended.status == 0, ended.said[-4000:]
+        self.deployers = self.deployers or self.deployed.calls()
         self._remember()
         return ended
 
     def rotate(self, *options: str) -> Ended:
-        ended = self.deployed.deploy("rotate", *options)
-        self.ends.append(ended)
+        ended = self.alone("rotate", *options)
         assert ended.status == 0, ended.said[-4000:]
         self._remember()
         return ended

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 import boto3
 import pytest
 from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running, copy_of_checkout, eventually
+from deployer_calls import not_allowed
 from keys import Keys, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
 from permission_proof import Granted, refused, unused
 from search import files_with, written_files
 from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
 
+from infra.costs import read_stacks
 from infra.deploy.inventory import Names, look
+from infra.deployer_policy import actions
 from jobs.adapters.secrets import SecretsManager
 from jobs.local.produce import produce
 from jobs.specs.load import load_settings
@@ -345,9 +348,8 @@ def test_a_delete_that_keeps_the_data_keeps_what_is_needed_to_read_it(life: Life
     deployed = life.deployed
     rows = tables.status(HOT).rows
 
-    ended = deployed.deploy("delete", *KICKSTARTERS, "--yes", "--keep-data")
+    ended = life.alone("delete", *KICKSTARTERS, "--yes", "--keep-data")
 
-    life.ends.append(ended)
     assert ended.status == 0, ended.said
     assert "left: 0" in ended.stderr
     assert "snowflake: gone" in ended.stderr
@@ -365,6 +367,15 @@ def test_each_role_may_do_what_its_calls_need_and_no_more(life: Life) -> None:
     never_needed = {each for role in ROLES for each in unused(life.granted[role], needs[role])}
     assert {each.action for each in never_needed} == set(NEVER_SEEN), sorted(map(str, never_needed))
     assert {each.statement for each in never_needed} <= {"Logs", "AllLogGroups"}
+
+
+def test_the_printed_policy_allows_what_the_deployer_was_recorded_to_call(life: Life) -> None:
+    stacks = read_stacks(life.deployed.environment / "cdktf.out")
+    types = {kind for stack in stacks.values() for kind in stack.get("resource", {})}
+    mine = [call for call in life.deployers if call["principal"] == "user"]
+
+    assert len({call["operation"] for call in mine}) > 50
+    assert not_allowed(mine, actions(types)) == set()
 
 
 def test_the_proof_of_permissions_sees_what_lacks_and_what_is_too_much(life: Life) -> None:

@@ -1,0 +1,218 @@
+"""The permissions that `scripts/deploy.sh` needs in AWS, generated from the resource types of the stacks.
+
+`scripts/deploy.sh check --policy` prints them as an IAM policy document. `OF_TYPES` lists what Terraform's provider
+calls for each type, from the service authorization reference of AWS and from recorded calls; `OF_STEPS` what the steps
+of the deployment call by themselves. Services whose resources have a prefix of ours are limited to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+
+from infra.naming import APPLICATION
+
+READS = {
+    "athena": ("athena:GetWorkGroup", "athena:ListTagsForResource", "athena:ListWorkGroups"),
+    "cloudwatch": ("cloudwatch:DescribeAlarms", "cloudwatch:GetDashboard", "cloudwatch:List*"),
+    "ec2": ("ec2:Describe*",),
+    "emr-serverless": ("emr-serverless:Get*", "emr-serverless:List*"),
+    "glue": ("glue:GetDatabase", "glue:GetDatabases", "glue:GetTable", "glue:GetTables", "glue:GetTags"),
+    "iam": ("iam:GetRole", "iam:GetRolePolicy", "iam:List*"),
+    "kms": ("kms:Describe*", "kms:Get*", "kms:List*"),
+    "lakeformation": ("lakeformation:Describe*", "lakeformation:Get*", "lakeformation:List*"),
+    "lambda": ("lambda:Get*", "lambda:List*"),
+    "logs": ("logs:Describe*", "logs:FilterLogEvents", "logs:List*"),
+    "route53": ("route53:Get*", "route53:List*"),
+    "s3": ("s3:Get*", "s3:List*"),
+    "scheduler": ("scheduler:Get*", "scheduler:List*"),
+    "secretsmanager": (
+        "secretsmanager:DescribeSecret",
+        "secretsmanager:GetResourcePolicy",
+        "secretsmanager:GetSecretValue",
+        "secretsmanager:ListSecrets",
+        "secretsmanager:ListSecretVersionIds",
+    ),
+    "sns": ("sns:Get*", "sns:List*"),
+    "sqs": ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ListQueues", "sqs:ListQueueTags"),
+}
+"""What a plan and an inventory read. Wildcards keep the document within the size that IAM allows."""
+
+
+def _of(service: str, words: str) -> tuple[str, ...]:
+    return tuple(f"{service}:{word}" for word in words.split())
+
+
+OF_TYPES: Mapping[str, tuple[str, ...]] = {
+    "aws_athena_workgroup": _of("athena", "CreateWorkGroup UpdateWorkGroup DeleteWorkGroup TagResource UntagResource"),
+    "aws_cloudwatch_dashboard": _of("cloudwatch", "PutDashboard DeleteDashboards"),
+    "aws_cloudwatch_log_group": _of(
+        "logs",
+        "CreateLogGroup DeleteLogGroup PutRetentionPolicy DeleteRetentionPolicy AssociateKmsKey DisassociateKmsKey "
+        "TagResource UntagResource",
+    ),
+    "aws_cloudwatch_log_metric_filter": _of("logs", "PutMetricFilter DeleteMetricFilter"),
+    "aws_cloudwatch_metric_alarm": _of("cloudwatch", "PutMetricAlarm DeleteAlarms TagResource UntagResource"),
+    "aws_default_security_group": _of("ec2", "RevokeSecurityGroupIngress RevokeSecurityGroupEgress"),
+    "aws_eip": _of("ec2", "AllocateAddress ReleaseAddress AssociateAddress DisassociateAddress"),
+    "aws_emrserverless_application": (
+        *_of("emr-serverless", "CreateApplication UpdateApplication DeleteApplication StartApplication"),
+        *_of("emr-serverless", "StopApplication TagResource UntagResource"),
+        "ec2:CreateNetworkInterface",
+    ),
+    "aws_glue_catalog_database": _of("glue", "CreateDatabase UpdateDatabase DeleteDatabase TagResource UntagResource"),
+    "aws_iam_role": _of(
+        "iam", "CreateRole UpdateRole UpdateAssumeRolePolicy DeleteRole TagRole UntagRole PassRole DetachRolePolicy"
+    ),
+    "aws_iam_role_policy": _of("iam", "PutRolePolicy DeleteRolePolicy"),
+    "aws_internet_gateway": _of(
+        "ec2", "CreateInternetGateway DeleteInternetGateway AttachInternetGateway DetachInternetGateway"
+    ),
+    "aws_kms_alias": _of("kms", "CreateAlias UpdateAlias DeleteAlias"),
+    "aws_kms_key": _of(
+        "kms",
+        "CreateKey ScheduleKeyDeletion EnableKey EnableKeyRotation DisableKeyRotation PutKeyPolicy "
+        "UpdateKeyDescription TagResource UntagResource Encrypt Decrypt GenerateDataKey CreateGrant",
+    ),
+    "aws_lambda_function": _of(
+        "lambda",
+        "CreateFunction UpdateFunctionCode UpdateFunctionConfiguration DeleteFunction TagResource UntagResource",
+    ),
+    "aws_lambda_invocation": _of("lambda", "InvokeFunction"),
+    "aws_lambda_permission": _of("lambda", "AddPermission RemovePermission"),
+    "aws_nat_gateway": _of("ec2", "CreateNatGateway DeleteNatGateway"),
+    "aws_route": _of("ec2", "CreateRoute ReplaceRoute DeleteRoute"),
+    "aws_route53_record": _of("route53", "ChangeResourceRecordSets"),
+    "aws_route53_zone": (
+        *_of("route53", "CreateHostedZone DeleteHostedZone UpdateHostedZoneComment ChangeTagsForResource"),
+        *_of("route53", "AssociateVPCWithHostedZone DisassociateVPCFromHostedZone"),
+    ),
+    "aws_route_table": _of("ec2", "CreateRouteTable DeleteRouteTable"),
+    "aws_route_table_association": _of(
+        "ec2", "AssociateRouteTable ReplaceRouteTableAssociation DisassociateRouteTable"
+    ),
+    "aws_s3_bucket": _of("s3", "CreateBucket DeleteBucket PutBucketTagging"),
+    "aws_s3_bucket_lifecycle_configuration": _of("s3", "PutLifecycleConfiguration"),
+    "aws_s3_bucket_ownership_controls": _of("s3", "PutBucketOwnershipControls"),
+    "aws_s3_bucket_policy": _of("s3", "PutBucketPolicy DeleteBucketPolicy"),
+    "aws_s3_bucket_public_access_block": _of("s3", "PutBucketPublicAccessBlock"),
+    "aws_s3_bucket_server_side_encryption_configuration": _of("s3", "PutEncryptionConfiguration"),
+    "aws_s3_bucket_versioning": _of("s3", "PutBucketVersioning"),
+    "aws_s3_object": _of("s3", "PutObject PutObjectTagging DeleteObject DeleteObjectVersion"),
+    "aws_scheduler_schedule": (*_of("scheduler", "CreateSchedule UpdateSchedule DeleteSchedule"), "iam:PassRole"),
+    "aws_scheduler_schedule_group": _of(
+        "scheduler", "CreateScheduleGroup DeleteScheduleGroup TagResource UntagResource"
+    ),
+    "aws_secretsmanager_secret": _of(
+        "secretsmanager", "CreateSecret UpdateSecret DeleteSecret RestoreSecret TagResource UntagResource"
+    ),
+    "aws_secretsmanager_secret_policy": _of(
+        "secretsmanager", "PutResourcePolicy DeleteResourcePolicy ValidateResourcePolicy"
+    ),
+    "aws_secretsmanager_secret_rotation": _of("secretsmanager", "RotateSecret CancelRotateSecret"),
+    "aws_security_group": _of(
+        "ec2", "CreateSecurityGroup DeleteSecurityGroup RevokeSecurityGroupIngress RevokeSecurityGroupEgress"
+    ),
+    "aws_sns_topic": _of("sns", "CreateTopic DeleteTopic SetTopicAttributes TagResource UntagResource"),
+    "aws_sns_topic_policy": _of("sns", "SetTopicAttributes"),
+    "aws_sns_topic_subscription": _of("sns", "Subscribe Unsubscribe SetSubscriptionAttributes"),
+    "aws_sqs_queue": _of("sqs", "CreateQueue DeleteQueue SetQueueAttributes TagQueue UntagQueue"),
+    "aws_subnet": _of("ec2", "CreateSubnet DeleteSubnet ModifySubnetAttribute"),
+    "aws_vpc": _of("ec2", "CreateVpc DeleteVpc ModifyVpcAttribute"),
+    "aws_vpc_endpoint": _of("ec2", "CreateVpcEndpoint ModifyVpcEndpoint DeleteVpcEndpoints"),
+    "aws_vpc_security_group_egress_rule": _of(
+        "ec2", "AuthorizeSecurityGroupEgress ModifySecurityGroupRules RevokeSecurityGroupEgress"
+    ),
+    "aws_vpc_security_group_ingress_rule": _of(
+        "ec2", "AuthorizeSecurityGroupIngress ModifySecurityGroupRules RevokeSecurityGroupIngress"
+    ),
+}
+TAGGED_IN_EC2 = ("ec2:CreateTags", "ec2:DeleteTags")
+
+OF_STEPS: tuple[str, ...] = (
+    *_of("s3", "PutObject DeleteObject DeleteObjectVersion AbortMultipartUpload"),
+    *_of("glue", "CreateTable UpdateTable DeleteTable DeleteDatabase"),
+    *_of("kms", "Decrypt GenerateDataKey"),
+    *_of("logs", "DeleteLogGroup"),
+    *_of("secretsmanager", "PutSecretValue RotateSecret UpdateSecretVersionStage DeleteSecret"),
+    "lambda:InvokeFunction",
+    "sts:GetCallerIdentity",
+    "iam:CreateServiceLinkedRole",
+)
+"""Of the steps upload, tables, keys, rotate, empty and inventory; and the first application of an account."""
+
+MOST_CHARACTERS = 6144
+"""What IAM allows in one managed policy, spaces not counted."""
+
+
+def actions(types: Collection[str]) -> frozenset[str]:
+    """All actions for a deployment of these types. Raises KeyError for a type of AWS that is not in `OF_TYPES`."""
+    of_aws = sorted(kind for kind in types if kind.startswith("aws_"))
+    found = {action for kind in of_aws for action in OF_TYPES[kind]} | set(OF_STEPS)
+    services = {action.partition(":")[0] for action in found} & READS.keys()
+    reads = {action for service in services for action in READS[service]}
+    return frozenset(found | reads | (set(TAGGED_IN_EC2) if "ec2" in services else set()))
+
+
+def policy_documents(
+    types: Collection[str], *, environment: str, bucket: str | None, state_bucket: str | None
+) -> list[str]:
+    """Return the policy as JSON documents, each within the size of a managed policy.
+
+    `bucket` None: the lake's bucket has the name that follows from the environment.
+    """
+    statements = [*_statements(actions(types), environment, bucket), *_of_state(state_bucket, environment)]
+    documents = [list[Mapping[str, object]]()]
+    for statement in statements:
+        if _size([*documents[-1], statement]) > MOST_CHARACTERS:
+            documents.append([])
+        documents[-1].append(statement)
+    return [json.dumps(_document(each), indent=2) for each in documents]
+
+
+def _statements(wanted: Iterable[str], environment: str, bucket: str | None) -> list[Mapping[str, object]]:
+    scopes = _scopes(environment, bucket)
+    by_scope: dict[tuple[str, ...], list[str]] = {}
+    for action in sorted(wanted):
+        by_scope.setdefault(_scope(action, scopes), []).append(action)
+    return [
+        {"Effect": "Allow", "Action": listed, "Resource": list(scope)}
+        for scope, listed in sorted(by_scope.items(), key=lambda each: each[0])
+    ]
+
+
+def _scopes(environment: str, bucket: str | None) -> Mapping[str, tuple[str, ...]]:
+    name = f"{APPLICATION}-{environment}-*"
+    lake = bucket or name
+    return {
+        "iam": (f"arn:aws:iam::*:role/{name}", "arn:aws:iam::*:role/aws-service-role/*"),
+        "lambda": (f"arn:aws:lambda:*:*:function:{name}",),
+        "s3": (f"arn:aws:s3:::{lake}", f"arn:aws:s3:::{lake}/*"),
+        "scheduler": (f"arn:aws:scheduler:*:*:schedule*/{name}",),
+        "secretsmanager": (f"arn:aws:secretsmanager:*:*:secret:{APPLICATION}/{environment}/*",),
+        "sns": (f"arn:aws:sns:*:*:{name}",),
+        "sqs": (f"arn:aws:sqs:*:*:{name}",),
+    }
+
+
+def _scope(action: str, scopes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    service, _, word = action.partition(":")
+    is_listing = word.startswith("List") and word not in {"ListSecretVersionIds"}
+    return ("*",) if is_listing else scopes.get(service, ("*",))
+
+
+def _of_state(bucket: str | None, environment: str) -> list[Mapping[str, object]]:
+    """Terraform's states and the locks beside them."""
+    if bucket is None:
+        return []
+    objects = f"arn:aws:s3:::{bucket}/{APPLICATION}/{environment}/*"
+    may = ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
+    return [{"Effect": "Allow", "Action": may, "Resource": [objects]}]
+
+
+def _document(statements: list[Mapping[str, object]]) -> Mapping[str, object]:
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _size(statements: list[Mapping[str, object]]) -> int:
+    return len("".join(json.dumps(_document(statements)).split()))
