@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 
 from jobs.materialize.former_names import FormerNames
 from jobs.materialize.name_tree import NameTree, join, tree_of
@@ -55,6 +56,8 @@ def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: 
     The cost is linear in the number of columns and of former names.
     """
     names, found = tree_of(former_names), _Found()
+    for path, problem in _exchanged(wanted):
+        found.refuse(path, problem)
     _compare_columns(wanted, _Level(_Place(), names, wanted, have), found)
     return Evolution(tuple(found.changes), tuple(found.findings), dict(names.flat()))
 
@@ -214,6 +217,33 @@ def _matches(wanted: tuple[Column, ...], have: tuple[Column, ...], names: NameTr
         if column.name in written and alias is not None:
             found[column.name] = free.pop(alias)
     return found
+
+
+def _exchanged(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each field whose alias leads around a ring: `a` was `b`, and `b` was `a`, at every level.
+
+    The table knows columns by name, so an older record's value would share a column with another field's.
+    """
+    named = {column.name: column for column in columns}
+    for ring in _rings({name: [a for a in each.aliases if a in named and a != name] for name, each in named.items()}):
+        names = ", ".join(sorted(ring))
+        problem = "takes the name of a field that is renamed in the same schema: by their aliases the fields"
+        yield from ((join(path, name), f"{problem} {names} exchange names") for name in sorted(ring))
+    for column in columns:
+        for inner_path, inner in _structs_in(column.type, join(path, column.name)):
+            yield from _exchanged(inner.columns, inner_path)
+
+
+def _rings(before: Mapping[str, Sequence[str]]) -> Iterator[set[str]]:
+    """The rings among the names, each name in one of them at most."""
+    left = {name: former for name, former in before.items() if former}
+    while left:
+        try:
+            return TopologicalSorter(left).prepare()
+        except CycleError as found:
+            ring = set(found.args[1])
+            yield ring
+            left = {name: [f for f in former if f not in ring] for name, former in left.items() if name not in ring}
 
 
 def _shifted(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str, str]:

@@ -24,7 +24,14 @@ from jobs.materialize.notices import left_out_property, mapped, notes_of_keys, n
 from jobs.materialize.required import required_findings
 from jobs.materialize.state import CHECKPOINT_TAG, standing
 from jobs.model.columns import Column, ColumnType, Struct
-from jobs.model.errors import ForeignTableError, SpecError, StateLostError, SubjectMissingError, TopicMissingError
+from jobs.model.errors import (
+    ForeignTableError,
+    IncompatibleSchemaError,
+    SpecError,
+    StateLostError,
+    SubjectMissingError,
+    TopicMissingError,
+)
 from jobs.model.plan import TopicFacts
 from jobs.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
 from jobs.model.schemas import Finding, RegisteredSchema
@@ -33,6 +40,13 @@ from jobs.model.spec import StartOffsets, TableSpec
 from jobs.model.summary import store
 from jobs.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from jobs.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
+
+
+NOT_MADE = (
+    "register a compatible schema: the table is made from the newest one. Records that have this schema already pause"
+    " the table when they are read, and can be made dead letters then"
+)
+"""The way out where no table can be made: there is none yet that could be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +227,13 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
 
     Raises IncompatibleSchemaError with every finding of the first schema that does not fit.
     """
+    try:
+        return _initial_columns(spec, latest)
+    except IncompatibleSchemaError as refused:
+        raise IncompatibleSchemaError(refused.what, hint=NOT_MADE) from refused
+
+
+def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
     record, former_names = _merged(spec, [(schema, record_columns(spec, schema)) for schema in latest.values])
     keys = [(schema, (Column("key", key_column_type(spec, schema)),)) for schema in latest.keys]
     key_columns, _ = _merged(spec, keys)

@@ -231,6 +231,27 @@ def test_a_chain_of_renames_in_one_schema_is_refused() -> None:
     assert findings((col("b", LONG, "a"), col("c", LONG, "b")), (col("a"), col("b"))) == {"b": problem}
 
 
+SWAPS = "takes the name of a field that is renamed in the same schema: by their aliases the fields {} exchange names"
+EXCHANGES = SWAPS.format("a, b")
+
+
+def test_fields_that_exchange_their_names_are_refused_whatever_the_table_has() -> None:
+    """The table knows columns by name: records of before and of now would share a column with two meanings."""
+    swapped = (col("a", LONG, "b"), col("b", LONG, "a"), col("c"))
+
+    for have in [(), (col("a"), col("b")), (col("a"),)]:
+        assert findings(swapped, have) == {"a": EXCHANGES, "b": EXCHANGES}
+    assert findings((col("s", ListOf(struct(*swapped))),), ()) == {"s[].a": EXCHANGES, "s[].b": EXCHANGES}
+
+
+def test_every_ring_of_exchanged_names_is_found() -> None:
+    ring = (col("a", LONG, "z", "c"), col("b", LONG, "a"), col("c", LONG, "b"))
+    pair = (col("p", LONG, "q"), col("q", LONG, "p", "a"))
+
+    exchange = dict.fromkeys("abc", SWAPS.format("a, b, c")) | dict.fromkeys("pq", SWAPS.format("p, q"))
+    assert findings((*ring, *pair), (*ring, *pair)) == exchange
+
+
 def test_two_fields_that_claim_one_column_by_alias_do_not_both_get_it() -> None:
     assert changes((col("p", LONG, "a"), col("q", LONG, "a")), (col("a"),)) == [
         RenameColumn("a", "p"),

@@ -30,6 +30,8 @@ from jobs.pause import resume
 from jobs.ports import TaskRunner
 
 LONG, TEXT = record(a_field("n")), record(a_field("n", "string"))
+RENAMED = record(a_field("m", "long", "n"))
+SWAPPED = record(a_field("n", "long", "m"), a_field("m", "long", "n"))
 WIDER = record(a_field("n"), a_field("channel", ["null", "string"]))
 
 
@@ -130,6 +132,37 @@ def test_records_of_a_schema_that_cannot_be_rows_can_be_given_up_by_its_id(world
         "the table has no place for the schema 2, which was given up on",
     )
     assert isinstance(world.table(SPEC).batch(), NothingToDo)
+
+
+@pytest.mark.parametrize("refused", [record(a_field("n"), a_field("m")), SWAPPED], ids=["both names", "swapped"])
+def test_a_schema_that_aliases_rule_out_can_be_given_up(world: World, refused: str) -> None:
+    """The table starts from a schema that renames `n` to `m`; a record of another writer cannot be told apart."""
+    world.registry.register("orders-value", RENAMED)
+    late = world.registry.register("another-subject", refused).id
+    world.values[:] = [framed(2, RENAMED, {"m": 1}), framed(late, refused, {"n": 2, "m": 3})]
+    table = world.table(SPEC)
+    assert isinstance(table.batch(), Published), "the range ends before the record of the schema that is met"
+    with pytest.raises(IncompatibleSchemaError) as paused:
+        table.batch()
+        table.batch()
+    assert f"`frazil resume lake.orders --dead-letter-schema {late}`" in paused.value.hint
+
+    resume(world.lake, SPEC, dead_letter_schemas=[late])
+
+    outcome = world.table(SPEC).batch()
+    assert isinstance(outcome, Published)
+    assert outcome.receipt.dead_letters_by_reason == {"refused_schema": 1}
+    assert isinstance(world.table(SPEC).batch(), NothingToDo)
+
+
+def test_the_refusal_of_a_table_that_is_not_made_yet_does_not_tell_to_resume_it(world: World) -> None:
+    world.registry.register("orders-value", SWAPPED)
+
+    with pytest.raises(IncompatibleSchemaError) as refused:
+        world.table(SPEC).create()
+
+    assert "frazil resume" not in refused.value.hint
+    assert [each.hint for each in world.check(SPEC)] == [refused.value.hint]
 
 
 def test_a_given_up_schema_is_a_dead_letter_whatever_becomes_of_bad_records(world: World) -> None:
