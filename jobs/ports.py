@@ -38,6 +38,10 @@ class SchemaRegistry(Protocol):
         """The newest schema of a subject, or None where the registry answers that there is no such subject."""
         ...
 
+    def subjects_under(self, prefix: str) -> Collection[str]:
+        """The names of all subjects that begin so."""
+        ...
+
 
 class Topics(Protocol):
     """The broker's view of topics. Raises BrokerError where it does not answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Literal, TypeVar, cast
 
 from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersion
@@ -63,6 +63,10 @@ class ConfluentRegistry:
         if found is None:
             return None
         return self._remember(found)
+
+    def subjects_under(self, prefix: str) -> Collection[str]:
+        found = self._ask(f"list the subjects of {prefix}*", lambda: self._client.get_subjects(prefix)) or ()
+        return [subject for subject in found if subject.startswith(prefix)]
 
     def _forget_latest(self) -> None:
         """The client would give the same answer for as long as the process lives."""

@@ -29,7 +29,9 @@ Once = Annotated[
     bool, typer.Option("--once", help="Stop when every topic is caught up to where it stood at the start.")
 ]
 Every = Annotated[str | None, typer.Option("--every", metavar="TIME", help="Go on for ever, a batch this often: 30s.")]
-CreateOnly = Annotated[bool, typer.Option("--create-only", help="Only make the tables that are missing, empty.")]
+CreateOnly = Annotated[
+    bool, typer.Option("--create-only", help="Only make missing tables, empty, and apply changed specs.")
+]
 Adopt = Annotated[
     bool, typer.Option("--adopt", help="Take over a table that Frazil did not create, if its columns fit.")
 ]
@@ -45,7 +47,7 @@ def register(app: typer.Typer) -> None:
 def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
     """Show the plan that materialize would carry out; nothing is done.
 
-    Exits as materialize would: with 1 or 2 where a table would not go on, and why.
+    Exits as materialize would: with 1 if a table cannot go on, with 2 if its spec contradicts itself or the topic.
     """
     from jobs.materialize.explain import explain as explain_table  # noqa: PLC0415
     from jobs.materialize.explain import lines  # noqa: PLC0415

@@ -41,7 +41,6 @@ from jobs.model.summary import store
 from jobs.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from jobs.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
 
-
 NOT_MADE = (
     "register a compatible schema: the table is made from the newest one. Records that have this schema already pause"
     " the table when they are read, and can be made dead letters then"

@@ -11,6 +11,7 @@ from jobs.materialize.evolve import differences_of_newest, known_schemas
 from jobs.materialize.foresee import Foresight, foresee
 from jobs.materialize.pausing import PAUSED_PROPERTY, dead_letter_schemas_of
 from jobs.materialize.plan import plan_batch
+from jobs.materialize.record_subjects import foretell
 from jobs.materialize.run import TableRun
 from jobs.materialize.state import Standing, standing
 from jobs.model.changes import Change
@@ -25,7 +26,8 @@ from jobs.model.summary import store
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`new_columns` are those of a table that is to be made; all but the plan and the notes is for one that is there.
+    """`new_columns` are those of a new table, as far as they are known; the plan and the notes are of every table, and
+    the rest is of tables that exist.
 
     The plan is a Halt wherever `materialize` would not go on. The notes say what the columns hold less exactly than the
     writer schemas say it, which fields have none, and how the newest schema differs from the table.
@@ -49,7 +51,9 @@ def explain(run: TableRun) -> Explanation:
         new = new_table(doors.lake, doors.topics, doors.registry, spec, writer=run.writer)
         here, schemas = _not_made_yet(run, new.state), known_schemas(doors.registry, spec, new.state)
         plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
-        return Explanation(spec.identifier, plan, new_columns=new.columns, notes=new.notes)
+        foretold = foretell(doors.registry, spec, latest_schemas(doors.registry, spec), new.columns)
+        notes = (*new.notes, *foretold.notes)
+        return Explanation(spec.identifier, plan, new_columns=foretold.columns, notes=notes)
     here = standing(view, pipeline=spec.pipeline)
     refused = dead_letter_schemas_of(view.properties)
     schemas = known_schemas(doors.registry, spec, here.state, refused=refused)

@@ -18,7 +18,7 @@ PARTITIONING = "partition_by"
 def follow_spec(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
     """Apply every difference but the partitioning, and record the spec. Nothing is applied where one is refused.
 
-    Raises SpecError with the first difference that is refused, ContendedError.
+    Raises SpecChangeError with the first difference that is refused, ContendedError.
     """
     return _follow(lake, spec, view, lambda change: change.key != PARTITIONING)
 
@@ -26,7 +26,7 @@ def follow_spec(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
 def follow_partitioning(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
     """Give the table the spec's partitioning, once it has all columns. Files that are there keep theirs.
 
-    Raises SpecError where the table cannot be partitioned so, ContendedError.
+    Raises SpecChangeError where the table cannot be partitioned so, ContendedError.
     """
     return _follow(lake, spec, view, lambda change: change.key == PARTITIONING)
 

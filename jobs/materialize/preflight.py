@@ -6,7 +6,7 @@ there goes on where only its Delta log cannot follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -117,6 +117,9 @@ class _Registry:
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         return self.asking.ask("registry", lambda: self.asking.registry.latest(subject))
+
+    def subjects_under(self, prefix: str) -> Collection[str]:
+        return self.asking.ask("registry", lambda: self.asking.registry.subjects_under(prefix))
 
 
 def _problems_of_new_table(

@@ -167,8 +167,11 @@ class TableRun:
         return self._make_visible(plan, here, got, planned_at)
 
     def create(self) -> TableView:
-        """Only make the tables, empty, where they are missing, and the log beside them where one is asked for."""
-        view = self._created()
+        """Make the tables, empty, where they are missing, and the log beside them where one is asked for.
+
+        A table that exists gets what a batch begins with: a changed spec and the columns of new schemas.
+        """
+        view = self._created() if self.doors.lake.load(self.spec.identifier) is None else self._evolved()[0].view
         self._announce_delta(view)
         return view
 

@@ -15,7 +15,7 @@ from jobs.materialize.former_names import former_names_of, former_names_property
 from jobs.materialize.layout import metadata_columns, partition_problems, unreadable
 from jobs.model.changes import RenameColumn
 from jobs.model.columns import Column
-from jobs.model.errors import SpecError
+from jobs.model.errors import SpecChangeError
 from jobs.model.snapshot import TableView
 from jobs.model.spec import TableSpec
 from jobs.model.spec_change import Fate, SpecChange
@@ -55,13 +55,13 @@ def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column]
     return tuple(change for rule in RULES.values() for change in rule(judged))
 
 
-def refused_changes(spec: TableSpec, changes: Sequence[SpecChange]) -> tuple[SpecError, ...]:
+def refused_changes(spec: TableSpec, changes: Sequence[SpecChange]) -> tuple[SpecChangeError, ...]:
     """One error for each change that the table cannot follow."""
     return tuple(_refusal(spec, change) for change in changes if change.fate is Fate.REFUSED)
 
 
-def _refusal(spec: TableSpec, change: SpecChange) -> SpecError:
-    return SpecError(
+def _refusal(spec: TableSpec, change: SpecChange) -> SpecChangeError:
+    return SpecChangeError(
         f"{spec.identifier}: the table cannot follow a change of its spec: {change.key}:"
         f" {change.table_has} -> {change.spec_says}: {change.how}",
         hint=f"restore `{change.key}` in {spec.source_file}, or materialize into another `table`",

@@ -16,6 +16,7 @@ FrazilError
 │   ├── FencedError            another process of this pipeline took over
 │   ├── ContendedError         `main` kept moving, the bounded attempts are used up
 │   ├── CountMismatchError     the sums of a batch do not agree: a defect, nothing is published
+│   ├── SpecChangeError        the table cannot follow a change of its spec
 │   └── PausedError
 ├── DefectError            something that nobody foresaw: the trace is in the log (exit 1)
 └── ServiceError           something outside does not answer or refuses (exit 1; worth retrying)
@@ -118,6 +119,10 @@ class ContendedError(TableError):
 
 class CountMismatchError(TableError):
     """The counts of a batch do not agree with each other; nothing was published."""
+
+
+class SpecChangeError(TableError):
+    """The table cannot follow a change of its spec; nothing was changed."""
 
 
 class PausedError(TableError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Collection
 
 import pytest
 from breadth import Place, Table, catch_up, encode, framed, receipts, record_of
@@ -216,6 +217,9 @@ class Outage:
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         return self._answers().latest(subject)
+
+    def subjects_under(self, prefix: str) -> Collection[str]:
+        return self._answers().subjects_under(prefix)
 
     def _answers(self) -> ConfluentRegistry:
         self.asked += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -34,6 +34,9 @@ class Registry:
         raise NotImplementedError
 
     def remembers_missing(self, schema_id: int) -> bool:
+        raise NotImplementedError
+
+    def subjects_under(self, prefix: str) -> Collection[str]:
         raise NotImplementedError
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -53,6 +53,10 @@ class RegistryInMemory:
     def latest(self, subject: str) -> RegisteredSchema | None:
         self._answer(subject)
         return None if subject not in self.subjects else self.schemas[self.subjects[subject]]
+
+    def subjects_under(self, prefix: str) -> Collection[str]:
+        self._answer(prefix)
+        return [subject for subject in self.subjects if subject.startswith(prefix)]
 
     def _answer(self, question: object) -> None:
         self.asked.append(question)

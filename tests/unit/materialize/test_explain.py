@@ -21,7 +21,7 @@ from jobs.materialize.run import Doors, TableRun
 from jobs.model.changes import AddColumn
 from jobs.model.errors import BrokerError, IncompatibleSchemaError, PausedError
 from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan
-from jobs.model.spec import CatalogSettings, RegistrySettings, Trigger
+from jobs.model.spec import CatalogSettings, RegistrySettings, SubjectNaming, SubjectSettings, Trigger
 
 
 class NoTasks:
@@ -112,6 +112,34 @@ def test_a_table_that_is_not_there_shows_its_columns_and_the_ranges_of_its_first
     assert "    orders-1: [0, 993), 2,007 left for the next batch" in said
     assert said[-1] == "  on the new table's first snapshot; writer schemas [1]"
     assert explained.plan.ranges == world.next_plan().ranges
+
+
+def by_record(world: World, naming: SubjectNaming) -> list[str]:
+    """What `explain` says where each record names its own subject. Others have the topic's name in front as well."""
+    prefix = "orders-" if naming == "topic-record" else ""
+    world.registry.subjects.clear()
+    world.registry.register(f"{prefix}shop.Order", record(a_field("n"), name="shop.Order"))
+    world.registry.register(f"{prefix}shop.Return", record(a_field("why", "string"), name="shop.Return"))
+    world.registry.register("orders-late-value", record(a_field("other")))
+    run = world.run()
+    run.spec = spec(value_subject=SubjectSettings(naming))
+    return list(lines(explain(run)))
+
+
+def test_a_new_table_whose_records_name_their_subjects_shows_what_the_registry_has_for_the_topic(world: World) -> None:
+    said = by_record(world, "topic-record")
+
+    assert said[1:3] == ["  new table: n: long", "  new table: why: string"]
+    assert not any("other" in line for line in said)
+    (note,) = [line for line in said if "note:" in line]
+    assert "orders-shop.Order, orders-shop.Return once a batch has met the records" in note
+
+
+def test_a_new_table_whose_subjects_do_not_tell_their_topic_says_when_its_columns_are_known(world: World) -> None:
+    said = by_record(world, "record")
+
+    assert not any(line.startswith("  new table: n") for line in said)
+    assert any("its columns are known once a batch has met the first schema" in line for line in said)
 
 
 def test_the_plan_of_a_table_that_is_there_is_the_next_batch_s(world: World) -> None:

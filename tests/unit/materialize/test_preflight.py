@@ -31,6 +31,7 @@ from jobs.model.errors import (
     ForeignTableError,
     FrazilError,
     IncompatibleSchemaError,
+    SpecChangeError,
     SpecError,
     SubjectMissingError,
     TopicMissingError,
@@ -408,7 +409,7 @@ def test_a_key_that_is_read_in_another_way_than_the_table_holds_it_is_refused(wo
     world.make()
     later = spec(key="bytes")
 
-    with pytest.raises(SpecError) as said:
+    with pytest.raises(SpecChangeError) as said:
         world.absorb(later)
 
     assert said.value.what == (

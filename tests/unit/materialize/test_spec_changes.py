@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,7 @@ from jobs.materialize.explain import explain, lines
 from jobs.materialize.preflight import problems
 from jobs.materialize.run import Doors, TableRun
 from jobs.materialize.spec_changes import RULES
-from jobs.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecError
+from jobs.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecChangeError
 from jobs.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from jobs.model.snapshot import TableView
 from jobs.model.spec import CatalogSettings, RegistrySettings, TableSpec
@@ -220,8 +221,11 @@ def test_a_changed_key_has_one_fate_in_explain_check_and_materialize(world: Worl
     if example.fate is Fate.REFUSED:
         assert isinstance(explained.plan, Halt)
         unchanged = world.view(after)
-        with pytest.raises(SpecError) as said:
+        with pytest.raises(SpecChangeError) as said:
             world.run(after).batch()
+        with pytest.raises(SpecChangeError, match=re.escape(said.value.what)):
+            world.run(after).create()
+        assert said.value.exit_status == 1
         assert said.value.what == explained.plan.error.what
         assert said.value.what in [found.what for found in world.check(after)]
         assert world.view(after) == unchanged
@@ -277,6 +281,18 @@ def test_a_column_may_be_partitioned_by_in_the_batch_that_brings_it(world: World
 
     assert isinstance(explained.plan, BatchPlan)
     assert world.view(after).partition_fields == ("region",)
+
+
+def test_making_tables_only_brings_one_that_exists_to_its_spec(world: World) -> None:
+    world.make(world.spec(""))
+    world.registry.register("orders-value", record(a_field("n"), a_field("region", "string")))
+    after = world.spec("partition_by: [region]\nmetadata: {prefix: m_}")
+
+    world.run(after).create()
+
+    assert explain(world.run(after)).spec_changes == ()
+    assert world.view(after).partition_fields == ("region",)
+    assert "m_offset" in {column.name for column in world.view(after).columns}
 
 
 def test_partitionings_that_come_and_go_keep_their_fields_apart(world: World) -> None:
