@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -28,14 +29,19 @@ from jobs.model.spec import (
 )
 from jobs.specs.kafka_keys import FETCH_BYTES, READER_GROUP
 
+LOG = logging.getLogger(__name__)
+
 ANSWER_SECONDS = 15.0
 """How long the broker is given to answer one request."""
 
-FIRST_ANSWER_SECONDS = 8.0
-"""How long a cluster is given that has not answered this process yet."""
+FIRST_ANSWER_SECONDS = 5.0
+"""How long the first answer is awaited: a command says within 10 s, imports included, that the cluster is down."""
 
-UNREACHABLE_SECONDS = 3.0
+UNREACHABLE_SECONDS = 1.5
 """How long an answer is awaited once no broker takes a connection."""
+
+SILENCE_SECONDS = 1.0
+"""After this long without the first answer, a line in the log says what is awaited."""
 
 UNREACHABLE = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})
 
@@ -95,6 +101,8 @@ class KafkaTopics:
         self._servers = str(settings.get("bootstrap.servers", ""))
         self._heard = ear()
         self._has_answered = False
+        self._said_silent = False
+        self._opened: float | None = time.monotonic()
         ours = {"log_level": 0, "error_cb": self._heard.append, "socket.timeout.ms": int(ANSWER_SECONDS * 1000)}
         self._admin = _admin({**librdkafka(settings), **ours})
 
@@ -181,19 +189,30 @@ class KafkaTopics:
         raise self._failed(what, failure, topic) from failure
 
     def _answer(self, future: Future[Value]) -> Value:
-        """Wait for one answer. Raises KafkaException, and TimeoutError once there is little hope of one."""
-        started = time.monotonic()
+        """Wait for one answer. Raises KafkaException, and TimeoutError once there is little hope of one.
+
+        The client connects from the moment that it is made, so the first wait counts from there.
+        """
+        started, self._opened = self._opened or time.monotonic(), None
         limit = ANSWER_SECONDS if self._has_answered else min(FIRST_ANSWER_SECONDS, ANSWER_SECONDS)
         while True:
             try:
                 answer = future.result(LOOK_SECONDS)
             except TimeoutError:
                 waited = time.monotonic() - started
+                self._say_silent(waited, limit)
                 if waited >= limit or (waited >= UNREACHABLE_SECONDS and self._is_unreachable()):
                     raise
             else:
                 self._has_answered = True
                 return answer
+
+    def _say_silent(self, waited: float, limit: float) -> None:
+        """Say once that the cluster has not answered yet, and how long the first answer is awaited in all."""
+        if waited < SILENCE_SECONDS or self._has_answered or self._said_silent:
+            return
+        self._said_silent = True
+        LOG.warning("cluster_silent", extra={"cluster": self._servers, "gives_up_after_seconds": limit})
 
     def _is_unreachable(self) -> bool:
         """A broker that refuses is enough for a cluster that never answered; for others all of them must be down."""
@@ -207,8 +226,9 @@ class KafkaTopics:
                 f"could not {what}: the local Kafka broker that frazil.yaml refers to is not running",
                 hint="run `frazil local up`, or name your own cluster in `kafka`",
             )
-        self._admin.poll(0)
-        self._heard.clear()
+        if self._opened is None:
+            self._admin.poll(0)
+            self._heard.clear()
         try:
             return request()
         except KafkaException as problem:

@@ -17,6 +17,9 @@ from jobs.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
 UNKNOWN_FOR_SECONDS = 60.0
 """How long an id that the registry does not know is remembered as unknown."""
 
+PATIENCE = {"timeout": 8, "max.retries": 1, "retries.wait.ms": 500}
+"""The client would wait without limit. More attempts are the caller's: `materialize` tries a whole step again."""
+
 _HINTS = {
     401: "mend basic.auth.user.info of `schema_registry`: it takes a key of its own, not the one of the brokers",
     403: "allow reading the subjects of the topics to the account of `schema_registry`, such as by DeveloperRead",
@@ -36,7 +39,7 @@ class ConfluentRegistry:
         self._clock = clock
         self._known: dict[int, RegisteredSchema] = {}
         self._unknown_since: dict[int, float] = {}
-        self._client = SchemaRegistryClient({"url": settings.url, **revealed(settings.properties)})
+        self._client = SchemaRegistryClient({**PATIENCE, "url": settings.url, **revealed(settings.properties)})
 
     def close(self) -> None:
         """Let go of its connections; it answers nothing afterwards."""

@@ -22,8 +22,11 @@ Offline = Annotated[
 
 def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
     """Broker, registry and catalog answer, and every table can be made, or gone on with. Nothing is made."""
-    from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from jobs.adapters.kafka import KafkaTopics  # noqa: PLC0415
+
+    topics = KafkaTopics(settings.kafka)  # connects while the catalog's library, the slowest, is imported
+
+    from jobs.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from jobs.adapters.registry import ConfluentRegistry  # noqa: PLC0415
     from jobs.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
     from jobs.materialize.preflight import problems  # noqa: PLC0415
@@ -32,7 +35,7 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
     return problems(
         settings.tables,
         lake=IcebergLake(settings.catalog),
-        topics=KafkaTopics(settings.kafka),
+        topics=topics,
         registry=ConfluentRegistry(settings.registry),
         tell=_tell,
     )

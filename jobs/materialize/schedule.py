@@ -44,8 +44,8 @@ SICK_SECONDS = 15 * 60.0
 FRUITLESS = 20
 """Batches in a row that publish nothing because a schema was met or the table was rolled back."""
 
-FIRST_ANSWER_SECONDS = 10.0
-"""A run that ends by itself says within this time that the cluster does not answer at all."""
+FIRST_ANSWER_SECONDS = 6.0
+"""How long a run that ends by itself tries to get a first answer: with the start of the process, less than 10 s."""
 
 Result = TypeVar("Result")
 

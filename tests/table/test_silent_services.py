@@ -16,7 +16,9 @@ from jobs.model.errors import BrokerError, CatalogError
 from jobs.model.spec import CatalogSettings
 
 
-def test_a_cluster_that_refuses_connections_is_known_to_be_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_refuses_connections_is_known_to_be_unreachable(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Without that, the only limit would be the one for slow answers, which is out of reach here."""
     monkeypatch.setattr("jobs.adapters.kafka.FIRST_ANSWER_SECONDS", 300.0)
     monkeypatch.setattr("jobs.adapters.kafka.ANSWER_SECONDS", 300.0)
@@ -24,6 +26,10 @@ def test_a_cluster_that_refuses_connections_is_known_to_be_unreachable(monkeypat
 
     with pytest.raises(BrokerError, match=r"the Kafka cluster at 127\.0\.0\.1:1 could not describe the topic orders"):
         topics.describe("orders")
+    with pytest.raises(BrokerError):
+        topics.describe("orders")
+
+    assert [each.message for each in caplog.records] == ["cluster_silent"], "said once, with or without a terminal"
 
 
 class Clock(Stopping):
