@@ -65,6 +65,7 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
         "iam", "CreateRole UpdateRole UpdateAssumeRolePolicy DeleteRole TagRole UntagRole PassRole DetachRolePolicy"
     ),
     "aws_iam_role_policy": _of("iam", "PutRolePolicy DeleteRolePolicy"),
+    "aws_instance": _of("ec2", "RunInstances TerminateInstances StartInstances StopInstances ModifyInstanceAttribute"),
     "aws_internet_gateway": _of(
         "ec2", "CreateInternetGateway DeleteInternetGateway AttachInternetGateway DetachInternetGateway"
     ),
@@ -73,6 +74,11 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
         "kms",
         "CreateKey ScheduleKeyDeletion EnableKey EnableKeyRotation DisableKeyRotation PutKeyPolicy "
         "UpdateKeyDescription TagResource UntagResource Encrypt Decrypt GenerateDataKey CreateGrant",
+    ),
+    "aws_lakeformation_permissions": _of("lakeformation", "GrantPermissions RevokePermissions"),
+    "aws_lakeformation_resource": (
+        *_of("lakeformation", "RegisterResource UpdateResource DeregisterResource"),
+        *_of("iam", "CreateServiceLinkedRole PutRolePolicy PassRole"),
     ),
     "aws_lambda_function": _of(
         "lambda",
@@ -127,6 +133,7 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
         "ec2", "AuthorizeSecurityGroupIngress ModifySecurityGroupRules RevokeSecurityGroupIngress"
     ),
 }
+READ_IMAGE = ("ssm:GetParameter",)
 TAGGED_IN_EC2 = ("ec2:CreateTags", "ec2:DeleteTags")
 
 OF_STEPS: tuple[str, ...] = (
@@ -151,7 +158,12 @@ def actions(types: Collection[str]) -> frozenset[str]:
     found = {action for kind in of_aws for action in OF_TYPES[kind]} | set(OF_STEPS)
     services = {action.partition(":")[0] for action in found} & READS.keys()
     reads = {action for service in services for action in READS[service]}
-    return frozenset(found | reads | (set(TAGGED_IN_EC2) if "ec2" in services else set()))
+    return frozenset(
+        found
+        | reads
+        | (set(READ_IMAGE) if "aws_instance" in types else set())
+        | (set(TAGGED_IN_EC2) if "ec2" in services else set())
+    )
 
 
 def policy_documents(

@@ -12,6 +12,7 @@ Availability = Literal["SINGLE_ZONE", "MULTI_ZONE", "LOW", "HIGH"]
 GovernancePackage = Literal["ESSENTIALS", "ADVANCED"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 NatGateways = Literal["one", "one_per_zone"]
+NatKind = Literal["gateway", "instance"]
 Protocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 ReleaseLabel = Literal["emr-spark-8.0.0", "emr-spark-8.1.0"]
 WarehouseSize = Literal["XSMALL", "SMALL", "MEDIUM", "LARGE", "XLARGE"]
@@ -55,6 +56,7 @@ class MadeVpc:
     cidr: str
     zones: int
     nat_gateways: NatGateways
+    nat: NatKind = "gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,10 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """`tables` names those that are treated apart; `usual` is the way of all others."""
+    """`tables` names those that are treated apart; `usual` is the way of all others.
+
+    `quota_cpu`: how many virtual processors the account may use at once in EMR Serverless.
+    """
 
     release_label: ReleaseLabel
     architecture: Architecture
@@ -189,6 +194,7 @@ class Jobs:
     tables: Mapping[str, Streamed | Scheduled]
     alarm_email: str | None
     usual: Streamed | Scheduled = Streamed()
+    quota_cpu: int = 16
 
     def trigger_of(self, table: str) -> Streamed | Scheduled:
         return self.tables.get(table, self.usual)

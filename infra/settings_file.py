@@ -26,6 +26,7 @@ from infra.settings import (
     MadeVpc,
     Mechanism,
     NatGateways,
+    NatKind,
     Network,
     Protocol,
     ReleaseLabel,
@@ -272,7 +273,8 @@ def _vpc(values: Values | None) -> ExistingVpc | MadeVpc | None:
         existing = values[keys.EXISTING]
         return ExistingVpc(existing[keys.VPC_ID], existing[keys.SUBNETS], existing[keys.ROUTE_TABLES])
     made = values[keys.MADE]
-    return MadeVpc(made[keys.VPC_CIDR], made[keys.ZONES], cast("NatGateways", made[keys.NAT_GATEWAYS]))
+    gateways, nat = cast("NatGateways", made[keys.NAT_GATEWAYS]), cast("NatKind", made[keys.NAT])
+    return MadeVpc(made[keys.VPC_CIDR], made[keys.ZONES], gateways, nat)
 
 
 def _kafka(values: Values, region: str) -> ConfluentKafka | ExternalKafka:
@@ -322,6 +324,7 @@ def _jobs(values: Values) -> Jobs:
         tables=values[keys.TABLES],
         usual=values[keys.RATE] if values[keys.MODE] == "scheduled" else Streamed(),
         alarm_email=values.get(keys.ALARM_EMAIL),
+        quota_cpu=values[keys.QUOTA_CPU],
     )
 
 

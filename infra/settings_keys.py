@@ -80,7 +80,13 @@ ZONES = Key("zones", COUNT, "In how many zones it has subnets, up to 6.", "2")
 NAT_GATEWAYS = Key(
     "nat_gateways", Choice(("one", "one_per_zone")), "one costs less; one_per_zone outlives the loss of a zone.", "one"
 )
-MADE = Key("made", Section((VPC_CIDR, ZONES, NAT_GATEWAYS)), "A VPC of its own: private subnets behind NAT.", NONE)
+NAT = Key(
+    "nat",
+    Choice(("gateway", "instance")),
+    "instance: a t4g.nano forwards, for 7.36 USD a month rather than 36.50; if it fails, the job reaches no broker.",
+    "gateway",
+)
+MADE = Key("made", Section((VPC_CIDR, ZONES, NAT, NAT_GATEWAYS)), "A VPC of its own: private subnets behind NAT.", NONE)
 VPC = Key(
     "vpc",
     WordOr({"none": None}, _one_of(EXISTING, MADE)),
@@ -246,6 +252,12 @@ MAXIMUM_CAPACITY = Key(
     "What all job runs may take at once; a new account's quota is 16 virtual processors.",
     "{}",
 )
+QUOTA_CPU = Key(
+    "quota_cpu",
+    COUNT,
+    "The account's quota of virtual processors in EMR Serverless; `maximum_capacity` must be within it.",
+    "16",
+)
 TABLES = Key(
     "tables",
     MapOf(TABLE_NAME, SCHEDULE),
@@ -264,7 +276,7 @@ JOBS = Key(
     "jobs",
     Section(
         (
-            *(RELEASE_LABEL, ARCHITECTURE, PYTHON, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY),
+            *(RELEASE_LABEL, ARCHITECTURE, PYTHON, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY, QUOTA_CPU),
             *(MODE, RATE, TABLES, ALARM_EMAIL),
         ),
     ),

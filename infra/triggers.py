@@ -42,6 +42,13 @@ def triggers_of(jobs: Jobs, tables: Sequence[TableSpec], *, source_file: str) ->
 
 def _check_room(jobs: Jobs, triggers: Triggers, source_file: str) -> None:
     """EMR Serverless fails a run whose driver finds no room, rather than let it wait."""
+    if jobs.maximum_capacity.cpu > jobs.quota_cpu:
+        raise SettingError(
+            f"{source_file}: jobs.maximum_capacity: {jobs.maximum_capacity.cpu} virtual processors are more than the "
+            f"account's quota in EMR Serverless, which is {jobs.quota_cpu}",
+            hint="lower it; or ask AWS for a higher quota (Service Quotas, EMR Serverless, max concurrent vCPUs per "
+            "account) and set jobs: {quota_cpu: …} to it",
+        )
     at_once = bool(triggers.streamed) + len(triggers.scheduled)
     most = jobs.maximum_capacity
     for part, unit in (("cpu", ""), ("memory_gb", "GB"), ("disk_gb", "GB")):

@@ -8,6 +8,7 @@ from string import ascii_lowercase
 
 from infra import naming
 from infra.cdk import Construct
+from infra.components.nat_instance import NatInstance
 from infra.resources import aws
 from infra.settings import MadeVpc
 
@@ -22,6 +23,14 @@ class AddressPlan:
 
     private: dict[str, str]
     public: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """Where private subnets send what goes out: a NAT gateway, or the interface of a NAT instance."""
+
+    gateway_id: str | None = None
+    interface_id: str | None = None
 
 
 def plan_addresses(wanted: MadeVpc) -> AddressPlan:
@@ -53,7 +62,7 @@ class PrivateVpc(Construct):
         self.route_table_ids: list[str] = []
         aws.DefaultSecurityGroup(self, "default-group", vpc_id=self.id, tags=self._called("unused"))
         plan = plan_addresses(wanted)
-        ways_out = self._ways_out(plan.public)
+        ways_out = self._ways_out(plan.public, wanted)
         for index, (letter, cidr) in enumerate(plan.private.items()):
             self._private(index, letter, cidr, way_out=ways_out[index % len(ways_out)])
 
@@ -64,11 +73,18 @@ class PrivateVpc(Construct):
             self, "zones", state="available", exclude_zone_ids=ZONES_WITHOUT_EMR_SERVERLESS, filter=regular
         )
 
-    def _ways_out(self, public: dict[str, str]) -> list[aws.NatGateway]:
+    def _ways_out(self, public: dict[str, str], wanted: MadeVpc) -> list[WayOut]:
         gateway = aws.InternetGateway(self, "internet", vpc_id=self.id, tags=self._called("internet"))
-        return [self._way_out(index, letter, cidr, gateway) for index, (letter, cidr) in enumerate(public.items())]
+        found = list[WayOut]()
+        for index, (letter, cidr) in enumerate(public.items()):
+            subnet, route = self._public(index, letter, cidr, gateway)
+            if wanted.nat == "instance":
+                found.append(self._by_instance(letter, subnet, route, inside=wanted.cidr))
+            else:
+                found.append(self._by_gateway(letter, subnet, route, gateway))
+        return found
 
-    def _way_out(self, index: int, letter: str, cidr: str, gateway: aws.InternetGateway) -> aws.NatGateway:
+    def _public(self, index: int, letter: str, cidr: str, gateway: aws.InternetGateway) -> tuple[aws.Subnet, aws.Route]:
         subnet, table = self._subnet(f"public-{letter}", index, cidr)
         route = aws.Route(
             self,
@@ -77,10 +93,30 @@ class PrivateVpc(Construct):
             destination_cidr_block=ANYWHERE,
             gateway_id=gateway.id,
         )
+        return subnet, route
+
+    def _by_instance(self, letter: str, subnet: aws.Subnet, route: aws.Route, *, inside: str) -> WayOut:
+        called = self._called(f"nat-{letter}")
+        made = NatInstance(
+            self,
+            f"nat-{letter}",
+            vpc_id=self.id,
+            subnet_id=subnet.id,
+            inside=inside,
+            tags=called,
+            ready=route,
+        )
+        address = aws.Eip(
+            self, f"nat-{letter}-address", domain="vpc", instance=made.id, tags=called, depends_on=[route]
+        )
+        self.nat_addresses.append(address.public_ip)
+        return WayOut(interface_id=made.interface_id)
+
+    def _by_gateway(self, letter: str, subnet: aws.Subnet, route: aws.Route, gateway: aws.InternetGateway) -> WayOut:
         called = self._called(f"nat-{letter}")
         address = aws.Eip(self, f"nat-{letter}-address", domain="vpc", tags=called, depends_on=[gateway])
         self.nat_addresses.append(address.public_ip)
-        return aws.NatGateway(
+        made = aws.NatGateway(
             self,
             f"nat-{letter}",
             subnet_id=subnet.id,
@@ -88,15 +124,17 @@ class PrivateVpc(Construct):
             tags=called,
             depends_on=[route],
         )
+        return WayOut(gateway_id=made.id)
 
-    def _private(self, index: int, letter: str, cidr: str, *, way_out: aws.NatGateway) -> None:
+    def _private(self, index: int, letter: str, cidr: str, *, way_out: WayOut) -> None:
         subnet, table = self._subnet(f"private-{letter}", index, cidr)
         aws.Route(
             self,
             f"private-{letter}-out",
             route_table_id=table.id,
             destination_cidr_block=ANYWHERE,
-            nat_gateway_id=way_out.id,
+            nat_gateway_id=way_out.gateway_id,
+            network_interface_id=way_out.interface_id,
         )
         self.subnet_ids.append(subnet.id)
         self.route_table_ids.append(table.id)

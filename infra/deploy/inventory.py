@@ -179,6 +179,15 @@ def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callabl
     return tagged
 
 
+def _instances(session: Any, names: Names) -> Iterator[Thing]:
+    """NAT instances; a terminated one is listed for another hour."""
+    wanted = [{"Name": "tag:Name", "Values": [f"{names.prefix}*"]}]
+    for reservation in session.client("ec2").describe_instances(Filters=wanted)["Reservations"]:
+        for instance in reservation["Instances"]:
+            if instance["State"]["Name"] not in {"terminated", "shutting-down"}:
+                yield Thing("NAT instance", instance["InstanceId"])
+
+
 def _zones(session: Any, names: Names) -> Iterator[Thing]:
     """Named after the brokers' domain, which says nothing of whose they are."""
     route53 = session.client("route53")
@@ -215,6 +224,7 @@ KINDS: tuple[Callable[[Any, Names], Iterator[Thing]], ...] = (
     _named("Athena workgroup", "athena", "list_work_groups", listed="WorkGroups", name="Name"),
     _tagged("VPC", "describe_vpcs", listed="Vpcs", identity="VpcId"),
     _tagged("subnet", "describe_subnets", listed="Subnets", identity="SubnetId"),
+    _instances,
     _tagged("NAT gateway", "describe_nat_gateways", listed="NatGateways", identity="NatGatewayId"),
     _tagged("elastic IP", "describe_addresses", listed="Addresses", identity="AllocationId"),
     _tagged("security group", "describe_security_groups", listed="SecurityGroups", identity="GroupId"),

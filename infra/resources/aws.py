@@ -362,6 +362,166 @@ class IamRolePolicy(Resource):
         super().__init__(scope, construct_id, {"name": name, "name_prefix": name_prefix, "policy": policy,
             "role": role}, **meta)
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_CapacityReservationSpecification_CapacityReservationTarget(Block):
+    capacity_reservation_id: str | None = None
+    capacity_reservation_resource_group_arn: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_CapacityReservationSpecification(Block):
+    capacity_reservation_preference: str | None = None
+    capacity_reservation_target: Instance_CapacityReservationSpecification_CapacityReservationTarget | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_CpuOptions(Block):
+    amd_sev_snp: str | None = None
+    core_count: Number | None = None
+    threads_per_core: Number | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_CreditSpecification(Block):
+    cpu_credits: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_EbsBlockDevice(Block):
+    delete_on_termination: Flag | None = None
+    device_name: str
+    encrypted: Flag | None = None
+    iops: Number | None = None
+    kms_key_id: str | None = None
+    snapshot_id: str | None = None
+    tags: Mapping[str, str] | None = None
+    throughput: Number | None = None
+    volume_size: Number | None = None
+    volume_type: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_EnclaveOptions(Block):
+    enabled: Flag | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_EphemeralBlockDevice(Block):
+    device_name: str
+    no_device: Flag | None = None
+    virtual_name: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_InstanceMarketOptions_SpotOptions(Block):
+    instance_interruption_behavior: str | None = None
+    max_price: str | None = None
+    spot_instance_type: str | None = None
+    valid_until: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_InstanceMarketOptions(Block):
+    market_type: str | None = None
+    spot_options: Instance_InstanceMarketOptions_SpotOptions | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_LaunchTemplate(Block):
+    id: str | None = None
+    name: str | None = None
+    version: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_MaintenanceOptions(Block):
+    auto_recovery: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_MetadataOptions(Block):
+    http_endpoint: str | None = None
+    http_protocol_ipv6: str | None = None
+    http_put_response_hop_limit: Number | None = None
+    http_tokens: str | None = None
+    instance_metadata_tags: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_NetworkInterface(Block):
+    delete_on_termination: Flag | None = None
+    device_index: Number
+    network_card_index: Number | None = None
+    network_interface_id: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_PrivateDnsNameOptions(Block):
+    enable_resource_name_dns_a_record: Flag | None = None
+    enable_resource_name_dns_aaaa_record: Flag | None = None
+    hostname_type: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance_RootBlockDevice(Block):
+    delete_on_termination: Flag | None = None
+    encrypted: Flag | None = None
+    iops: Number | None = None
+    kms_key_id: str | None = None
+    tags: Mapping[str, str] | None = None
+    throughput: Number | None = None
+    volume_size: Number | None = None
+    volume_type: str | None = None
+
+class Instance(Resource):
+    TYPE = "aws_instance"
+    ami: str; arn: str; associate_public_ip_address: str; availability_zone: str; disable_api_stop: str
+    disable_api_termination: str; ebs_optimized: str; enable_primary_ipv6: str; get_password_data: str
+    hibernation: str; host_id: str; host_resource_group_arn: str; iam_instance_profile: str; id: str
+    instance_initiated_shutdown_behavior: str; instance_lifecycle: str; instance_state: str; instance_type: str
+    ipv6_address_count: str; ipv6_addresses: list[str]; key_name: str; monitoring: str; outpost_arn: str
+    password_data: str; placement_group: str; placement_partition_number: str; primary_network_interface_id: str
+    private_dns: str; private_ip: str; public_dns: str; public_ip: str; secondary_private_ips: list[str]
+    security_groups: list[str]; source_dest_check: str; spot_instance_request_id: str; subnet_id: str; tenancy: str
+    user_data: str; user_data_base64: str; user_data_replace_on_change: str; vpc_security_group_ids: list[str]
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, ami: str | None = None,
+        associate_public_ip_address: Flag | None = None, availability_zone: str | None = None,
+        disable_api_stop: Flag | None = None, disable_api_termination: Flag | None = None,
+        ebs_optimized: Flag | None = None, enable_primary_ipv6: Flag | None = None,
+        get_password_data: Flag | None = None, hibernation: Flag | None = None, host_id: str | None = None,
+        host_resource_group_arn: str | None = None, iam_instance_profile: str | None = None,
+        instance_initiated_shutdown_behavior: str | None = None, instance_type: str | None = None,
+        ipv6_address_count: Number | None = None, ipv6_addresses: Strings | None = None, key_name: str | None = None,
+        monitoring: Flag | None = None, placement_group: str | None = None,
+        placement_partition_number: Number | None = None, private_ip: str | None = None,
+        secondary_private_ips: Strings | None = None, security_groups: Strings | None = None,
+        source_dest_check: Flag | None = None, subnet_id: str | None = None, tags: Mapping[str, str] | None = None,
+        tenancy: str | None = None, user_data: str | None = None, user_data_base64: str | None = None,
+        user_data_replace_on_change: Flag | None = None, volume_tags: Mapping[str, str] | None = None,
+        vpc_security_group_ids: Strings | None = None,
+        capacity_reservation_specification: Instance_CapacityReservationSpecification | None = None,
+        cpu_options: Instance_CpuOptions | None = None,
+        credit_specification: Instance_CreditSpecification | None = None,
+        ebs_block_device: Instance_EbsBlockDevice | Sequence[Instance_EbsBlockDevice] | None = None,
+        enclave_options: Instance_EnclaveOptions | None = None,
+        ephemeral_block_device: Instance_EphemeralBlockDevice | Sequence[Instance_EphemeralBlockDevice] | None = None,
+        instance_market_options: Instance_InstanceMarketOptions | None = None,
+        launch_template: Instance_LaunchTemplate | None = None,
+        maintenance_options: Instance_MaintenanceOptions | None = None,
+        metadata_options: Instance_MetadataOptions | None = None,
+        network_interface: Instance_NetworkInterface | Sequence[Instance_NetworkInterface] | None = None,
+        private_dns_name_options: Instance_PrivateDnsNameOptions | None = None,
+        root_block_device: Instance_RootBlockDevice | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"ami": ami, "associate_public_ip_address": associate_public_ip_address,
+            "availability_zone": availability_zone, "disable_api_stop": disable_api_stop,
+            "disable_api_termination": disable_api_termination, "ebs_optimized": ebs_optimized,
+            "enable_primary_ipv6": enable_primary_ipv6, "get_password_data": get_password_data,
+            "hibernation": hibernation, "host_id": host_id, "host_resource_group_arn": host_resource_group_arn,
+            "iam_instance_profile": iam_instance_profile,
+            "instance_initiated_shutdown_behavior": instance_initiated_shutdown_behavior,
+            "instance_type": instance_type, "ipv6_address_count": ipv6_address_count, "ipv6_addresses": ipv6_addresses,
+            "key_name": key_name, "monitoring": monitoring, "placement_group": placement_group,
+            "placement_partition_number": placement_partition_number, "private_ip": private_ip,
+            "secondary_private_ips": secondary_private_ips, "security_groups": security_groups,
+            "source_dest_check": source_dest_check, "subnet_id": subnet_id, "tags": tags, "tenancy": tenancy,
+            "user_data": user_data, "user_data_base64": user_data_base64,
+            "user_data_replace_on_change": user_data_replace_on_change, "volume_tags": volume_tags,
+            "vpc_security_group_ids": vpc_security_group_ids,
+            "capacity_reservation_specification": capacity_reservation_specification, "cpu_options": cpu_options,
+            "credit_specification": credit_specification, "ebs_block_device": ebs_block_device,
+            "enclave_options": enclave_options, "ephemeral_block_device": ephemeral_block_device,
+            "instance_market_options": instance_market_options, "launch_template": launch_template,
+            "maintenance_options": maintenance_options, "metadata_options": metadata_options,
+            "network_interface": network_interface, "private_dns_name_options": private_dns_name_options,
+            "root_block_device": root_block_device}, **meta)
+
 class InternetGateway(Resource):
     TYPE = "aws_internet_gateway"
     arn: str; id: str; owner_id: str; vpc_id: str
@@ -398,6 +558,88 @@ class KmsKey(Resource):
             "enable_key_rotation": enable_key_rotation, "is_enabled": is_enabled, "key_usage": key_usage,
             "multi_region": multi_region, "policy": policy, "rotation_period_in_days": rotation_period_in_days,
             "tags": tags, "xks_key_id": xks_key_id}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeformationPermissions_DataCellsFilter(Block):
+    database_name: str
+    name: str
+    table_catalog_id: str
+    table_name: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeformationPermissions_DataLocation(Block):
+    arn: str
+    catalog_id: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeformationPermissions_Database(Block):
+    catalog_id: str | None = None
+    name: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeformationPermissions_LfTag(Block):
+    catalog_id: str | None = None
+    key: str
+    values: Strings
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeformationPermissions_LfTagPolicy_Expression(Block):
+    key: str
+    values: Strings
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeformationPermissions_LfTagPolicy(Block):
+    catalog_id: str | None = None
+    resource_type: str
+    expression: LakeformationPermissions_LfTagPolicy_Expression | Sequence[LakeformationPermissions_LfTagPolicy_Expression]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeformationPermissions_Table(Block):
+    catalog_id: str | None = None
+    database_name: str
+    name: str | None = None
+    wildcard: Flag | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeformationPermissions_TableWithColumns(Block):
+    catalog_id: str | None = None
+    column_names: Strings | None = None
+    database_name: str
+    excluded_column_names: Strings | None = None
+    name: str
+    wildcard: Flag | None = None
+
+class LakeformationPermissions(Resource):
+    TYPE = "aws_lakeformation_permissions"
+    catalog_id: str; catalog_resource: str; id: str; permissions: list[str]; permissions_with_grant_option: list[str]
+    principal: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, permissions: Strings, principal: str,
+        catalog_id: str | None = None, catalog_resource: Flag | None = None,
+        permissions_with_grant_option: Strings | None = None,
+        data_cells_filter: LakeformationPermissions_DataCellsFilter | None = None,
+        data_location: LakeformationPermissions_DataLocation | None = None,
+        database: LakeformationPermissions_Database | None = None, lf_tag: LakeformationPermissions_LfTag | None = None,
+        lf_tag_policy: LakeformationPermissions_LfTagPolicy | None = None,
+        table: LakeformationPermissions_Table | None = None,
+        table_with_columns: LakeformationPermissions_TableWithColumns | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"catalog_id": catalog_id, "catalog_resource": catalog_resource,
+            "permissions": permissions, "permissions_with_grant_option": permissions_with_grant_option,
+            "principal": principal, "data_cells_filter": data_cells_filter, "data_location": data_location,
+            "database": database, "lf_tag": lf_tag, "lf_tag_policy": lf_tag_policy, "table": table,
+            "table_with_columns": table_with_columns}, **meta)
+
+class LakeformationResource(Resource):
+    TYPE = "aws_lakeformation_resource"
+    arn: str; hybrid_access_enabled: str; id: str; last_modified: str; role_arn: str; use_service_linked_role: str
+    with_federation: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, arn: str, hybrid_access_enabled: Flag | None = None,
+        role_arn: str | None = None, use_service_linked_role: Flag | None = None, with_federation: Flag | None = None,
+        **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"arn": arn, "hybrid_access_enabled": hybrid_access_enabled,
+            "role_arn": role_arn, "use_service_linked_role": use_service_linked_role,
+            "with_federation": with_federation}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LambdaFunction_DeadLetterConfig(Block):
@@ -1290,3 +1532,11 @@ class DataRegion(Data):
     def __init__(self, scope: Construct, construct_id: str, /, *, endpoint: str | None = None, id: str | None = None,
         name: str | None = None, **meta: Unpack[DataMeta]) -> None:
         super().__init__(scope, construct_id, {"endpoint": endpoint, "id": id, "name": name}, **meta)
+
+class DataSsmParameter(Data):
+    TYPE = "aws_ssm_parameter"
+    arn: str; id: str; insecure_value: str; name: str; type: str; value: str; version: str; with_decryption: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, name: str, id: str | None = None,
+        with_decryption: Flag | None = None, **meta: Unpack[DataMeta]) -> None:
+        super().__init__(scope, construct_id, {"id": id, "name": name, "with_decryption": with_decryption}, **meta)

@@ -35,10 +35,10 @@ class Local:
     is_local: bool = True
 
 
-@pytest.fixture
-def terraform(cloud: Cloud, tmp_path: Path) -> Terraform:
+@pytest.fixture(params=["gateway", "instance"])
+def terraform(cloud: Cloud, tmp_path: Path, request: pytest.FixtureRequest) -> Terraform:
     dev = load_environment("dev", {})
-    network = Network(MadeVpc("10.42.0.0/16", 2, "one"), dev.network.egress, LINK)
+    network = Network(MadeVpc("10.42.0.0/16", 2, "one", request.param), dev.network.egress, LINK)
     build(replace(dev, network=network), tmp_path / "cdktf.out", None)
     directory = tmp_path / "cdktf.out" / "stacks" / "network"
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,25 @@ def test_what_it_costs_while_nothing_runs_is_counted(
 
     assert [(line.name, line.count) for line in lines] == paid
     assert all(line.monthly > 0 for line in lines)
+
+
+def test_a_nat_instance_forwards_in_place_of_a_gateway(tmp_path: Path) -> None:
+    stack = network(tmp_path, replace(MADE, nat="instance"))
+
+    assert "aws_nat_gateway" not in stack.types()
+    machine = stack.one("aws_instance")
+    assert (machine["source_dest_check"], machine["root_block_device"]["encrypted"]) == (False, True)
+    assert machine["metadata_options"] == {"http_tokens": "required"}
+    assert "MASQUERADE" in machine["user_data"]
+    (ingress,) = stack.of("aws_vpc_security_group_ingress_rule").values()
+    assert ingress["cidr_ipv4"] == MADE.cidr
+    assert {path: route.get("network_interface_id") for path, route in stack.of("aws_route").items()} == {
+        "made/public-a-out": None,
+        "made/private-a-out": "{made/nat-a/machine.primary_network_interface_id}",
+        "made/private-b-out": "{made/nat-a/machine.primary_network_interface_id}",
+    }
+    monthly = sum(line.monthly for line in idle_costs({"network": stack.document}, read_prices()))
+    assert 7 < monthly < 8
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

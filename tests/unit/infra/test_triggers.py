@@ -32,7 +32,9 @@ def test_every_table_is_streamed_unless_the_settings_say_otherwise(tables: tuple
 
 def test_tables_of_one_schedule_have_one_run(tables: tuple[TableSpec, ...]) -> None:
     hourly, daily = Scheduled("rate(1 hour)"), Scheduled("cron(0 6 * * ? *)")
-    wanted = replace(jobs(users=hourly, clicks=hourly, orders=daily), maximum_capacity=Worker(64, 256, 500))
+    wanted = replace(
+        jobs(users=hourly, clicks=hourly, orders=daily), maximum_capacity=Worker(64, 256, 500), quota_cpu=64
+    )
 
     found = triggers_of(wanted, tables, source_file="dev.yaml")
 
@@ -51,6 +53,17 @@ def test_runs_that_meet_must_find_room(tables: tuple[TableSpec, ...]) -> None:
 
     with pytest.raises(SettingError, match="3 job runs may meet and need cpu 30 together, found 16\n\nhint: raise it"):
         triggers_of(wanted, tables, source_file="dev.yaml")
+
+
+def test_a_capacity_beyond_the_quota_of_the_account_is_refused_unless_the_settings_name_a_higher_one(
+    tables: tuple[TableSpec, ...],
+) -> None:
+    wanted = replace(jobs(), maximum_capacity=Worker(32, 128, 200))
+
+    with pytest.raises(SettingError, match="32 virtual processors are more than the account's quota .* which is 16"):
+        triggers_of(wanted, tables, source_file="dev.yaml")
+
+    assert triggers_of(replace(wanted, quota_cpu=32), tables, source_file="dev.yaml").streamed
 
 
 def test_a_mode_is_the_way_of_all_tables_that_are_not_named(tables: tuple[TableSpec, ...]) -> None:
