@@ -60,7 +60,7 @@ def test_a_capacity_beyond_the_quota_of_the_account_is_refused_unless_the_settin
 ) -> None:
     wanted = replace(jobs(), maximum_capacity=Worker(32, 128, 200))
 
-    with pytest.raises(SettingError, match="32 virtual processors are more than the account's quota .* which is 16"):
+    with pytest.raises(SettingError, match=r"32 virtual processors are more than the account's quota .* which is 16"):
         triggers_of(wanted, tables, source_file="dev.yaml")
 
     assert triggers_of(replace(wanted, quota_cpu=32), tables, source_file="dev.yaml").streamed
