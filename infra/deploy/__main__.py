@@ -28,6 +28,9 @@ QUESTIONS: Mapping[str, Callable[[Deployment], bool]] = {
 NEEDS_ACCOUNT = "needs-snowflake-account"
 """A question as well, which is asked of the command line rather than of the deployment."""
 
+BEFORE_THE_ACCOUNT = frozenset({"needs-confluent", "recall", NEEDS_ACCOUNT})
+"""Steps that `deploy.sh` takes before it asks for the Snowflake account, so its flags cannot be complete yet."""
+
 INTERRUPTED = 130
 
 
@@ -79,7 +82,7 @@ def enter(given: argparse.Namespace) -> Deployment:
         asks=not given.yes,
         days=given.day_count,
         keys_to_retain=given.number_of_api_keys_to_retain,
-        snowflake=NO_FLAGS if given.step == NEEDS_ACCOUNT else _flags(given),
+        snowflake=NO_FLAGS if given.step in BEFORE_THE_ACCOUNT else _flags(given),
     )
     for name, value in credentials(deployment, None if here is None else here.aws_endpoint_url).items():
         os.environ.pop(name, None)

@@ -110,3 +110,20 @@ def test_one_broker_that_answers_is_enough() -> None:
 
 def refused(host: str, port: int) -> None:
     raise ConnectionRefusedError(host, port)
+
+
+def test_what_comes_before_the_question_for_an_account_takes_a_warehouse_without_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kickstarter's command line names a warehouse alone; `deploy.sh` takes these steps before it asks."""
+    for name in ("SNOWFLAKE_ORGANIZATION_NAME", "SNOWFLAKE_ACCOUNT_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    flags = ["--snowflake-warehouse=COMPUTE_WH", "--day-count=30", "--number-of-api-keys-to-retain=2"]
+
+    ended = [
+        run([step, "--profile=P", "--environment=dev", *flags])
+        for step in ("needs-confluent", "recall", "needs-snowflake-account")
+    ]
+
+    assert ended == [0, 0, 0]
+    assert capsys.readouterr().out.splitlines() == ["yes", "yes"]
