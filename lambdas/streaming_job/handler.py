@@ -20,6 +20,7 @@ from typing import Any
 DEFINITION_TAG = "frazil-definition"
 ACTIVE = ("SUBMITTED", "PENDING", "SCHEDULED", "QUEUED", "RUNNING")
 ENDING = ("CANCELLING",)
+STOPPABLE = ("STARTING", "STARTED")
 STOPPED = ("CREATED", "STOPPED", "TERMINATED")
 LOOK_SECONDS = 3.0
 GRACE_SECONDS = 120
@@ -77,11 +78,15 @@ def when_allowed(act: Callable[[], dict[str, Any]], wait: Waiting) -> dict[str, 
         try:
             return act()
         except Exception as failed:
-            code = getattr(failed, "response", {}).get("Error", {}).get("Code", "")
-            if code not in DENIED or wait.clock() >= wait.deadline:
+            if _code(failed) not in DENIED or wait.clock() >= wait.deadline:
                 raise
             wait.sleep(PAUSE_SECONDS)
     return act()
+
+
+def _code(failed: Exception) -> str:
+    """The error code of boto3's ClientError; empty for any other exception."""
+    return str(getattr(failed, "response", {}).get("Error", {}).get("Code", ""))
 
 
 def definition_of(wanted: Mapping[str, Any]) -> str:
@@ -133,7 +138,7 @@ class Keeper:
         """No run, not of a scheduled batch either, and the application stopped."""
         running = tuple(each["id"] for each in self._listed() if each["state"] in ACTIVE)
         self._cancel(running)
-        self.emr.stop_application(applicationId=self.application)
+        self._stop()
         self.wait.until(
             self._is_stopped,
             otherwise=f"Application {self.application} has not stopped in time; run the delete again: it goes on.",
@@ -171,6 +176,18 @@ class Keeper:
         request = {**wanted, "tags": tags, "applicationId": self.application, "clientToken": self.new_token()}
         return str(self.emr.start_job_run(**request)["jobRunId"])
 
+    def _stop(self) -> None:
+        """EMR Serverless refuses to stop an application that is not started: it stops by itself when idle."""
+        if self._state() not in STOPPABLE:
+            return
+        try:
+            self.emr.stop_application(applicationId=self.application)
+        except Exception as refused:
+            if _code(refused) != "ValidationException" or self._state() in STOPPABLE:
+                raise
+
     def _is_stopped(self) -> bool:
-        application = self.emr.get_application(applicationId=self.application)["application"]
-        return application["state"] in STOPPED
+        return self._state() in STOPPED
+
+    def _state(self) -> str:
+        return str(self.emr.get_application(applicationId=self.application)["application"]["state"])

@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 from lambdas.streaming_job.handler import (
     GRACE_SECONDS,
+    STOPPABLE,
     TRIES,
     Keeper,
     Run,
@@ -32,6 +33,7 @@ class Emr:
         self.modes: dict[str, str] = {}
         self.application = "STARTED"
         self.looks = looks
+        self.idles_out_after = -1
 
     def get_paginator(self, operation: str) -> Emr:
         assert operation == "list_job_runs"
@@ -68,10 +70,16 @@ class Emr:
 
     def stop_application(self, *, applicationId: str) -> None:  # noqa: N803
         assert "RUNNING" not in self.states.values(), "EMR Serverless refuses to stop while runs are active"
+        if self.application not in STOPPABLE:
+            raise ClientError({"Error": {"Code": "ValidationException", "Message": "cannot be STOPPED"}}, "Stop")
         self.application = "STOPPED"
 
     def get_application(self, *, applicationId: str) -> dict[str, Any]:  # noqa: N803
-        return {"application": {"state": self.application}}
+        state = self.application
+        if self.idles_out_after == 0:
+            self.application = "STOPPED"
+        self.idles_out_after -= 1
+        return {"application": {"state": state}}
 
 
 def keeper(emr: Emr, *, seconds: float = 60) -> Keeper:
@@ -158,6 +166,18 @@ def test_leaving_cancels_every_run_and_stops_the_application() -> None:
 
     assert answer["cancelled"] == ["0", "1"]
     assert (emr.states, emr.application) == ({"0": "CANCELLED", "1": "CANCELLED"}, "STOPPED")
+
+
+@pytest.mark.parametrize(
+    ("state", "idles_out_after"),
+    [("STOPPED", -1), ("CREATED", -1), ("TERMINATED", -1), ("STOPPING", 1), ("STARTED", 0)],
+)
+def test_leaving_an_application_that_is_not_started_is_no_failure(state: str, idles_out_after: int) -> None:
+    emr = Emr()
+    emr.application, emr.idles_out_after = state, idles_out_after
+
+    assert keeper(emr).leave() == {"job_run_id": None, "started": False, "cancelled": []}
+    assert emr.application in ("STOPPED", "CREATED", "TERMINATED")
 
 
 def test_the_definition_is_the_same_however_the_request_is_ordered() -> None:

@@ -13,6 +13,7 @@ from jobs.local.aws_double.emr_serverless.refusals import ResourceNotFoundExcept
 Settings = dict[str, Any]
 ENGINES = ("SPARK", "HIVE")
 RESTING = ("CREATED", "STOPPED")
+STOPPABLE = ("STARTING", "STARTED")
 DEFAULTS: Settings = {
     "architecture": "X86_64",
     "autoStartConfiguration": {"enabled": True},
@@ -136,8 +137,12 @@ class Applications:
                     f"Application {application_id} cannot be stopped: {active_runs} of its job runs are not completed "
                     "or cancelled."
                 )
-            if application.state == "STARTED":
-                self._move(application, "STOPPED")
+            if application.state not in STOPPABLE:
+                raise ValidationException(
+                    f"Application {application_id} cannot be STOPPED. Applications must be in one of the following "
+                    f"statuses: [{', '.join(STOPPABLE)}]"
+                )
+            self._move(application, "STOPPED")
 
     def _move(self, application: Application, state: str) -> None:
         application.state = state
