@@ -36,7 +36,10 @@ READS = {
     "sns": ("sns:Get*", "sns:List*"),
     "sqs": ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ListQueues", "sqs:ListQueueTags"),
 }
-"""What a plan and an inventory read. Wildcards keep the document within the size that IAM allows."""
+"""What a plan and an inventory read; the inventory looks into each service, whatever the stacks hold.
+
+Wildcards keep the document within the size that IAM allows.
+"""
 
 
 def _of(service: str, words: str) -> tuple[str, ...]:
@@ -156,13 +159,11 @@ def actions(types: Collection[str]) -> frozenset[str]:
     """All actions for a deployment of these types. Raises KeyError for a type of AWS that is not in `OF_TYPES`."""
     of_aws = sorted(kind for kind in types if kind.startswith("aws_"))
     found = {action for kind in of_aws for action in OF_TYPES[kind]} | set(OF_STEPS)
-    services = {action.partition(":")[0] for action in found} & READS.keys()
-    reads = {action for service in services for action in READS[service]}
     return frozenset(
         found
-        | reads
+        | {action for reads in READS.values() for action in reads}
         | (set(READ_IMAGE) if "aws_instance" in types else set())
-        | (set(TAGGED_IN_EC2) if "ec2" in services else set())
+        | (set(TAGGED_IN_EC2) if any(action.startswith("ec2:Create") for action in found) else set())
     )
 
 
