@@ -47,7 +47,9 @@ from jobs.specs.problems import Problem, Problems, suggest
 from jobs.specs.shapes import At, Rejected
 
 FOLDER = Path(__file__).parent / "environments"
-NAME = re.compile(r"[a-z][a-z0-9-]{0,18}[a-z0-9]")
+NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
+"""Without a hyphen: what belongs to `dev` is told from what belongs to any other environment by `frazil-dev-`."""
+
 MEMORY_OF_CPU = {1: (2, 8, 1), 2: (4, 16, 1), 4: (8, 30, 1), 8: (16, 60, 4), 16: (32, 120, 8)}
 
 
@@ -84,7 +86,7 @@ def load_environment(name: str, env: Mapping[str, str], *, folder: Path = FOLDER
 
 def _check(name: str, values: Values, at: At) -> None:
     if not NAME.fullmatch(name):
-        hint = "rename the file: 2 to 20 lower-case letters, digits and -, a letter first"
+        hint = "rename the file: 2 to 20 lower-case letters and digits, a letter first"
         at.reject(Mark(0, 0), f"{name} cannot be part of the names of resources", hint=hint)
     for problem in (
         *_tag_problems(values),

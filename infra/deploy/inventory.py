@@ -149,8 +149,13 @@ def _log_groups(session: Any, names: Names) -> Iterator[Thing]:
 
 def _applications(session: Any, names: Names) -> Iterator[Thing]:
     for application in _pages(session.client("emr-serverless"), "list_applications", "applications"):
-        if application["name"].startswith(names.prefix) and application["state"] != "TERMINATED":
+        if _is_ours(application["name"], names) and application["state"] != "TERMINATED":
             yield Thing("EMR Serverless application", f"{application['name']} ({application['id']})")
+
+
+def _is_ours(name: str, names: Names) -> bool:
+    """Whether a name is the environment's; `frazil-dev2-lake` is not one of `dev`."""
+    return name == names.prefix or name.startswith(f"{names.prefix}-")
 
 
 def _named(
@@ -161,7 +166,7 @@ def _named(
     def named(session: Any, names: Names) -> Iterator[Thing]:
         for each in _pages(session.client(service), operation, listed):
             found = each if isinstance(each, str) else each[name]
-            if re.split("[:/]", found)[-1].startswith(names.prefix):
+            if _is_ours(re.split("[:/]", found)[-1], names):
                 yield Thing(kind, found)
 
     return named
@@ -171,7 +176,7 @@ def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callabl
     """For parts of a network, which have no names but their tag `Name`."""
 
     def tagged(session: Any, names: Names) -> Iterator[Thing]:
-        wanted = [{"Name": "tag:Name", "Values": [f"{names.prefix}*"]}]
+        wanted = [{"Name": "tag:Name", "Values": [names.prefix, f"{names.prefix}-*"]}]
         for each in getattr(session.client("ec2"), operation)(Filters=wanted)[listed]:
             if each.get("State") != "deleted":
                 yield Thing(kind, each[identity])
@@ -181,7 +186,7 @@ def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callabl
 
 def _instances(session: Any, names: Names) -> Iterator[Thing]:
     """NAT instances; a terminated one is listed for another hour."""
-    wanted = [{"Name": "tag:Name", "Values": [f"{names.prefix}*"]}]
+    wanted = [{"Name": "tag:Name", "Values": [names.prefix, f"{names.prefix}-*"]}]
     for reservation in session.client("ec2").describe_instances(Filters=wanted)["Reservations"]:
         for instance in reservation["Instances"]:
             if instance["State"]["Name"] not in {"terminated", "shutting-down"}:
@@ -194,7 +199,7 @@ def _zones(session: Any, names: Names) -> Iterator[Thing]:
     for zone in _pages(route53, "list_hosted_zones", "HostedZones"):
         number = zone["Id"].rsplit("/", 1)[-1]
         told = route53.list_tags_for_resource(ResourceType="hostedzone", ResourceId=number)["ResourceTagSet"]["Tags"]
-        if any(tag["Key"] == "Name" and tag["Value"].startswith(f"{names.prefix}-") for tag in told):
+        if any(tag["Key"] == "Name" and _is_ours(tag["Value"], names) for tag in told):
             yield Thing("Route 53 zone", f"{zone['Name']} ({number})")
 
 

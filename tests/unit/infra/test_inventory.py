@@ -22,7 +22,7 @@ from infra.deploy.listed_tables import tables_in_glue
 from infra.deploy.released_names import release_names
 from infra.local.confluent_double import ConfluentDouble
 
-NAMES = Names("frazil-dev", "frazil-dev-lake", "lkc_1", "frazil/dev/", ("/frazil/dev", "/aws/lambda/frazil-dev"))
+NAMES = Names("frazil-dev", "frazil-dev-lake", "lkc_1", "frazil/dev/", ("/frazil/dev/", "/aws/lambda/frazil-dev-"))
 ROLE = '{"Version": "2012-10-17", "Statement": []}'
 
 
@@ -57,6 +57,7 @@ def make_one_of_each(session: Any, *, name: str) -> None:
 def test_only_what_is_of_the_environment_is_found(session: Any) -> None:
     make_one_of_each(session, name="frazil-dev")
     make_one_of_each(session, name="other-dev")
+    make_one_of_each(session, name="frazil-dev2")
 
     kinds = [thing.kind for thing in look(session, NAMES)]
 

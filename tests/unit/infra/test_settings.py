@@ -256,10 +256,12 @@ def test_a_password_in_the_file_is_refused_with_where_it_belongs(load: Load) -> 
     assert "name it: `credentials:`" in caught.value.hint
 
 
-def test_a_name_that_cannot_be_part_of_others_is_refused(load: Load) -> None:
-    (problem,) = problems(load, BASE, name="My_Cloud")
+@pytest.mark.parametrize("name", ["My_Cloud", "dev-eu", "d"])
+def test_a_name_that_cannot_be_part_of_others_is_refused(load: Load, name: str) -> None:
+    """With a hyphen, the log groups of `dev-eu` would begin like those of `dev`, which `delete` removes."""
+    (problem,) = problems(load, BASE, name=name)
 
-    assert problem == "My_Cloud.yaml: My_Cloud cannot be part of the names of resources"
+    assert problem.endswith(f"{name}.yaml: {name} cannot be part of the names of resources")
 
 
 def test_an_environment_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
