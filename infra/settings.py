@@ -95,13 +95,17 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """None: a name that follows from the environment, or from the Kafka cluster. `catalog` is for the job's library."""
+    """None: a name that follows from the environment, or from the Kafka cluster. `catalog` is for the job's library.
+
+    `lake_formation`: whether AWS Lake Formation grants the roles what IAM allows them.
+    """
 
     bucket: str | None
     database: str | None
     version_retention_days: int
     catalog: Mapping[str, str]
     readers: Mapping[str, Reader]
+    lake_formation: bool = False
 
 
 @dataclass(frozen=True, slots=True)

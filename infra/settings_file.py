@@ -256,6 +256,7 @@ def _lake(values: Values) -> Lake:
         version_retention_days=values[keys.VERSION_RETENTION],
         catalog={name: str(value) for name, value in values[keys.CATALOG].handed_on.items()},
         readers=values[keys.READERS],
+        lake_formation=values[keys.LAKE_FORMATION],
     )
 
 

@@ -141,8 +141,17 @@ READERS = Key(
     "Who else reads the tables: each gets the role `frazil-<environment>-reader-<name>`.",
     "{}",
 )
+LAKE_FORMATION = Key(
+    "lake_formation",
+    BOOLEAN,
+    "Whether the job, the readers and Snowflake get their rights in Glue from AWS Lake Formation, too.",
+    "false",
+)
 LAKE = Key(
-    "lake", Section((BUCKET, DATABASE, VERSION_RETENTION, CATALOG, READERS)), "Where tables and artefacts lie.", "{}"
+    "lake",
+    Section((BUCKET, DATABASE, VERSION_RETENTION, CATALOG, READERS, LAKE_FORMATION)),
+    "Where tables and artefacts lie.",
+    "{}",
 )
 
 # Kafka

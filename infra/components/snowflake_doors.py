@@ -102,6 +102,7 @@ class Catalog(Construct):
             ),
             policy=Policy((look,)),
         )
+        lake.grant_tables(self, "catalog", role_arn=self.role.arn, use="read")
 
 
 class Storage(Construct):

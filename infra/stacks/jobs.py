@@ -64,6 +64,7 @@ class JobsStack(Stack):
         self._application = self._make_application(network)
         touched = self._touched(kafka, lake, secrets, tables)
         self._role = job_role(self, settings.environment, touched, self._application.arn)
+        lake.grant_tables(self, "job", role_arn=self._role.arn, use="write")
         self._runs = self._describe_runs(lake, artefacts)
         self._keeper = self._make_keeper(lake)
         self._schedules = self._make_schedules(secrets)

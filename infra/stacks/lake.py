@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from infra import naming
 from infra.backends import keep_state
-from infra.cdk import App, Fn, Output, Stack, Token
+from infra.cdk import App, Construct, Fn, Output, Stack, Token
 from infra.components.bucket import Bucket
+from infra.components.lake_formation import Use, grant_tables
 from infra.components.region import enter_region
 from infra.components.role import Role
 from infra.iam import Policy, Principal, Statement, trust_external
@@ -60,6 +61,11 @@ class LakeStack(Stack):
         """What Glue checks a call for a table against: the catalog, the database, and each table in it."""
         parts = ("catalog", f"database/{self.database_name}", f"table/{self.database_name}/*")
         return tuple(self._region.arn("glue", part) for part in parts)
+
+    def grant_tables(self, scope: Construct, word: str, *, role_arn: str, use: Use) -> None:
+        """Grant the tables to a role in Lake Formation, if the settings use it."""
+        if self._settings.lake.lake_formation:
+            grant_tables(scope, word, role_arn=role_arn, database=self.database_name, use=use)
 
     def may_read(self) -> tuple[Statement, ...]:
         """What a role needs to read the tables, and nothing beside them."""
@@ -198,6 +204,7 @@ class LakeStack(Stack):
             trust=trust_external(reader.principal, reader.external_id),
             policy=Policy((*self.may_read(), *(self._may_query() if reader.athena else ()))),
         )
+        self.grant_tables(self, f"reader-{name}", role_arn=role.arn, use="read")
         Output(self, f"reader_{name}_role", value=role.arn)
 
     def _may_query(self) -> tuple[Statement, ...]:

@@ -20,6 +20,8 @@ from jobs.ports import Lake
 NOT_MADE = "not made yet"
 MAKES_IT = "`frazil materialize` makes it"
 EMBEDDED = "catalog.db"
+LAKE_FORMATION = "Lake Formation permission"
+"""Glue says so where Lake Formation refuses: `Insufficient Lake Formation permission(s): Required Describe on …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,12 @@ def _database(lake: IcebergLake, name: str) -> str:
 
 
 def _hint(problem: FrazilError, action: str, name: str) -> str:
+    if LAKE_FORMATION in problem.what:
+        return (
+            "Lake Formation decides in this account, since IAMAllowedPrincipals has no rights there: set `lake: "
+            "{lake_formation: true}` in the environment's file and run `scripts/deploy.sh create`, or grant "
+            f"DESCRIBE and SELECT on {name} in Lake Formation to who is named by identity"
+        )
     if "AccessDenied" in problem.what:
         return f"allow {action} on {name}, and on the catalog and database above it, to who is named by identity"
     if "ACCESS_DENIED" in problem.what:

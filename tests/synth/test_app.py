@@ -16,6 +16,7 @@ from test_snowflake import SNOWFLAKE
 
 from infra.app import build
 from infra.artefacts.artefact import write_manifest
+from infra.settings import Reader
 from infra.settings_file import load_environment
 from infra.stacks.snowflake import PURPOSES
 from jobs.model.errors import SettingError
@@ -75,6 +76,31 @@ def test_a_stack_that_is_destroyed_asks_no_function_that_may_be_gone(tmp_path: P
     written = json.loads((tmp_path / "stacks" / "snowflake" / "cdk.tf.json").read_text())
     assert "aws_lambda_invocation" not in written["data"]
     assert written["resource"]["snowflake_service_user"].keys()
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_lake_formation_grants_the_tables_to_every_role_that_uses_them_where_the_settings_say_so(
+    tmp_path: Path, uses: bool
+) -> None:
+    settings = replace(load_environment("dev", {}), snowflake=SNOWFLAKE)
+    readers = {"bi": Reader("arn:aws:iam::111122223333:root", "frazil-1", athena=True)}
+    settings = replace(settings, lake=replace(settings.lake, readers=readers, lake_formation=uses))
+
+    build(settings, tmp_path, ARTEFACTS)
+
+    stacks = {name: tmp_path / "stacks" / name / "cdk.tf.json" for name in ("lake", "jobs", "snowflake")}
+    granted = {
+        (name, *sorted(each["permissions"]))
+        for name, file in stacks.items()
+        for each in json.loads(file.read_text())["resource"].get("aws_lakeformation_permissions", {}).values()
+    }
+    expected = {
+        *((stack, "DESCRIBE") for stack in ("lake", "snowflake")),
+        *((stack, "DESCRIBE", "SELECT") for stack in ("lake", "snowflake")),
+        ("jobs", "CREATE_TABLE", "DESCRIBE"),
+        ("jobs", "ALTER", "DELETE", "DESCRIBE", "INSERT", "SELECT"),
+    }
+    assert granted == (expected if uses else set())
 
 
 def test_snowflake_attaches_to_tables_that_are_in_glue_and_to_another_when_it_is(tmp_path: Path) -> None:

@@ -62,11 +62,14 @@ def test_a_subject_that_is_forbidden_leaves_the_others() -> None:
     assert found[2].found == "readable, latest schema id 7 (AVRO)"
 
 
+@dataclass
 class Glue:
     """A catalog that refuses to tell."""
 
+    why: str = ""
+
     def load(self, identifier: str) -> None:
-        raise CatalogError(f"could not read the table {identifier}: AccessDeniedException", hint="check")
+        raise CatalogError(f"could not read the table {identifier}: AccessDeniedException{self.why}", hint="check")
 
 
 def test_a_table_that_may_not_be_read_is_told_with_the_action() -> None:
@@ -75,6 +78,17 @@ def test_a_table_that_may_not_be_read_is_told_with_the_action() -> None:
     assert listed.findings[0].verdict == "failed"
     assert "glue:GetTable on lake.t" in listed.findings[0].hint
     assert listed.views == {}
+
+
+def test_a_table_that_lake_formation_refuses_is_told_with_the_setting() -> None:
+    """In the words that the documentation of Lake Formation has for Glue's refusals."""
+    glue = Glue(": Insufficient Lake Formation permission(s): Required Describe on t")
+
+    listed = ask_tables(glue, ["lake.t"], Asking("catalog"))  # type: ignore[arg-type]
+
+    assert listed.findings[0].verdict == "failed"
+    assert "lake_formation: true" in listed.findings[0].hint
+    assert "glue:GetTable" not in listed.findings[0].hint
 
 
 @dataclass
