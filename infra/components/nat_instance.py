@@ -12,6 +12,7 @@ from infra.cdk import Construct, Resource
 from infra.resources import aws
 
 TYPE = "t4g.nano"
+DISK_GB = 8
 IMAGE = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64"
 """The newest Amazon Linux 2023, as AWS keeps it in a public parameter."""
 FORWARD = """#!/bin/bash
@@ -57,7 +58,9 @@ class NatInstance(Construct):
             source_dest_check=False,
             user_data=FORWARD,
             metadata_options=aws.Instance_MetadataOptions(http_tokens="required"),
-            root_block_device=aws.Instance_RootBlockDevice(encrypted=True, volume_type="gp3", tags=tags),
+            root_block_device=aws.Instance_RootBlockDevice(
+                encrypted=True, volume_type="gp3", volume_size=DISK_GB, tags=tags
+            ),
             credit_specification=aws.Instance_CreditSpecification(cpu_credits="standard"),
             tags=tags,
             depends_on=[ready],
