@@ -29,13 +29,13 @@ help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: run-setup ## install everything into .venv: packages, frazil itself, the native decoder
-	@$(QUIETLY) $(DEV) node
+	+@$(QUIETLY) $(DEV) node
 
 # what takes long goes on at the same time: downloads, the wheel of Spark, the compiler; pip changes .venv in one process only, so Spark and the decoder come last
 run-setup: $(BIN)/python ## what the demo and the local services run on, without tools for tests and stacks
-	@$(QUIETLY) $(MATURIN)
-	@$(TOGETHER) $(SERVICES) $(SPARK_WHEEL) native-wheel
-	@$(QUIETLY) $(SPARK) native
+	+@$(QUIETLY) $(MATURIN)
+	+@$(TOGETHER) $(SERVICES) $(SPARK_WHEEL) native-wheel
+	+@$(QUIETLY) $(SPARK) native
 
 demo: run-setup ## stock trades through a real broker into a table, queried, and run again: nothing new
 	$(BIN)/python -m jobs.demo
@@ -126,7 +126,7 @@ $(DEV): requirements-dev.lock $(SPARK)
 
 # CDK for Terraform runs on Node.js: where PATH has none, or one older than 20, .venv gets the one of PyPI
 node: $(DEV) ## install Node.js into .venv where PATH has none: the stacks are written by way of it
-	@node -e 'process.exit(parseInt(process.versions.node) < 20)' 2> /dev/null || $(QUIETLY) $(NODE)
+	+@node -e 'process.exit(parseInt(process.versions.node) < 20)' 2> /dev/null || $(QUIETLY) $(NODE)
 
 $(NODE): infra/requirements-node.lock | $(DEV)
 	@echo 'installing Node.js into $(VENV)' >&2
@@ -136,7 +136,7 @@ $(NODE): infra/requirements-node.lock | $(DEV)
 # without a compiler, or when it fails, everything works, more slowly
 native-wheel: $(MATURIN) ## compile the native decoder, where Rust and a C compiler are
 ifneq ($(NATIVE_SOURCES),)
-	@if ! command -v cargo > /dev/null; then \
+	+@if ! command -v cargo > /dev/null; then \
 	  echo 'no native decoder: cargo is not on PATH (it comes with Rust); records are decoded in Python, more slowly' >&2; \
 	elif ! command -v cc > /dev/null; then \
 	  echo 'no native decoder: there is no C compiler (cc) on PATH; records are decoded in Python, more slowly' >&2; \
@@ -146,7 +146,7 @@ ifneq ($(NATIVE_SOURCES),)
 endif
 
 native: native-wheel $(FRAZIL) ## compile the native decoder and install it into .venv
-	@if [ -e $(NATIVE_WHEEL) ]; then $(QUIETLY) $(NATIVE); fi
+	+@if [ -e $(NATIVE_WHEEL) ]; then $(QUIETLY) $(NATIVE); fi
 
 $(MATURIN): native/requirements.lock | $(BIN)/python
 	@$(INSTALL) --require-hashes -r native/requirements.lock
