@@ -8,6 +8,7 @@ PACKAGES := $(VENV)/.packages-installed
 FRAZIL := $(VENV)/.frazil-installed
 SPARK_WHEEL := $(VENV)/.spark-built
 SPARK := $(VENV)/.spark-installed
+SPARK_CLASSES := $(VENV)/.spark-recorded
 SERVICES := $(VENV)/.services-fetched
 DEV := $(VENV)/.dev-installed
 MATURIN := $(VENV)/.maturin-installed
@@ -36,6 +37,7 @@ run-setup: $(BIN)/python ## what the demo and the local services run on, without
 	+@$(QUIETLY) $(MATURIN)
 	+@$(TOGETHER) $(SERVICES) $(SPARK_WHEEL) native-wheel
 	+@$(QUIETLY) $(SPARK) native
+	+@$(QUIETLY) $(SPARK_CLASSES)
 
 demo: run-setup ## stock trades through a real broker into a table, queried, and run again: nothing new
 	$(BIN)/python -m jobs.demo
@@ -115,6 +117,9 @@ $(SPARK): $(SPARK_WHEEL) | $(PACKAGES)
 	@$(INSTALL) --no-index --no-deps --force-reinstall $(VENV)/spark/*.whl
 	@touch $@
 	@rm -rf $(VENV)/spark
+
+$(SPARK_CLASSES): $(SPARK) $(FRAZIL)
+	@if $(BIN)/python -m jobs.adapters.spark_classes; then touch $@; fi
 
 $(SERVICES): jobs/local/broker.lock jobs/local/registry.lock $(FRAZIL)
 	@if $(BIN)/python -m jobs.demo.fetch; then touch $@; fi

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.adapters.worker import run
+from jobs.local import class_data
 from jobs.local.java import find_java
 from jobs.model.errors import FrazilError, MissingToolError, ServiceError
 from jobs.model.ingested import IngestTask, TaskResult
@@ -87,7 +88,7 @@ def _start(application: str, log_file: Path) -> Any:
 
 
 def _settings(conf: Any, *, submitted: bool) -> Any:
-    for name, value in (_EVERYWHERE if submitted else _EVERYWHERE | _ON_A_LAPTOP).items():
+    for name, value in (_EVERYWHERE if submitted else _EVERYWHERE | _on_a_laptop()).items():
         conf.setIfMissing(name, value)
     for name, value in _ALWAYS.items():
         conf.set(name, value)
@@ -138,16 +139,21 @@ _ALWAYS = {"spark.io.encryption.enabled": "true"}
 driver that is killed leaves behind. With it they go through a socket, and what Spark spills is encrypted.
 """
 
-_ON_A_LAPTOP = {
-    "spark.master": f"local[*,{ATTEMPTS_OF_A_TASK}]",
-    "spark.driver.memory": DRIVER_MEMORY,
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    # the JVM hands out tasks and sees no row: the second compiler takes 40 % of its start and brings nothing
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-}
-"""Executors of a cluster could not reach a driver on loopback: there spark-submit decides."""
+
+def _on_a_laptop() -> dict[str, str]:
+    """Executors of a cluster could not reach a driver on loopback: there spark-submit decides.
+
+    The JVM hands out tasks and sees no row: the second compiler takes 40 % of its start and brings nothing.
+    """
+    java_options = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {class_data.spark_options()}"
+    return {
+        "spark.master": f"local[*,{ATTEMPTS_OF_A_TASK}]",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": java_options,
+    }
 
 
 def _first_lines(problem: Exception) -> str:

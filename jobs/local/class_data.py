@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from jobs.local.cache import cache_folder
 
 FOLDER = "class-data"
 QUIET = ("-Xshare:auto", "-Xlog:cds*=off", "-Xlog:class+path=off")
+SPARK_ARCHIVE = Path(sys.prefix).resolve() / "spark-classes.jsa"
+"""Classes of the Spark of this environment. `make` records them: `python -m jobs.adapters.spark_classes`."""
 
 
 def using(command: Sequence[str]) -> tuple[str, ...]:
@@ -32,6 +35,11 @@ def using_or_recording(command: Sequence[str], folder: Path) -> tuple[str, ...]:
         return found
     recorded.mkdir(parents=True)
     return (f"-XX:ArchiveClassesAtExit={recorded / _archive(command).name}", *QUIET)
+
+
+def spark_options() -> str:
+    """Java options, as Spark's settings take them, that map the archive of Spark; empty where there is none."""
+    return " ".join((f'"-XX:SharedArchiveFile={SPARK_ARCHIVE}"', *QUIET)) if SPARK_ARCHIVE.exists() else ""
 
 
 def keep(folder: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,15 @@ def test_nothing_is_kept_where_nothing_was_recorded(tmp_path: Path) -> None:
     class_data.keep(tmp_path)
 
     assert class_data.using(JAVA) == ()
+
+
+def test_spark_maps_its_archive_only_where_it_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_data, "SPARK_ARCHIVE", tmp_path / "my folder" / "spark.jsa")
+    assert class_data.spark_options() == ""
+
+    class_data.SPARK_ARCHIVE.parent.mkdir()
+    class_data.SPARK_ARCHIVE.touch()
+
+    mapped, *quiet = shlex.split(class_data.spark_options())
+    assert mapped == f"-XX:SharedArchiveFile={class_data.SPARK_ARCHIVE}"
+    assert quiet == list(class_data.QUIET)

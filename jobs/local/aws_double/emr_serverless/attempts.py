@@ -19,6 +19,7 @@ from typing import Any
 import pyspark
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
+from jobs.local import class_data
 from jobs.local.aws_double import children, clients
 from jobs.local.aws_double.emr_serverless import files, spark_submit
 from jobs.local.aws_double.log_streams import CopiedLog
@@ -36,7 +37,8 @@ JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """A job run here lasts seconds: the second compiler takes half of the CPU of its start and brings nothing."""
 
 INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
-_SPARK = Path(pyspark.__file__).parent
+_SPARK = Path(pyspark.__file__).resolve().parent
+"""Resolved: the archive of its classes fits one path only."""
 _unpacking = threading.Lock()
 
 
@@ -121,7 +123,7 @@ def _environment(asked: Mapping[str, str]) -> dict[str, str]:
         "SPARK_HOME": str(_SPARK),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LAUNCHER_OPTS": JVM_OPTIONS,
-        "SPARK_SUBMIT_OPTS": JVM_OPTIONS,
+        "SPARK_SUBMIT_OPTS": f"{JVM_OPTIONS} {class_data.spark_options()}",
         "PYSPARK_PYTHON": str(interpreter),
         **given,
     }
