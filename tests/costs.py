@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,11 @@ class CostPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-        self._began = self._began or (cpu_seconds(), time.monotonic())
+        self._began = self._began or (self._cpu_seconds(), time.monotonic())
         answer = yield
         if nextitem is None or nextitem.path != item.path:
-            self._add(item.nodeid.partition("::")[0], cpu_seconds() - self._began[0], time.monotonic() - self._began[1])
+            cpu, wall = self._cpu_seconds() - self._began[0], time.monotonic() - self._began[1]
+            self._add(item.nodeid.partition("::")[0], cpu, wall)
             self._began = None
         return answer
 
@@ -94,9 +95,14 @@ class CostPlugin:
         terminalreporter.section("CPU seconds, children included")
         for line in report(folders, self._costs):
             terminalreporter.write_line(line)
+        for line in over_their_share(folders):
+            terminalreporter.write_line(line, red=True, bold=True)
         terminalreporter.write_line(f"the whole machine meanwhile, with servers of single tests: {meanwhile:.0f} s")
         RECORD.parent.mkdir(parents=True, exist_ok=True)
         RECORD.write_text(json.dumps({"folders": folders, "files": self._costs}, indent=1))
+
+    def _cpu_seconds(self) -> float:
+        return cpu_seconds(apart_from=service_processes(self._services))
 
     def _add(self, file: str, cpu: float, wall: float) -> None:
         before = self._costs.get(file, [0.0, 0.0])
@@ -112,23 +118,29 @@ def by_folder(costs: Mapping[str, Iterable[float]]) -> dict[str, float]:
     return {folder: round(seconds, 1) for folder, seconds in sorted(found.items())}
 
 
-def report(folders: Mapping[str, float], files: Costs) -> Iterable[str]:
+def report(folders: Mapping[str, float], files: Costs) -> Iterator[str]:
     for folder, seconds in folders.items():
-        share = SHARES.get(folder)
-        over = (
-            "  OVER ITS SHARE: move combinations to test-long, or make it cheaper" if share and seconds > share else ""
-        )
-        yield f"{folder:<20} {seconds:7.0f} s" + (f" of {share}" if share else "") + over
+        yield f"{folder:<20} {seconds:7.0f} s" + (f" of {SHARES[folder]}" if folder in SHARES else "")
     yield f"{'all':<20} {sum(folders.values()):7.0f} s of {sum(SHARES.values())}"
     yield "most expensive files (CPU seconds, wall seconds):"
     for file, (cpu, wall) in sorted(files.items(), key=lambda each: -each[1][0])[:SHOWN_FILES]:
         yield f"  {cpu:6.0f} {wall:6.0f}  {file}"
 
 
-def cpu_seconds() -> float:
-    """Of this process, of its children that ended, and of its descendants that live."""
+def over_their_share(folders: Mapping[str, float]) -> Iterator[str]:
+    """A warning for each folder over its share. No failure: a CPU second of another machine does more, or less."""
+    for folder, seconds in folders.items():
+        if seconds > SHARES.get(folder, seconds):
+            yield (
+                f"WARNING: {folder} took {seconds:.0f} CPU seconds, and its share is {SHARES[folder]}:"
+                " move combinations to `make test-long`, or make it cheaper"
+            )
+
+
+def cpu_seconds(*, apart_from: Collection[psutil.Process] = ()) -> float:
+    """Of this process, of its children that ended, and of its descendants that live, apart from some and theirs."""
     ended = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    living = psutil.Process(os.getpid()).children(recursive=True)
+    living = set(_with_descendants([psutil.Process()])) - {psutil.Process(), *_with_descendants(apart_from)}
     return sum(used.ru_utime + used.ru_stime for used in ended) + sum(map(_seconds_of, living))
 
 
@@ -140,10 +152,22 @@ def machine_seconds() -> float:
 
 def service_seconds(folder: Path) -> float:
     """Of the services that the whole run shares, and of their children."""
-    from jobs.local.supervisor import status  # noqa: PLC0415 - unit tests need none of it
+    return round(sum(map(_seconds_of, _with_descendants(service_processes(folder)))), 1)
 
-    started = [psutil.Process(service.pid) for service in status(folder).services if service.pid]
-    return round(sum(_seconds_of(each) for one in started for each in (one, *one.children(recursive=True))), 1)
+
+def service_processes(folder: Path) -> list[psutil.Process]:
+    """The services that the whole run shares. One worker started them, and all use them."""
+    from jobs.local.state import read_state  # noqa: PLC0415 - unit tests need none of it
+
+    pids = [entry.process.pid for entry in read_state(folder).values() if entry.process]
+    return [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+
+
+def _with_descendants(processes: Iterable[psutil.Process]) -> Iterator[psutil.Process]:
+    for process in processes:
+        yield process
+        with suppress(psutil.Error):
+            yield from process.children(recursive=True)
 
 
 def _seconds_of(process: psutil.Process) -> float:
