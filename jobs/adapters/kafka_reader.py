@@ -29,6 +29,9 @@ CHUNK = 5_000
 FIRST_CHUNK = 16
 """Where a chunk is bounded by bytes, how many records the first one has; the next are at most twice as many."""
 
+SMALL_QUEUE = {"fetch.max.bytes": 8 << 20, "queued.max.messages.kbytes": 8 << 10, "queued.min.messages": 1_000}
+"""Where chunks are bounded by bytes, so is what the client holds ahead of them."""
+
 POLL_SECONDS = 0.2
 STALLED_SECONDS = 60.0
 """A range without progress for this long fails, and is read again by the task's next attempt."""
@@ -46,7 +49,8 @@ class KafkaReader:
         self._servers = str(settings.get("bootstrap.servers", ""))
         self._chunk_bytes = chunk_bytes
         self._heard = ear()
-        self._consumer = Consumer({**consumer_settings(settings), "error_cb": self._heard.append})
+        small = {} if chunk_bytes is None else SMALL_QUEUE
+        self._consumer = Consumer({**consumer_settings(settings), **small, "error_cb": self._heard.append})
 
     def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
         """Chunks of the range in order. The last one's `next_offset` is the range's end, or where the caller stops."""

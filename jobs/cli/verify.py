@@ -44,6 +44,8 @@ def verify(
     from jobs.specs.select import select_tables  # noqa: PLC0415
     from jobs.verify.table import verify_table  # noqa: PLC0415
 
+    if against_kafka:
+        _bound_memory()
     settings = settings_from(config)
     specs = select_tables(settings, tables or ())
     lake, side = IcebergLake(settings.catalog), _kafka(settings) if against_kafka else None
@@ -57,6 +59,12 @@ def verify(
         print(json.dumps([each.to_json() for each in found], indent=2))
     if not all(each.clean for each in found):
         raise typer.Exit(1)
+
+
+def _bound_memory() -> None:
+    from jobs.adapters.allocators import give_back_freed_memory  # noqa: PLC0415
+
+    give_back_freed_memory()
 
 
 def _kafka(settings: Settings) -> KafkaSide:

@@ -22,7 +22,7 @@ from jobs.verify.verification import Check, Finding, FindingKind, first_named, l
 from jobs.verify.window import Compared, PartitionComparison, SometimesKept
 
 WINDOW_OFFSETS = 200_000
-WINDOW_BYTES = 32 << 20
+WINDOW_BYTES = 16 << 20
 """What of a partition is held in memory at a time, at most: records, the rows they became, and copies of both."""
 
 CHUNK_BYTES = 4 << 20
