@@ -14,9 +14,21 @@ import pytest
 
 from tests.faults.spark_driver import IN_A_TASK
 from tests.faults.world import World, assert_exactly_once, kafka_side
+from tests.sampling import sampled
 
 TRIAL_SECONDS = 300
 KILLED, DONE = -signal.SIGKILL, 0
+TRIALS = sampled(
+    [
+        ("driver", IN_A_TASK, KILLED),
+        ("group", IN_A_TASK, KILLED),
+        ("driver", "after stage", KILLED),
+        ("group", "before reveal", KILLED),
+        ("worker", IN_A_TASK, DONE),
+    ],
+    keep=lambda trial: trial[1] in (IN_A_TASK, "before reveal"),
+)
+"""Who is killed, when, and how the driver ends."""
 
 
 @pytest.fixture
@@ -30,14 +42,7 @@ def groups() -> Iterator[list[int]]:
 
 
 def test_killed_under_spark_each_record_is_there_once(local_world: World, tmp_path: Path, groups: list[int]) -> None:
-    trials = [
-        ("driver", IN_A_TASK, KILLED),
-        ("group", IN_A_TASK, KILLED),
-        ("driver", "after stage", KILLED),
-        ("group", "before reveal", KILLED),
-        ("worker", IN_A_TASK, DONE),
-    ]
-    for who, moment, end in trials:
+    for who, moment, end in TRIALS:
         local_world.produce(12)
         assert run_driver(local_world, tmp_path, who, moment, groups) == end, (tmp_path / "driver.log").read_text()
 
