@@ -11,7 +11,6 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    NamespaceAlreadyExistsError,
     NoSuchTableError,
     TableAlreadyExistsError,
     ValidationError,
@@ -294,10 +293,13 @@ class IcebergLake:
             self.catalog._delete_old_metadata(table.io, table.metadata, committed.metadata)
 
     def _ensure_namespace(self, identifier: str) -> None:
+        """Several tables of a run may create it at once; the loser of a SQL catalog gets an error of its database."""
+        namespace = identifier.rpartition(".")[0]
         try:
-            self.catalog.create_namespace_if_not_exists(identifier.rpartition(".")[0])
-        except NamespaceAlreadyExistsError:
-            return
+            self.catalog.create_namespace_if_not_exists(namespace)
+        except Exception:
+            if not self.catalog.namespace_exists(namespace):
+                raise
 
     @contextmanager
     def _storage_of(self, view: TableView) -> Iterator[None]:

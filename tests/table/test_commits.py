@@ -101,3 +101,18 @@ def test_old_metadata_files_are_removed_and_the_log_is_bounded(lake: IcebergLake
 
 def test_the_table_of_dead_letters_removes_old_metadata_files_as_well(tmp_path: Path) -> None:
     assert TABLE_PROPERTIES.items() <= SmallLake(tmp_path, spec_of()).dead_view.properties.items()
+
+
+def test_a_namespace_that_another_table_creates_meanwhile_is_used(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([False])
+    there = lake.catalog.namespace_exists
+    monkeypatch.setattr(lake.catalog, "namespace_exists", lambda namespace: next(looks, True) and there(namespace))
+
+    made = lake.create(
+        "lake.u", [Column("n", Scalar("long"))], partition_by=(), properties=TABLE_PROPERTIES, summary={}
+    )
+
+    assert made.head is not None
+    assert next(looks, None) is None, "the look before the creation was not the one that was wrong"
