@@ -76,7 +76,7 @@ def answers(ports: Ports) -> bool:
     """Whether the broker knows itself as a member of its cluster, so that topics can be created."""
     admin = AdminClient({"bootstrap.servers": address(ports), "log_level": 0})
     try:
-        return len(admin.list_topics(timeout=1).brokers) == 1
+        return len(admin.list_topics(timeout=5).brokers) == 1
     except KafkaException:
         return False
 
