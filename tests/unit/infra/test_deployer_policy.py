@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-import botocore.session
 import pytest
 from botocore import xform_name
+from botocore.loaders import Loader
 
 from infra.deployer_policy import MOST_CHARACTERS, OF_TYPES, READS, actions, policy_documents
 from infra.generate import FOLDER
@@ -99,8 +99,8 @@ def calls_in(file: Path) -> Iterator[str]:
 
 @cache
 def methods_of_clients() -> dict[str, list[str]]:
-    session, found = botocore.session.get_session(), dict[str, list[str]]()
+    loader, found = Loader(), dict[str, list[str]]()
     for service in SERVICES_OF_STEPS:
-        for operation in session.get_service_model(service).operation_names:
+        for operation in loader.load_service_model(service, "service-2")["operations"]:
             found.setdefault(xform_name(operation), []).append(f"{service}:{operation}")
     return found
