@@ -13,7 +13,6 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchTableError,
     TableAlreadyExistsError,
-    ValidationError,
 )
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table, Transaction
@@ -33,7 +32,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
-from jobs.adapters.iceberg_changes import apply_change, repartition
+from jobs.adapters.iceberg_changes import change_columns, repartition
 from jobs.adapters.iceberg_commits import QuickCommits, commit_time, local_clock
 from jobs.adapters.iceberg_expiry import delete_unreachable, expiry_commit
 from jobs.adapters.iceberg_nulls import keep_nulls
@@ -43,7 +42,7 @@ from jobs.adapters.iceberg_view import read_document, view_of
 from jobs.adapters.recent import Recent
 from jobs.model.changes import Change
 from jobs.model.columns import Column
-from jobs.model.errors import CatalogError, FrazilError, IncompatibleSchemaError, Misuse
+from jobs.model.errors import CatalogError, FrazilError, Misuse
 from jobs.model.expiry import Cleaned, Expiry
 from jobs.model.ingested import WrittenFile
 from jobs.model.snapshot import TableView
@@ -239,7 +238,7 @@ class IcebergLake:
         transaction = Transaction(table, autocommit=False)
         if properties:
             transaction.set_properties(dict(properties))
-        _change_columns(view.identifier, transaction, changes)
+        change_columns(view.identifier, transaction, changes)
         if partition_by is not None:
             repartition(transaction, partition_by)
         requirements = (
@@ -352,21 +351,6 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
 
 def reveal(value: SettingValue) -> str:
     return value.reveal() if isinstance(value, Secret) else value
-
-
-def _change_columns(identifier: str, transaction: Transaction, changes: Sequence[Change]) -> None:
-    """Raises IncompatibleSchemaError where Iceberg refuses a change, such as a name that a partition field has."""
-    try:
-        with transaction.update_schema() as update:
-            for change in changes:
-                apply_change(update, change)
-    except (ValueError, ValidationError) as refused:
-        listed = ", ".join(map(str, changes))
-        raise IncompatibleSchemaError(
-            f"{identifier}: Iceberg refuses a change of the columns ({listed}): {refused}",
-            hint=f"rename the field in the writer's schema, or materialize into another `table`; then"
-            f" `frazil resume {identifier}`",
-        ) from refused
 
 
 def _taken_out(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Transaction
@@ -12,9 +13,25 @@ from pyiceberg.table.update.schema import UpdateSchema
 
 from jobs.adapters.iceberg_types import to_partition_spec, to_type
 from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
+from jobs.model.errors import IncompatibleSchemaError
 
 
-def apply_change(update: UpdateSchema, change: Change) -> None:
+def change_columns(identifier: str, transaction: Transaction, changes: Sequence[Change]) -> None:
+    """Raises IncompatibleSchemaError where Iceberg refuses a change, such as a name that a partition field has."""
+    try:
+        with transaction.update_schema() as update:
+            for change in changes:
+                _apply(update, change)
+    except (ValueError, ValidationError) as refused:
+        listed = ", ".join(map(str, changes))
+        raise IncompatibleSchemaError(
+            f"{identifier}: Iceberg refuses a change of the columns ({listed}): {refused}",
+            hint=f"rename the field in the writer's schema, or materialize into another `table`; then"
+            f" `frazil resume {identifier}`",
+        ) from refused
+
+
+def _apply(update: UpdateSchema, change: Change) -> None:
     match change:
         case AddColumn(path, column_type, doc):
             update.add_column(_steps(path), to_type(column_type), doc=doc)
