@@ -68,10 +68,9 @@ def stack(folder: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) 
     return Terraform("small", folder, {**os.environ, **own, **decided}, folder / "log", lambda _: None)
 
 
-def test_a_stack_is_applied_planned_empty_and_destroyed(tmp_path: Path) -> None:
+def test_a_stack_is_applied_planned_empty_changed_in_place_and_destroyed(tmp_path: Path) -> None:
     terraform = stack(tmp_path)
     terraform.init()
-    terraform.validate()
 
     terraform.apply()
 
@@ -80,21 +79,12 @@ def test_a_stack_is_applied_planned_empty_and_destroyed(tmp_path: Path) -> None:
     assert told["registry"].startswith("https://psrc-")
     assert told["trusted"].startswith("arn:aws:iam::")
     assert terraform.plan() is False
-    terraform.destroy()
-    assert terraform.resources() == []
-
-
-def test_a_change_is_made_in_place_and_keeps_what_was_decided(tmp_path: Path) -> None:
-    terraform = stack(tmp_path)
-    terraform.init()
-    terraform.apply()
-    before = terraform.outputs()
-
     changed = stack(tmp_path, {"confluent_service_account": {"display_name": "other"}})
-
     assert changed.plan() is True
     changed.apply()
-    assert changed.outputs() == before
+    assert changed.outputs() == told, "what was decided is kept"
+    changed.destroy()
+    assert changed.resources() == []
 
 
 REFUSED = [
@@ -110,18 +100,21 @@ REFUSED = [
 
 
 def test_what_the_real_providers_refuse_is_refused(tmp_path: Path) -> None:
-    """One folder and one `init` for all: the providers are the same."""
-    stack(tmp_path).init()
-    said = {}
-    for changes, reason in REFUSED:
-        try:
-            stack(tmp_path, changes).validate()
-        except TerraformError as error:
-            said[reason] = " ".join(str(error).split())
-        else:
-            said[reason] = "accepted"
+    """As resources of one stack: `validate` starts the providers once and reports every error."""
+    terraform = stack(tmp_path)
+    written = json.loads((tmp_path / "cdk.tf.json").read_text(encoding="utf-8"))
+    for number, (changes, _) in enumerate(REFUSED):
+        for kind, change in changes.items():
+            written["resource"][kind][f"refused-{number}"] = {**RESOURCES[kind], **change}
+    (tmp_path / "cdk.tf.json").write_text(json.dumps(written), encoding="utf-8")
+    terraform.init()
 
-    assert {reason: reason in text for reason, text in said.items()} == dict.fromkeys(said, True), said
+    with pytest.raises(TerraformError):
+        terraform.validate()
+
+    errors = [" ".join(error.split()) for error in terraform.log.read_text().split("Error: ")[1:]]
+    assert [reason for _, reason in REFUSED if not any(reason in error for error in errors)] == [], errors
+    assert len(errors) == len(REFUSED), errors
 
 
 def test_a_missing_configuration_file_of_the_users_is_no_obstacle(
