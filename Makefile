@@ -40,7 +40,7 @@ run-setup: $(BIN)/python ## what the demo and the local services run on, without
 	+@$(QUIETLY) $(SPARK_CLASSES)
 
 demo: run-setup ## stock trades through a real broker into a table, queried, and run again: nothing new
-	$(BIN)/python -m jobs.demo
+	$(BIN)/frazil demo
 
 # more workers than cores: many tests wait for a process of theirs; the slowest files start first (tests/costs.py)
 WORKERS ?= 4
@@ -119,10 +119,10 @@ $(SPARK): $(SPARK_WHEEL) | $(PACKAGES)
 	@rm -rf $(VENV)/spark
 
 $(SPARK_CLASSES): $(SPARK) $(FRAZIL)
-	@if $(BIN)/python -m jobs.adapters.spark_classes; then touch $@; fi
+	@if $(BIN)/python -m frazil.adapters.spark_classes; then touch $@; fi
 
-$(SERVICES): jobs/local/broker.lock jobs/local/registry.lock $(FRAZIL)
-	@if $(BIN)/python -m jobs.demo.fetch; then touch $@; fi
+$(SERVICES): jobs/frazil/local/broker.lock jobs/frazil/local/registry.lock $(FRAZIL)
+	@if $(BIN)/python -m frazil.demo.fetch; then touch $@; fi
 
 $(DEV): requirements-dev.lock $(SPARK)
 	@echo 'installing the packages of requirements-dev.lock' >&2

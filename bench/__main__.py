@@ -22,8 +22,8 @@ from typing import TypeVar
 from bench import orders
 from bench.measure import Cost
 from bench.sections import put_first
-from jobs.formats.avro.native import native_available
-from jobs.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
+from frazil.formats.avro.native import native_available
+from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 
 HOME = Path(".frazil/bench")
 Result = TypeVar("Result")

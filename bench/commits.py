@@ -31,18 +31,18 @@ import pyarrow as pa
 from bench.chart import Panel, svg
 from bench.orders import SCHEMA
 from bench.sections import put
-from jobs.adapters.iceberg import IcebergLake
-from jobs.formats.avro.mapping import map_schema
-from jobs.formats.avro.schema import parse_schema
-from jobs.materialize.branches import STAGE_PREFIX, branch_names, stage_on_branch
-from jobs.materialize.ingest.distribute import write_target
-from jobs.materialize.ingest.write import TableFiles
-from jobs.materialize.layout import TABLE_PROPERTIES
-from jobs.materialize.publish import publish
-from jobs.materialize.state import CHECKPOINT_TAG, standing
-from jobs.model.ingested import WrittenFile
-from jobs.model.plan import BatchPlan, WriterSchemas
-from jobs.model.progress import (
+from frazil.adapters.iceberg import IcebergLake
+from frazil.formats.avro.mapping import map_schema
+from frazil.formats.avro.schema import parse_schema
+from frazil.materialize.branches import STAGE_PREFIX, branch_names, stage_on_branch
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.layout import TABLE_PROPERTIES
+from frazil.materialize.publish import publish
+from frazil.materialize.state import CHECKPOINT_TAG, standing
+from frazil.model.ingested import WrittenFile
+from frazil.model.plan import BatchPlan, WriterSchemas
+from frazil.model.progress import (
     Counts,
     Observation,
     ObservedTopic,
@@ -51,10 +51,10 @@ from jobs.model.progress import (
     SourceProgress,
     TableState,
 )
-from jobs.model.receipt import RangeReceipt, Receipt
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings
-from jobs.model.summary import store
+from frazil.model.receipt import RangeReceipt, Receipt
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings
+from frazil.model.summary import store
 
 COMMITS = (10, 1_000, 10_000)
 PARTITIONS = (12, 1_000)

@@ -26,12 +26,12 @@ from typing import Any, cast
 
 from bench.frazil_drain import spec_of
 from bench.sections import put
-from jobs.materialize import schedule
-from jobs.materialize.fair_queue import FairQueue, in_flight
-from jobs.materialize.run import Outcome, Published, TableRun
-from jobs.materialize.schedule import Stopping, run_every
-from jobs.model.plan import NothingToDo, PartitionFacts, TopicFacts
-from jobs.model.progress import TableState
+from frazil.materialize import schedule
+from frazil.materialize.fair_queue import FairQueue, in_flight
+from frazil.materialize.run import Outcome, Published, TableRun
+from frazil.materialize.schedule import Stopping, run_every
+from frazil.model.plan import NothingToDo, PartitionFacts, TopicFacts
+from frazil.model.progress import TableState
 
 TABLES, BACKFILLING = 100, 4
 TRIGGER_SECONDS = 10.0

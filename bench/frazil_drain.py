@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.measure import measured
 from bench.orders import TOPIC
-from jobs.adapters.spark import SparkRunner
-from jobs.cli.doors import open_doors, table_runs
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.spec import (
+from frazil.adapters.spark import SparkRunner
+from frazil.cli.doors import open_doors, table_runs
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.spec import (
     BadRecordLimit,
     CatalogSettings,
     Maintain,

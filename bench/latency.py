@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 
 from bench.frazil_drain import settings_of
-from jobs.adapters.spark import SparkRunner
-from jobs.cli.doors import open_doors, table_runs
-from jobs.local.produce import produce
-from jobs.local.supervisor import LocalServices
-from jobs.materialize.run import Published, TableRun
-from jobs.model.plan import NothingToDo
+from frazil.adapters.spark import SparkRunner
+from frazil.cli.doors import open_doors, table_runs
+from frazil.local.produce import produce
+from frazil.local.supervisor import LocalServices
+from frazil.materialize.run import Published, TableRun
+from frazil.model.plan import NothingToDo
 
 SMALL = 1_000
 REPEATS = 7

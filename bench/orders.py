@@ -15,11 +15,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.kafka_reader import KafkaReader
-from jobs.local.supervisor import LocalServices
-from jobs.model.plan import OffsetRange
-from jobs.model.records import Wanted
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.local.supervisor import LocalServices
+from frazil.model.plan import OffsetRange
+from frazil.model.records import Wanted
 
 TOPIC = "bench_orders"
 PARTITIONS = 6

@@ -16,19 +16,19 @@ from typing import Literal
 import pyarrow as pa
 
 from bench.orders import SCHEMA, TOPIC, encoded
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.kafka_reader import KafkaReader
-from jobs.formats.arrow import project
-from jobs.formats.avro.mapping import map_schema
-from jobs.formats.avro.open import open_decoder
-from jobs.formats.avro.schema import AvroSchema, parse_schema
-from jobs.materialize.ingest.distribute import write_target
-from jobs.materialize.ingest.write import TableFiles
-from jobs.model.ingested import WriteTarget
-from jobs.model.plan import OffsetRange
-from jobs.model.records import Wanted
-from jobs.model.spec import CatalogSettings
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.formats.arrow import project
+from frazil.formats.avro.mapping import map_schema
+from frazil.formats.avro.open import open_decoder
+from frazil.formats.avro.schema import AvroSchema, parse_schema
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import TableFiles
+from frazil.model.ingested import WriteTarget
+from frazil.model.plan import OffsetRange
+from frazil.model.records import Wanted
+from frazil.model.spec import CatalogSettings
 
 FETCHED = 600_000
 SAMPLE = 300_000

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from bench.sections import put
-from jobs.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
+from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 
 HOME = Path(".frazil/bench/verify_memory")
 TOPIC, PARTITIONS = "large_orders", 3
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def frazil(verb: str) -> list[str]:
-    return [sys.executable, "-m", "jobs.cli.app", verb]
+    return [sys.executable, "-m", "frazil.cli.app", verb]
 
 
 def configure(services: LocalServices) -> str:

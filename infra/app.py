@@ -18,6 +18,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
+from frazil.model.errors import SettingError
+from frazil.model.spec import TableSpec
+from frazil.specs.load import load_tables
 from infra.artefacts.artefact import Artefacts, read_manifest
 from infra.cdk import App, Stack
 from infra.components.key_rotation import NOT_PACKED, Code
@@ -32,9 +35,6 @@ from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
 from infra.stacks.snowflake import SnowflakeStack
-from jobs.model.errors import SettingError
-from jobs.model.spec import TableSpec
-from jobs.specs.load import load_tables
 
 TABLES = Path(__file__).parents[1] / "tables"
 Purpose = Literal["apply", "destroy"]

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict, cast
 
-from jobs.model.errors import MissingToolError
+from frazil.model.errors import MissingToolError
 
 if TYPE_CHECKING:
     from typing import Unpack

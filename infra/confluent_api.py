@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 import requests
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
-from jobs.model.errors import FrazilError, ServiceError, SettingError
-from jobs.model.spec import Secret
+from frazil.model.errors import FrazilError, ServiceError, SettingError
+from frazil.model.spec import Secret
 
 ADDRESS = "https://api.confluent.cloud"
 ADDRESS_VARIABLE = "FRAZIL_CONFLUENT_URL"

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from frazil.model.spec import TableSpec
+from frazil.specs.kafka_keys import READER_GROUP
 from infra.naming import Account
 from infra.settings import ConfluentKafka
 from infra.topics import TRADES, own_subjects, wanted_topics
-from jobs.model.spec import TableSpec
-from jobs.specs.kafka_keys import READER_GROUP
 
 if TYPE_CHECKING:
     from infra.resources.confluent import RoleName

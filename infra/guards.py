@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import jsii
 
+from frazil.model.errors import SettingError
 from infra.cdk import App, Aspects, IAspect, IConstruct, Stack
 from infra.rules import RULES, Finding, Rule, StackView
-from jobs.model.errors import SettingError
 
 
 @jsii.implements(IAspect)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from frazil.specs.describe import Page, json_schema, markdown
 from infra.settings_keys import ENVIRONMENT
-from jobs.specs.describe import Page, json_schema, markdown
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 PAGE = Page(

@@ -7,6 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+from frazil.model.errors import SettingError
+from frazil.model.spec import Secret
+from frazil.specs.document import Mark
+from frazil.specs.keys import Key, Values
+from frazil.specs.load import read_document
+from frazil.specs.placeholders import Sources
+from frazil.specs.problems import Problem, Problems, suggest
+from frazil.specs.shapes import At, Rejected
 from infra import settings_keys as keys
 from infra.naming import OWN_FOLDERS, OWN_TAGS
 from infra.settings import (
@@ -37,14 +45,6 @@ from infra.settings import (
     Worker,
 )
 from infra.topics import TRADES
-from jobs.model.errors import SettingError
-from jobs.model.spec import Secret
-from jobs.specs.document import Mark
-from jobs.specs.keys import Key, Values
-from jobs.specs.load import read_document
-from jobs.specs.placeholders import Sources
-from jobs.specs.problems import Problem, Problems, suggest
-from jobs.specs.shapes import At, Rejected
 
 FOLDER = Path(__file__).parent / "environments"
 NAME = re.compile(r"[a-z][a-z0-9]{1,19}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
+from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
+from frazil.specs.scalars import COUNT, DURATION, TABLE_NAME, TEXT, TOPIC_NAME, URL
+from frazil.specs.shapes import Choice, ListOf, MapOf
 from infra.settings import ExistingWarehouse, MadeWarehouse, PrivateLink, Reader, Topic, WarehouseSize
 from infra.settings_scalars import (
     BOOLEAN,
@@ -30,9 +33,6 @@ from infra.settings_scalars import (
     TAG_NAME,
     TAG_VALUE,
 )
-from jobs.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
-from jobs.specs.scalars import COUNT, DURATION, TABLE_NAME, TEXT, TOPIC_NAME, URL
-from jobs.specs.shapes import Choice, ListOf, MapOf
 
 NONE = Derived("none")
 OF_ENVIRONMENT = Derived("the environment's")

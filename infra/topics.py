@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
+from frazil.model.spec import SubjectSettings, TableSpec
 from infra.settings import ConfluentKafka, ExternalKafka, Topic
-from jobs.model.spec import SubjectSettings, TableSpec
 
 TRADES = "stock_trades"
 """What the Datagen connector writes to."""

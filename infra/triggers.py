@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from frazil.model.errors import SettingError
+from frazil.model.spec import TableSpec
+from frazil.specs.problems import suggest
 from infra.settings import Jobs, Scheduled
-from jobs.model.errors import SettingError
-from jobs.model.spec import TableSpec
-from jobs.specs.problems import suggest
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from tests.own_processes import (
 )
 
 if TYPE_CHECKING:
-    from jobs.local.supervisor import LocalServices
+    from frazil.local.supervisor import LocalServices
 
 
 SKIP_NOTHING = "FRAZIL_SKIP_NOTHING"
@@ -91,7 +91,7 @@ def ignore_interruptions() -> None:
 @pytest.fixture(scope="session")
 def services() -> LocalServices:
     """A broker, a registry and a double of AWS of this run's own; topics, subjects and buckets need unique names."""
-    from jobs.local.supervisor import ANY_FREE_PORTS, up  # noqa: PLC0415 - unit tests need none of it
+    from frazil.local.supervisor import ANY_FREE_PORTS, up  # noqa: PLC0415 - unit tests need none of it
 
     _record_classes_once(Path(os.environ[SERVICES]))
     return up(directory=Path(os.environ[SERVICES]), preferred_ports=ANY_FREE_PORTS)
@@ -99,8 +99,8 @@ def services() -> LocalServices:
 
 def _record_classes_once(folder: Path) -> None:
     """Start and stop the services where no archive of their classes is there yet: dozens of starts use it."""
-    from jobs.local.cache import cache_folder, exclusively  # noqa: PLC0415
-    from jobs.local.supervisor import ANY_FREE_PORTS, down, up  # noqa: PLC0415
+    from frazil.local.cache import cache_folder, exclusively  # noqa: PLC0415
+    from frazil.local.supervisor import ANY_FREE_PORTS, down, up  # noqa: PLC0415
 
     with exclusively(folder / "recording.lock"):
         if not list((cache_folder() / "class-data").glob("*.jsa")):

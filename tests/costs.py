@@ -157,7 +157,7 @@ def service_seconds(folder: Path) -> float:
 
 def service_processes(folder: Path) -> list[psutil.Process]:
     """The services that the whole run shares. One worker started them, and all use them."""
-    from jobs.local.state import read_state  # noqa: PLC0415 - unit tests need none of it
+    from frazil.local.state import read_state  # noqa: PLC0415 - unit tests need none of it
 
     pids = [entry.process.pid for entry in read_state(folder).values() if entry.process]
     return [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]

@@ -16,8 +16,8 @@ from typing import Any
 
 from bench.measure import measured
 from bench.orders import SCHEMA, TOPIC
-from jobs.local import jars
-from jobs.local.java import find_java
+from frazil.local import jars
+from frazil.local.java import find_java
 
 BATCH_ROWS = 1_000_000
 TABLE = "peer.bench.orders"

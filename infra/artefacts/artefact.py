@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.model.errors import SettingError
+from frazil.model.errors import SettingError
 
 PREFIX = "artefacts"
 CHUNK_BYTES = 1 << 20

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from frazil.model.errors import MissingToolError, ServiceError
 from infra.artefacts.archive import tar_gz
-from jobs.model.errors import MissingToolError, ServiceError
 
 LOCK = Path("jobs/requirements.lock")
 WHEELS = Path("native/target/install")

@@ -16,7 +16,9 @@ from pathlib import Path
 from infra.artefacts.archive import files_under, zip_of
 from infra.artefacts.environment import Target, install_packages
 
-OURS = frozenset({"infra", "jobs", "lambdas"})
+OURS = {"frazil": "jobs", "infra": ".", "lambdas": "."}
+"""Our packages, each with the folder of the checkout that holds it."""
+
 LOCK = "requirements.lock"
 ENTRY = "handler.py"
 """At the top of the zip, so that the handler is called `handler.handler` as in every function of ours."""
@@ -44,7 +46,7 @@ def place_of(checkout: Path, function: Path, target: Target, folder: Path) -> Pa
 
 
 def modules_of(checkout: Path, start: Path) -> list[Path]:
-    """Files of ours that importing `start` imports, and the packages they lie in, by their paths in the checkout."""
+    """Files of ours that importing `start` imports, and the packages they lie in."""
     found: set[Path] = set()
     ahead = [start]
     while ahead:
@@ -74,8 +76,15 @@ def _files(checkout: Path, name: str) -> Iterator[Path]:
     parts = name.split(".")
     if parts[0] not in OURS:
         return
-    around = [checkout.joinpath(*parts[:length], "__init__.py") for length in range(1, len(parts) + 1)]
-    yield from (file for file in (*around, checkout.joinpath(*parts).with_suffix(".py")) if file.is_file())
+    root = checkout / OURS[parts[0]]
+    around = [root.joinpath(*parts[:length], "__init__.py") for length in range(1, len(parts) + 1)]
+    yield from (file for file in (*around, root.joinpath(*parts).with_suffix(".py")) if file.is_file())
+
+
+def _name_in_zip(checkout: Path, file: Path) -> str:
+    """Where Python finds the module: packages lie at the top of the zip, whatever folder holds them here."""
+    path = file.relative_to(checkout)
+    return path.relative_to(OURS.get(path.parts[1], ".")).as_posix()
 
 
 def _sources(checkout: Path, function: Path) -> Iterator[tuple[str, bytes]]:
@@ -83,7 +92,7 @@ def _sources(checkout: Path, function: Path) -> Iterator[tuple[str, bytes]]:
     module = ".".join(handler.relative_to(checkout).with_suffix("").parts)
     yield ENTRY, f"from {module} import handler\n\n__all__ = ['handler']\n".encode()
     for file in sorted({*modules_of(checkout, handler), *_files(checkout, module)}):
-        yield file.relative_to(checkout).as_posix(), file.read_bytes()
+        yield _name_in_zip(checkout, file), file.read_bytes()
 
 
 def _fingerprint(sources: dict[str, bytes], lock: Path, target: Target) -> str:

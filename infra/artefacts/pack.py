@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from frazil.model.errors import SettingError
 from infra.artefacts.archive import files_under, zip_of
 from infra.artefacts.artefact import Artefact, Artefacts, artefact_of
 from infra.artefacts.environment import Target, fingerprint, pack_environment
-from jobs.model.errors import SettingError
 
-PACKAGE = "jobs"
-START = "from jobs.job_run import main\n\nmain()\n"
+ROOT, PACKAGE = "jobs", "frazil"
+"""The folder that holds our package, and the package: a job run imports it from the top of the zip."""
+
+START = "from frazil.job_run import main\n\nmain()\n"
 SPEC_ENDINGS = {".yaml", ".yml"}
 
 
@@ -58,8 +60,9 @@ def _zip(files: Iterator[tuple[str, bytes]], target: Path) -> Artefact:
 
 
 def _sources(checkout: Path) -> Iterator[tuple[str, bytes]]:
-    for file in files_under(checkout / PACKAGE):
-        yield file.relative_to(checkout).as_posix(), file.read_bytes()
+    root = checkout / ROOT
+    for file in files_under(root / PACKAGE):
+        yield file.relative_to(root).as_posix(), file.read_bytes()
 
 
 def _specs(tables: Path) -> Iterator[tuple[str, bytes]]:

@@ -7,9 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from frazil.model.errors import ServiceError
 from infra.artefacts.artefact import PREFIX, Artefact, Artefacts
 from infra.artefacts.pack import path_of
-from jobs.model.errors import ServiceError
 
 KEPT = 5
 """How many versions of each file stay in the bucket."""

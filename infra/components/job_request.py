@@ -78,7 +78,7 @@ class JobRuns:
         }
 
     def spark_settings(self) -> dict[str, str]:
-        """What differs from machine to machine; what Frazil relies on everywhere it sets itself (jobs/adapters)."""
+        """What differs from machine to machine; what Frazil relies on everywhere it sets itself (frazil.adapters)."""
         archives = (
             f"{self._address(self.artefacts.environment)}#environment,{self._address(self.artefacts.frazil)}#frazil"
         )

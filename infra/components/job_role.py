@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from frazil.specs.kafka_keys import READER_GROUP
 from infra import naming
 from infra.artefacts.artefact import PREFIX
 from infra.cdk import Construct
@@ -15,7 +16,6 @@ from infra.iam import Conditions, Policy, trust_service
 from infra.permissions import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, Place, Scope, statements
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import Secret
-from jobs.specs.kafka_keys import READER_GROUP
 
 SERVICE = "emr-serverless.amazonaws.com"
 

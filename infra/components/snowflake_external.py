@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from frazil.model.snowflake import delta_table
+from frazil.model.spec import TableSpec
 from infra.cdk import Construct, Resource
 from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Storage
 from infra.resources import snowflake
 from infra.stacks.lake import EXPORTS, LakeStack
-from jobs.model.snowflake import delta_table
-from jobs.model.spec import TableSpec
 
 FORMATS: Mapping[str, str] = {
     "csv": """TYPE = CSV SKIP_HEADER = 1 FIELD_OPTIONALLY_ENCLOSED_BY = '"'""",

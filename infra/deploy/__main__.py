@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
+from frazil.model.errors import FrazilError
 from infra.deploy import services
 from infra.deploy.causes import of_aws
 from infra.deploy.deployment import LOCAL, NO_FLAGS, Deployment, credentials, open_deployment
 from infra.deploy.snowflake_account import AccountFlags, is_missing
 from infra.deploy.steps import STEPS, Asked, tell
 from infra.settings_scalars import FEWEST_RETAINED
-from jobs.model.errors import FrazilError
 
 QUESTIONS: Mapping[str, Callable[[Deployment], bool]] = {
     "needs-confluent": lambda deployment: deployment.has_confluent,

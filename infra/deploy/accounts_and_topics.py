@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from frazil.model.errors import SettingError
 from infra.app import read_tables
 from infra.confluent_api import ConfluentCloud, KeyPair, address_from_environment, key_from_environment
 from infra.deploy.deployment import Deployment
@@ -18,7 +19,6 @@ from infra.deploy.topics import Steps, connect, make_topics, of_confluent, of_ex
 from infra.naming import Account, secret_name
 from infra.settings import ConfluentKafka, ExternalKafka
 from infra.topics import wanted_topics
-from jobs.model.errors import SettingError
 
 
 def make_keys(

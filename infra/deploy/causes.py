@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from jobs.model.errors import ServiceError
+from frazil.model.errors import ServiceError
 
 
 class AwsError(ServiceError):

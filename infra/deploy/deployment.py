@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from frazil.model.errors import SettingError
 from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import place_of
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
@@ -17,7 +18,6 @@ from infra.deploy.snowflake_account import AccountFlags, with_account
 from infra.naming import APPLICATION, log_group_name, resource_name
 from infra.settings import ConfluentKafka, EnvironmentSettings, Rotation
 from infra.settings_file import load_environment
-from jobs.model.errors import SettingError
 
 LOCAL = "local"
 CHECKOUT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from jobs.model.errors import ServiceError
+from frazil.model.errors import ServiceError
 
 Progress = Callable[[int], None]
 """Told of each portion: how many objects more are gone."""

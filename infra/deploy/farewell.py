@@ -11,12 +11,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from frazil.model.errors import FrazilError, Misuse, SettingError
 from infra.confluent_api import ConfluentCloud
 from infra.deploy.deployment import Deployment
 from infra.deploy.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
 from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Tell
-from jobs.model.errors import FrazilError, Misuse, SettingError
 
 KEPT = {"S3 bucket", "Glue database", "Glue table", "KMS key", "Athena workgroup"}
 """What `--keep-data` leaves: the data, what it is encrypted with, and how it is queried."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.model.errors import FrazilError
+from frazil.model.errors import FrazilError
 
 SECONDS = 900
 NOT_THERE_YET = 3
@@ -48,4 +48,4 @@ class Frazil:
         return json.loads(ended.stdout)
 
     def _command(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        return (sys.executable, "-m", "jobs.cli.app", *arguments)
+        return (sys.executable, "-m", "frazil.cli.app", *arguments)

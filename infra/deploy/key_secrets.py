@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, get_args
 
+from frazil.model.errors import ServiceError
+from frazil.model.spec import Secret
 from infra.accounts import Part, key_field, secret_field
 from infra.confluent_api import KeyPair
-from jobs.model.errors import ServiceError
-from jobs.model.spec import Secret
 
 
 def read_keys(vault: Any, name: str) -> dict[Part, KeyPair]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from frazil.model.spec import Secret
 from infra.confluent_api import ConfluentCloud, KeyPair
 from infra.deploy.key_secrets import read_keys, write_cloud_key
 from infra.deploy.rotation_function import FunctionFailedError, NotYetError, RotationFunction
 from infra.deploy.side_by_side import side_by_side
 from infra.naming import Account, cloud_secret_name, secret_name
-from jobs.model.spec import Secret
 
 PATIENCE_SECONDS = 900.0
 LOOK_SECONDS = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jobs.model.spec import TableSpec
+from frazil.model.spec import TableSpec
 
 
 def tables_in_glue(glue: Any, database: str) -> frozenset[str]:

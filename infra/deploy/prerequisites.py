@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from frazil.model.errors import FrazilError
 from infra.artefacts.environment import WHEELS, Target, native_wheel
-from jobs.model.errors import FrazilError
 
 TERRAFORM_AT_LEAST = (1, 10)
 """Whose S3 backend locks by a file beside the state (`use_lockfile`)."""

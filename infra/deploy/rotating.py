@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from frazil.model.errors import ServiceError, SettingError
 from infra.deploy.keys import SLEEPING, Tell, Waiting
 from infra.deploy.rotation_function import RotationFunction, what_and_hint
 from infra.deploy.side_by_side import side_by_side
-from jobs.model.errors import ServiceError, SettingError
 
 PATIENCE_SECONDS = 1800.0
 LOOK_SECONDS = 1.0

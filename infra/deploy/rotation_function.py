@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.model.errors import ServiceError
+from frazil.model.errors import ServiceError
 
 ANSWER_SECONDS = 120
 """How long an answer may take; a step that waits is told to wait less."""

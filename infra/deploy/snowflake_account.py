@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from frazil.model.errors import SettingError
+from frazil.specs.scalars import parse_snowflake_name
+from frazil.specs.shapes import Unfit
 from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
 from infra.settings_keys import SNOWFLAKE_ROLE, SNOWFLAKE_SCHEMA, SNOWFLAKE_USER
-from jobs.model.errors import SettingError
-from jobs.specs.scalars import parse_snowflake_name
-from jobs.specs.shapes import Unfit
 
 ORGANIZATION, ACCOUNT = "SNOWFLAKE_ORGANIZATION_NAME", "SNOWFLAKE_ACCOUNT_NAME"
 """As Snowflake's provider reads them."""

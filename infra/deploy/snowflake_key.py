@@ -8,9 +8,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from frazil.model.errors import FrazilError
 from infra.deploy.prerequisites import Finding
 from infra.settings import Snowflake
-from jobs.model.errors import FrazilError
 from lambdas.rotate_keys.rsa_key import RsaKey
 from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
 

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from frazil.model.errors import SettingError
+from frazil.model.spec import revealed
 from infra.app import Purpose, build
 from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.components.key_rotation import Code
@@ -21,8 +23,6 @@ from infra.local.stub_behind import SNOWFLAKE
 from infra.local.terraform_cli import stub_values
 from infra.local.terraform_here import prepare
 from infra.settings import ConfluentKafka
-from jobs.model.errors import SettingError
-from jobs.model.spec import revealed
 
 NOTHING = Artefact("none", "0" * 64, 0)
 NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from frazil.model.errors import SettingError
 from infra.app import read_tables
 from infra.artefacts.artefact import Artefact, read_manifest, write_manifest
 from infra.artefacts.lambda_zip import lambda_zip
@@ -45,7 +46,6 @@ from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
 from infra.deployer_policy import policy_documents
 from infra.settings import LocalState, S3State
-from jobs.model.errors import SettingError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from frazil.model.errors import MissingToolError, ServiceError
 from infra.deploy.causes import hint_for
-from jobs.model.errors import MissingToolError, ServiceError
 
 STEP_SECONDS = 3600
 LOCK_FILE = ".terraform.lock.hcl"

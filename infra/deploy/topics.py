@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from frazil.model.errors import BrokerError, SettingError
 from infra.confluent_api import KeyPair
 from infra.settings import ExternalKafka, Topic
-from jobs.model.errors import BrokerError, SettingError
 
 ANSWER_SECONDS = 30
 LOOK_SECONDS = 10.0

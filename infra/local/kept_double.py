@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from jobs.model.errors import ServiceError
+from frazil.model.errors import ServiceError
 
 CHECKOUT = Path(__file__).parents[2]
 START_SECONDS = 30.0

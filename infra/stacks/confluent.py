@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from frazil.model.spec import TableSpec
 from infra import naming
 from infra.accounts import PARTS
 from infra.backends import keep_state
@@ -16,7 +17,6 @@ from infra.grants import grants
 from infra.resources import confluent
 from infra.settings import ConfluentKafka, EnvironmentSettings
 from infra.stacks.kafka import Kafka, KeyHolders
-from jobs.model.spec import TableSpec
 
 
 def enter_confluent(stack: Stack) -> None:

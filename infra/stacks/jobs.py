@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from frazil.model.spec import TableSpec
 from infra import naming
 from infra.artefacts.artefact import Artefacts
 from infra.backends import keep_state
@@ -30,7 +31,6 @@ from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
 from infra.triggers import triggers_of
-from jobs.model.spec import TableSpec
 
 KEPT_MINUTES = 15
 """How often it is looked whether the streaming run is there."""

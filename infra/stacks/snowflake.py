@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
+from frazil.model.snowflake import iceberg_table
+from frazil.model.spec import TableSpec
 from infra import naming
 from infra.backends import keep_state
 from infra.cdk import App, Construct, Output, Resource, Stack
@@ -20,8 +22,6 @@ from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
 from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
 from infra.stacks.lake import EXPORTS, LakeStack
-from jobs.model.snowflake import iceberg_table
-from jobs.model.spec import TableSpec
 
 Word = Literal["loader", "reader", "rotator"]
 

@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from frazil.model.errors import ServiceError
+from frazil.model.spec import Secret
 from infra.accounts import PARTS, PURPOSES, Part, key_field, key_name, secret_field
 from infra.confluent_api import ADDRESS, ApiKey, ConfluentCloud, KeyPair, NewKey
 from infra.naming import Account
-from jobs.model.errors import ServiceError
-from jobs.model.spec import Secret
 from lambdas.rotate_keys.errors import NotProvenError
 from lambdas.rotate_keys.rotation import Facts, Versions
 

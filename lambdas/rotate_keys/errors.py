@@ -12,7 +12,7 @@ FrazilError
 
 from __future__ import annotations
 
-from jobs.model.errors import FrazilError
+from frazil.model.errors import FrazilError
 
 
 class RotationError(FrazilError):

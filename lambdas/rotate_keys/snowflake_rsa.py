@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-from jobs.model.spec import Secret
+from frazil.model.spec import Secret
 from lambdas.rotate_keys.errors import LoginRefusedError, NotProvenError, RefusedError, SlotOccupiedError
 from lambdas.rotate_keys.rotation import FIRST_KEY_HINT, Facts, Versions
 from lambdas.rotate_keys.rsa_key import RsaKey

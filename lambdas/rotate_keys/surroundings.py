@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Literal, assert_never, get_args
 from urllib.parse import urlsplit
 
+from frazil.model.spec import Secret
 from infra.accounts import PARTS
 from infra.confluent_api import ConfluentCloud, KeyPair, address_from_environment
 from infra.naming import Account
-from jobs.model.spec import Secret
 from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
 from lambdas.rotate_keys.errors import DescriptionError
 from lambdas.rotate_keys.rotation import Kind

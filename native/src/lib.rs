@@ -1,4 +1,4 @@
-//! Frazil's fast path from Avro payloads to Arrow. `jobs/formats/avro/` has a slow twin of everything here.
+//! Frazil's fast path from Avro payloads to Arrow. `jobs/frazil/formats/avro/` has a slow twin of everything here.
 
 use pyo3::prelude::*;
 

@@ -1,6 +1,6 @@
 //! The judge: which payloads are a value of a schema, to the letter of the Avro 1.12 specification.
 //!
-//! `jobs/formats/avro/rules.py` is the same walk with the same words; the tests hold the two to each other.
+//! `jobs/frazil/formats/avro/rules.py` is the same walk with the same words; the tests hold the two to each other.
 
 use crate::shape::{variants, Item, Member, Shape, Variants};
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from jobs.model.delta import (
+from frazil.model.delta import (
     BeginLog,
     DeltaLog,
     ExtendLog,
@@ -17,8 +17,8 @@ from jobs.model.delta import (
     TableFile,
     TableFiles,
 )
-from jobs.model.snapshot import TableView
-from jobs.ports import CommitRejectedError
+from frazil.model.snapshot import TableView
+from frazil.ports import CommitRejectedError
 
 
 def _nothing() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.adapters import worker
-from jobs.model.errors import FrazilError
-from jobs.model.ingested import IngestTask, TaskResult
+from frazil.adapters import worker
+from frazil.model.errors import FrazilError
+from frazil.model.ingested import IngestTask, TaskResult
 
 
 @dataclass(slots=True)

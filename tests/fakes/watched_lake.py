@@ -8,8 +8,8 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.model.spec import CatalogSettings
+from frazil.adapters.iceberg import IcebergLake
+from frazil.model.spec import CatalogSettings
 
 Commit = Callable[[], object]
 Around = Callable[[str, Commit], object]

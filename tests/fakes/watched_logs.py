@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from jobs.adapters import delta_log
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.model.delta import LogWrite
-from jobs.model.spec import SettingValue
+from frazil.adapters import delta_log
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.model.delta import LogWrite
+from frazil.model.spec import SettingValue
 
 
 class WatchedLogs(DeltaLogs):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.local.supervisor import LocalServices
-from jobs.model.spec import CatalogSettings
+from frazil.local.supervisor import LocalServices
+from frazil.model.spec import CatalogSettings
 
 pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped", "tests.faults.delta_side")
 

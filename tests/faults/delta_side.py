@@ -8,10 +8,10 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.delta.standing import LogStanding, log_standing
-from jobs.materialize.announce_delta import DELTA_TAG, NEXT_DELTA_TAG
-from jobs.query import extension_file
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.delta.standing import LogStanding, log_standing
+from frazil.materialize.announce_delta import DELTA_TAG, NEXT_DELTA_TAG
+from frazil.query import extension_file
 from tests.faults.world import World
 
 COLUMNS = ("n", "kafka_partition", "kafka_offset")

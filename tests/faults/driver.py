@@ -23,12 +23,12 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import NoReturn
 
-from jobs.adapters import worker
-from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.registry import ConfluentRegistry
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import FrazilError
-from jobs.model.ingested import IngestTask, TaskResult
+from frazil.adapters import worker
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.errors import FrazilError
+from frazil.model.ingested import IngestTask, TaskResult
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.fakes.watched_logs import WatchedLogs
 from tests.faults.world import WAIT_SECONDS, Setting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from jobs.materialize.run import STEPS, Observer, Step
+from frazil.materialize.run import STEPS, Observer, Step
 
 Moment = tuple[str, Step]
 """Before or after a step."""

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.local.java import find_java
-from jobs.model.spec import CatalogSettings
+from frazil.local.java import find_java
+from frazil.model.spec import CatalogSettings
 from tests.faults.spark_catalogs import spark_catalog, start_settings
 
 

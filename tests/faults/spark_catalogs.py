@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobs.local.jars import class_path
-from jobs.model.spec import CatalogSettings
+from frazil.local.jars import class_path
+from frazil.model.spec import CatalogSettings
 
 JVM_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",

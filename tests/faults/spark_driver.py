@@ -17,10 +17,10 @@ from typing import NoReturn
 
 import pyspark.core.context
 
-from jobs.adapters import spark, worker
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import FrazilError
-from jobs.model.ingested import IngestTask, TaskResult
+from frazil.adapters import spark, worker
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.errors import FrazilError
+from frazil.model.ingested import IngestTask, TaskResult
 from tests.faults.world import Setting
 
 IN_A_TASK = "in a task"

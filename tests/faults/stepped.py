@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from jobs.materialize.run import Outcome, Step, TableRun
+from frazil.materialize.run import Outcome, Step, TableRun
 from tests.faults.moments import Moment
 from tests.faults.world import WAIT_SECONDS, World
 

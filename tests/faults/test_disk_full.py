@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import CatalogError
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.errors import CatalogError
 from tests.faults.moments import Moment, at
 from tests.faults.world import World, assert_exactly_once
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pyiceberg.expressions import And, EqualTo
 
-from jobs.materialize.branches import STAGE_PREFIX
-from jobs.materialize.run import Again, Published, TableRun
-from jobs.materialize.state import CHECKPOINT_TAG
-from jobs.model.errors import FencedError, StateLostError
+from frazil.materialize.branches import STAGE_PREFIX
+from frazil.materialize.run import Again, Published, TableRun
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.errors import FencedError, StateLostError
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment, at
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once, one_row, with_trigger

@@ -16,10 +16,10 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
-from jobs.local.supervisor import LocalServices
-from jobs.materialize.pausing import PAUSED_PROPERTY
-from jobs.model.spec import BadRecordLimit, KeepSnapshots
-from jobs.pause import resume
+from frazil.local.supervisor import LocalServices
+from frazil.materialize.pausing import PAUSED_PROPERTY
+from frazil.model.spec import BadRecordLimit, KeepSnapshots
+from frazil.pause import resume
 from tests.faults.delta_side import assert_delta_is_current, with_delta
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
 from tests.faults.world import (

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from jobs.adapters import kafka, kafka_reader
-from jobs.adapters.kafka import consumer_settings
-from jobs.adapters.kafka_reader import KafkaReader
-from jobs.local.supervisor import ANY_FREE_PORTS, LocalServices, down, status, up
-from jobs.materialize.ingest.task import ingest
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import BrokerError, FrazilError
-from jobs.model.ingested import IngestTask, TaskResult
-from jobs.model.plan import OffsetRange
-from jobs.model.records import Records, Wanted
-from jobs.ports import SchemaRegistry
+from frazil.adapters import kafka, kafka_reader
+from frazil.adapters.kafka import consumer_settings
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, status, up
+from frazil.materialize.ingest.task import ingest
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.errors import BrokerError, FrazilError
+from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.plan import OffsetRange
+from frazil.model.records import Records, Wanted
+from frazil.ports import SchemaRegistry
 from tests.faults.moments import Act, Moment, at
 from tests.faults.world import (
     SCHEMA,

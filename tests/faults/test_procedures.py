@@ -8,10 +8,10 @@ from itertools import product
 
 import pytest
 
-from jobs.adapters.iceberg import CATALOG_NAME
-from jobs.local.supervisor import LocalServices
-from jobs.materialize.run import Again, Published
-from jobs.model.spec import CatalogSettings
+from frazil.adapters.iceberg import CATALOG_NAME
+from frazil.local.supervisor import LocalServices
+from frazil.materialize.run import Again, Published
+from frazil.model.spec import CatalogSettings
 from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.procedures import Procedures, procedures
 from tests.faults.world import World, assert_exactly_once, glue_catalog, jdbc_catalog, new_world, with_trigger

@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
-from jobs.local.supervisor import LocalServices
-from jobs.materialize.run import Again, Published
-from jobs.model.errors import BrokerError, RecordsLostError, SourceChangedError
-from jobs.model.plan import NothingToDo, PartitionFacts, TopicFacts
-from jobs.model.spec import Start
+from frazil.local.supervisor import LocalServices
+from frazil.materialize.run import Again, Published
+from frazil.model.errors import BrokerError, RecordsLostError, SourceChangedError
+from frazil.model.plan import NothingToDo, PartitionFacts, TopicFacts
+from frazil.model.spec import Start
 from tests.faults.moments import Moment, at
 from tests.faults.world import (
     WAIT_SECONDS,

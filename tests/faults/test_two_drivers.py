@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from jobs.materialize.run import STEPS, Again, Published
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import FencedError
-from jobs.model.plan import NothingToDo
+from frazil.materialize.run import STEPS, Again, Published
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.errors import FencedError
+from frazil.model.plan import NothingToDo
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
 from tests.faults.stepped import Stepped

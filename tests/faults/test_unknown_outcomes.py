@@ -9,13 +9,13 @@ from itertools import product
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize.branches import STAGE_PREFIX
-from jobs.materialize.run import Published
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import ContendedError, CountMismatchError, PausedError
-from jobs.model.ingested import WrittenFile
-from jobs.model.snapshot import TableView
+from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize.branches import STAGE_PREFIX
+from frazil.materialize.run import Published
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.errors import ContendedError, CountMismatchError, PausedError
+from frazil.model.ingested import WrittenFile
+from frazil.model.snapshot import TableView
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.test_killed import BATCH, CREATING, add_column
 from tests.faults.world import World, assert_exactly_once

@@ -22,17 +22,17 @@ from confluent_kafka.cimpl import NewTopic
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
-from jobs.adapters.delta_log import DeltaLogs as OpenedLogs
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.kafka_reader import KafkaReader
-from jobs.adapters.registry import ConfluentRegistry
-from jobs.local.supervisor import LocalServices
-from jobs.materialize.run import Doors, Observer, Outcome, TableRun
-from jobs.materialize.state import Standing, standing
-from jobs.model.plan import NothingToDo
-from jobs.model.progress import FOREIGN_NAMES_KEPT, MODULUS, OffsetSums
-from jobs.model.spec import (
+from frazil.adapters.delta_log import DeltaLogs as OpenedLogs
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.local.supervisor import LocalServices
+from frazil.materialize.run import Doors, Observer, Outcome, TableRun
+from frazil.materialize.state import Standing, standing
+from frazil.model.plan import NothingToDo
+from frazil.model.progress import FOREIGN_NAMES_KEPT, MODULUS, OffsetSums
+from frazil.model.spec import (
     BadRecordLimit,
     CatalogSettings,
     Maintain,
@@ -43,9 +43,9 @@ from jobs.model.spec import (
     TableSpec,
     Trigger,
 )
-from jobs.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
-from jobs.verify.against_kafka import KafkaSide
-from jobs.verify.table import verify_table
+from frazil.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
+from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
 
 WAIT_SECONDS = 120.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from cloud import Cloud
 
-from jobs.local.supervisor import ANY_FREE_PORTS, down, up
+from frazil.local.supervisor import ANY_FREE_PORTS, down, up
 
 
 @pytest.fixture(scope="session")

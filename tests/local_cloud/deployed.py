@@ -21,7 +21,7 @@ import boto3
 import psutil
 from botocore.config import Config
 
-from jobs.local.supervisor import LocalServices, down, status
+from frazil.local.supervisor import LocalServices, down, status
 
 CHECKOUT = Path(__file__).parents[2]
 REGION = "us-east-1"
@@ -184,7 +184,7 @@ class Deployed:
         return ended.stdout
 
     def command(self, *arguments: str) -> list[str]:
-        return [str(self.checkout / ".venv/bin/python"), "-m", "jobs.cli.app", *arguments]
+        return [str(self.checkout / ".venv/bin/python"), "-m", "frazil.cli.app", *arguments]
 
     def credentials(self) -> dict[str, str]:
         """The file for the shell that the summary of `create` names."""
@@ -368,7 +368,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _groups_in(work: Path) -> set[int]:
-    """Process groups that work in a folder, but for the leash that holds them (jobs/local/aws_double/leash.py)."""
+    """Process groups that work in a folder, but for the leash that holds them (frazil.local.aws_double.leash)."""
     return {
         os.getpgid(process.pid)
         for process in psutil.process_iter()

@@ -11,9 +11,9 @@ from typing import Any
 
 from deployed import Deployed
 
+from frazil.model.spec import Secret
 from infra.confluent_api import ConfluentCloud, KeyPair
 from infra.deploy.services import confluent_cloud, snowflake_login
-from jobs.model.spec import Secret
 from lambdas.rotate_keys.rsa_key import RsaKey
 from lambdas.rotate_keys.snowflake_door import SnowflakeDoor, SnowflakeSession
 

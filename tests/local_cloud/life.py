@@ -11,12 +11,12 @@ from typing import Any
 from deployed import CLOUD_KEY, REGION, Deployed, Ended, eventually
 from permission_proof import Account, Granted, Needed, granted_to, needed_by
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.kafka import KafkaTopics
-from jobs.model.spec import Settings
-from jobs.specs.select import select_tables
-from jobs.status import TableStatus, table_statuses
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.kafka import KafkaTopics
+from frazil.model.spec import Settings
+from frazil.specs.select import select_tables
+from frazil.status import TableStatus, table_statuses
 
 ROLES = ("frazil-local-job", "frazil-local-streaming-job", "frazil-local-schedules", "frazil-local-rotate-keys")
 

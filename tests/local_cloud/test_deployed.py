@@ -22,12 +22,12 @@ from permission_proof import Granted, refused, unused
 from search import files_with, written_files
 from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
 
+from frazil.adapters.secrets import SecretsManager
+from frazil.local.produce import produce
+from frazil.specs.load import load_settings
 from infra.costs import read_stacks
 from infra.deploy.inventory import Names, look
 from infra.deployer_policy import actions
-from jobs.adapters.secrets import SecretsManager
-from jobs.local.produce import produce
-from jobs.specs.load import load_settings
 from lambdas.rotate_keys.errors import LoginRefusedError
 
 pytestmark = [
@@ -290,7 +290,7 @@ def test_a_run_that_was_given_up_comes_back_when_the_keeper_looks(deployed: Depl
 def test_an_upgrade_while_records_come_in_loses_none_and_doubles_none(life: Life, tables: Tables) -> None:
     deployed = life.deployed
     (old,) = deployed.active_runs()
-    source = deployed.checkout / "jobs" / "job_run.py"
+    source = deployed.checkout / "jobs" / "frazil" / "job_run.py"
     source.write_text(source.read_text() + "\n# the next release\n")
 
     with produce_all_the_time(deployed):

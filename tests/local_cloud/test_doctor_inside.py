@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from cloud import ENDED, REGION, Cloud, eventually, names
 
-import jobs
+import frazil
+from frazil.cli import app
 from infra.permissions import JOB, WITH_SECRETS
-from jobs.cli import app
 
 SERVICE = "emr-serverless.amazonaws.com"
-CHECKOUT = Path(jobs.__file__).parent.parent
+PACKAGES = Path(frazil.__file__).parents[1]
 START = f"""
 import sys
-sys.path[:0] = [{str(CHECKOUT)!r}, {sysconfig.get_paths()["purelib"]!r}]
-from jobs.job_run import main
+sys.path[:0] = [{str(PACKAGES)!r}, {sysconfig.get_paths()["purelib"]!r}]
+from frazil.job_run import main
 main()
 """
 """As the packed job's, with the packages of this environment instead of an archive's."""
@@ -179,7 +179,7 @@ def test_a_job_run_without_a_log(deployed: Deployed, capsys: Said) -> None:
 def test_a_job_run_that_cannot_start_says_why(
     deployed: Deployed, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.doctor.inside.LOG_SECONDS", 1.0)
+    monkeypatch.setattr("frazil.doctor.inside.LOG_SECONDS", 1.0)
     deployed.run("check", "--offline")
     deployed.cloud.client("s3").delete_object(Bucket=deployed.bucket, Key="start.py")
 
@@ -193,7 +193,7 @@ def test_a_job_run_that_cannot_start_says_why(
 def test_a_job_that_has_no_such_command_says_where_to_look(
     deployed: Deployed, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.doctor.inside.LOG_SECONDS", 1.0)
+    monkeypatch.setattr("frazil.doctor.inside.LOG_SECONDS", 1.0)
     deployed.run("doctor", "--json", start="import sys; print('usage'); sys.exit(2)")
 
     assert deployed.doctor() == 1

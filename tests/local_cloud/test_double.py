@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 from cloud import Cloud, eventually, zipped
 
-from jobs.local.supervisor import ANY_FREE_PORTS, down, status, up
+from frazil.local.supervisor import ANY_FREE_PORTS, down, status, up
 
 
 def test_a_bucket_that_denies_what_does_not_come_by_tls_takes_objects(cloud: Cloud) -> None:

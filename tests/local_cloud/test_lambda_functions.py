@@ -76,7 +76,7 @@ import boto3
 def handler(event, context):
     print("looking")
     boto3.client("glue").get_databases()
-    return [name for name in ("boto3", "pyarrow", "jobs", "yaml") if importlib.util.find_spec(name)]
+    return [name for name in ("boto3", "pyarrow", "frazil", "yaml") if importlib.util.find_spec(name)]
 """
     name = make(cloud, role, code)
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from cloud import REGION, Cloud
 
+from frazil.specs.load import load_tables
 from infra.cdk import App
 from infra.components.key_rotation import PublicKeys
 from infra.deploy.terraform import Terraform
@@ -30,7 +31,6 @@ from infra.settings_file import load_environment
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
-from jobs.specs.load import load_tables
 from lambdas.rotate_keys.rsa_key import RsaKey
 from tests.fakes.served import served
 

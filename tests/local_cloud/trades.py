@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from deployed import HOT, Deployed
 
-from jobs.local import stock_trades
+from frazil.local import stock_trades
 
 NEW_FIELD = {"name": "venue", "type": ["null", "string"], "default": None}
 VENUE = b"\x02\x08NYSE"

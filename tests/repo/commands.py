@@ -10,7 +10,7 @@ import click
 import typer
 from pages import ROOT, text_of
 
-from jobs.cli.app import build_app
+from frazil.cli.app import build_app
 
 MAKEFILE = text_of(ROOT / "Makefile")
 SCRIPT = "scripts/deploy.sh"

@@ -25,8 +25,8 @@ from pages import (
     trees,
 )
 
-from jobs.model.dead_letter import Reason
-from jobs.verify.verification import FindingKind
+from frazil.model.dead_letter import Reason
+from frazil.verify.verification import FindingKind
 
 OPERATE = ROOT / "docs/operate.md"
 DECISIONS = ROOT / "docs/decisions"

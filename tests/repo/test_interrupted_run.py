@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from jobs.local.processes import spawn
+from frazil.local.processes import spawn
 
 
 def test_with_a_server() -> None:

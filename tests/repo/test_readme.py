@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from pages import ROOT, Fence, fences, section, table, text_of, texts_in
 
-from jobs.demo import __main__ as demo
+from frazil.demo import story as demo
 
 README = ROOT / "README.md"
-DEMO = ast.parse(text_of(ROOT / "jobs/demo/__main__.py"))
+DEMO = ast.parse(text_of(ROOT / "jobs/frazil/demo/story.py"))
 SHOWN = "── "
 """What a heading of the demo's output begins with."""
 
@@ -59,6 +59,7 @@ def test_the_commands_shown_are_those_that_the_demo_prints(
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(demo.subprocess, "run", instead)
+    monkeypatch.setattr(demo, "program", lambda: ".venv/bin/frazil")
     for call in _calls("_frazil"):
         demo._frazil(*(_argument(each) for each in call.args))
     printed = capsys.readouterr().out
@@ -86,7 +87,7 @@ def test_every_folder_of_the_jobs_and_of_the_functions_has_a_row() -> None:
         for row in table(section(README, "Where things are"))
         for name in re.findall(r"`[^`]+`", " ".join(row))
     }
-    folders = {f"jobs/{path.parent.name}" for path in (ROOT / "jobs").glob("*/__init__.py")}
+    folders = {f"jobs/frazil/{path.parent.name}" for path in (ROOT / "jobs" / "frazil").glob("*/__init__.py")}
     functions = {path.parent.name for path in (ROOT / "lambdas").glob("*/__init__.py")}
 
     assert (folders | functions) - named == set()

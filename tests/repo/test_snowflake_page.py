@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pages import ROOT, section, table, text_of
 
+from frazil.specs.load import load_tables
 from infra.cdk import App
 from infra.guards import synthesize
 from infra.picture import ACCOUNT as EXAMPLE
@@ -21,7 +22,6 @@ from infra.settings_file import load_environment
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
-from jobs.specs.load import load_tables
 
 PAGE = ROOT / "docs" / "snowflake.md"
 WORKSHEETS = sorted((ROOT / "worksheets").glob("*.sql"))

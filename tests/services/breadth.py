@@ -21,20 +21,20 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.registry import ConfluentRegistry
-from jobs.local.supervisor import LocalServices
-from jobs.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
-from jobs.materialize.run import Doors, Outcome, Published, TableRun
-from jobs.materialize.state import standing
-from jobs.model.plan import NothingToDo
-from jobs.model.progress import TableState
-from jobs.model.receipt import Receipt
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings, RegistrySettings, Settings, TableSpec
-from jobs.specs.load import load_settings
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.local.supervisor import LocalServices
+from frazil.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.run import Doors, Outcome, Published, TableRun
+from frazil.materialize.state import standing
+from frazil.model.plan import NothingToDo
+from frazil.model.progress import TableState
+from frazil.model.receipt import Receipt
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings, RegistrySettings, Settings, TableSpec
+from frazil.specs.load import load_settings
 from tests.fakes.in_process import InProcessRunner
 
 WAIT_SECONDS = 120.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from breadth import Place
 
-from jobs.local.supervisor import LocalServices
+from frazil.local.supervisor import LocalServices
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-from jobs.local.supervisor import LocalServices
+from frazil.local.supervisor import LocalServices
 
 PRODUCER = 0
 END, TOPIC, PARTITION, VALUE, HEADERS = (ctypes.c_int(n) for n in (0, 1, 3, 4, 10))

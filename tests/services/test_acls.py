@@ -21,15 +21,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.kafka_reader import KafkaReader
-from jobs.local import broker
-from jobs.local.loopback import choosing_ports
-from jobs.model.errors import BrokerError
-from jobs.model.plan import OffsetRange
-from jobs.model.records import Wanted
-from jobs.model.spec import SettingValue
-from jobs.specs.kafka_keys import READER_GROUP
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.local import broker
+from frazil.local.loopback import choosing_ports
+from frazil.model.errors import BrokerError
+from frazil.model.plan import OffsetRange
+from frazil.model.records import Wanted
+from frazil.model.spec import SettingValue
+from frazil.specs.kafka_keys import READER_GROUP
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
 DOCUMENTED = re.compile(r"^\| `([A-Z]+)` \| (each topic|the group) ", re.MULTILINE)

@@ -10,14 +10,14 @@ import pytest
 from breadth import Place, Table, catch_up, encode, framed, receipts, record_of
 from raw_headers import send_with_headers
 
-from jobs.adapters import worker
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.registry import ConfluentRegistry
-from jobs.materialize import schedule
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import BadRecordLimitError, PausedError, RegistryError
-from jobs.model.schemas import RegisteredSchema
-from jobs.model.spec import RegistrySettings
+from frazil.adapters import worker
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.materialize import schedule
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.errors import BadRecordLimitError, PausedError, RegistryError
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import RegistrySettings
 
 SCHEMA = record_of(("n", "long"), ("s", "string"))
 JSON_SCHEMA = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'

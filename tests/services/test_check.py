@@ -11,11 +11,11 @@ from breadth import NoSecrets, Place, record_of
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from jobs.adapters import kafka, registry
-from jobs.adapters.iceberg import IcebergLake
-from jobs.cli import app, doors
-from jobs.model.spec import RegistrySettings
-from jobs.specs.load import load_settings
+from frazil.adapters import kafka, registry
+from frazil.adapters.iceberg import IcebergLake
+from frazil.cli import app, doors
+from frazil.model.spec import RegistrySettings
+from frazil.specs.load import load_settings
 
 SCHEMA = record_of(("n", "long"), ("day", {"type": "int", "logicalType": "date"}))
 Said = pytest.CaptureFixture[str]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from frazil.model.spec import Secret
 from infra.confluent_api import (
     ADDRESS_VARIABLE,
     ConfluentCloud,
@@ -18,7 +19,6 @@ from infra.confluent_api import (
     key_from_environment,
 )
 from infra.local.confluent_double import ConfluentDouble, Server
-from jobs.model.spec import Secret
 from tests.fakes.served import served
 
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))

@@ -23,7 +23,7 @@ def servers_of(folder: Path) -> list[int]:
 
 def test_ctrl_c_stops_every_server_that_the_demo_started(tmp_path: Path) -> None:
     demo = subprocess.Popen(
-        [sys.executable, "-m", "jobs.demo"],
+        [sys.executable, "-m", "frazil.cli.app", "demo"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

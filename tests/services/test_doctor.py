@@ -21,14 +21,14 @@ import boto3
 import pytest
 from breadth import REGION, Place, glue_catalog, record_of, registry_of
 
-from jobs.adapters.network import Address, Tls, reach, time_at
-from jobs.cli import app
-from jobs.doctor import registry as asked_registry
-from jobs.doctor.asking import Asking
-from jobs.doctor.warehouse import ask_warehouse
-from jobs.local.supervisor import LocalServices
-from jobs.model.errors import ServiceError, SettingError
-from jobs.model.spec import CatalogSettings
+from frazil.adapters.network import Address, Tls, reach, time_at
+from frazil.cli import app
+from frazil.doctor import registry as asked_registry
+from frazil.doctor.asking import Asking
+from frazil.doctor.warehouse import ask_warehouse
+from frazil.local.supervisor import LocalServices
+from frazil.model.errors import ServiceError, SettingError
+from frazil.model.spec import CatalogSettings
 
 Said = pytest.CaptureFixture[str]
 SCHEMA = record_of(("n", "long"))

@@ -9,7 +9,7 @@ import pytest
 from breadth import Place, Table, encode
 from every_type import ADDRESS, FAR, FIELDS, LEAST, LEAST_ROW, SCHEMA, USUAL, USUAL_ROW, plain
 
-from jobs.local.supervisor import LocalServices
+from frazil.local.supervisor import LocalServices
 
 
 def everything(place: Place, topic: str, *records: object) -> list[bytes]:

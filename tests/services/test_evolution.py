@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from breadth import Place, Table, catch_up, encode, receipts, record_of
 
-from jobs.model.errors import IncompatibleSchemaError, PausedError
+from frazil.model.errors import IncompatibleSchemaError, PausedError
 
 V1 = record_of(("id", "int"), ("price", "float"), ("note", "string"))
 

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 from pyiceberg.catalog import Catalog, load_catalog
 
-from jobs.local.supervisor import LocalServices
+from frazil.local.supervisor import LocalServices
 
 WRITERS, APPENDS = 2, 4
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.local.jars import fetch_artifacts, resolve_anywhere
-from jobs.local.locks import read_lock
-from jobs.model.errors import MissingToolError
+from frazil.local.jars import fetch_artifacts, resolve_anywhere
+from frazil.local.locks import read_lock
+from frazil.model.errors import MissingToolError
 
 SMALLEST = min(read_lock("broker"), key=lambda artifact: artifact.size)
 

@@ -10,16 +10,16 @@ from breadth import Place, Table, catch_up, encode, record_of
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize.schedule import Stopping, run_once
-from jobs.model.errors import (
+from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.errors import (
     BadRecordLimitError,
     ForeignTableError,
     IncompatibleSchemaError,
     SpecError,
     TopicMissingError,
 )
-from jobs.model.progress import ForeignChanges
+from frazil.model.progress import ForeignChanges
 
 SCHEMA = record_of(("n", "long"))
 

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from jobs.adapters.kafka import consumer_settings, librdkafka
-from jobs.adapters.msk_iam import new_token, region_of
-from jobs.model.errors import BrokerError, SettingError
-from jobs.model.spec import SettingValue
+from frazil.adapters.kafka import consumer_settings, librdkafka
+from frazil.adapters.msk_iam import new_token, region_of
+from frazil.model.errors import BrokerError, SettingError
+from frazil.model.spec import SettingValue
 
 BROKERS = "b-1.lake.abcdef.c2.kafka.eu-central-1.amazonaws.com:9098"
 NOBODY = {"bootstrap.servers": "127.0.0.1:1", "aws_msk_iam": "true"}
@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         regions.append(region)
         return "token", time.time() + 900
 
-    monkeypatch.setattr("jobs.adapters.msk_iam.new_token", token)
+    monkeypatch.setattr("frazil.adapters.msk_iam.new_token", token)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     yield regions
 

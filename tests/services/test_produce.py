@@ -6,10 +6,10 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from jobs.local.produce import produce
-from jobs.local.stock_trades import encoded_trades
-from jobs.local.supervisor import LocalServices
-from jobs.model.errors import BrokerError, SettingError
+from frazil.local.produce import produce
+from frazil.local.stock_trades import encoded_trades
+from frazil.local.supervisor import LocalServices
+from frazil.model.errors import BrokerError, SettingError
 
 PARTITIONS = 3
 

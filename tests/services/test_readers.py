@@ -22,9 +22,9 @@ from every_type import ADDRESS, FIELDS, LEAST, SCHEMA, TIMES, USUAL, plain
 from pyiceberg.conversions import from_bytes
 from pyspark.sql import SparkSession
 
-from jobs.local.java import find_java
-from jobs.local.supervisor import LocalServices
-from jobs.model.errors import IncompatibleSchemaError
+from frazil.local.java import find_java
+from frazil.local.supervisor import LocalServices
+from frazil.model.errors import IncompatibleSchemaError
 from tests.faults.spark_catalogs import spark_catalog, start_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -23,15 +23,15 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from frazil.local.aws_double.secrets_rotation import ATTEMPTS
+from frazil.local.supervisor import LocalServices
+from frazil.model.spec import Secret
 from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import lambda_zip
 from infra.confluent_api import KeyPair
 from infra.local.confluent_double import Answer, ConfluentDouble
 from infra.local.http_double import Server
 from infra.local.snowflake_double import MODIFY, SnowflakeDouble
-from jobs.local.aws_double.secrets_rotation import ATTEMPTS
-from jobs.local.supervisor import LocalServices
-from jobs.model.spec import Secret
 from lambdas.rotate_keys.rsa_key import RsaKey
 from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
 
@@ -220,7 +220,7 @@ def test_the_same_sources_make_the_same_small_zip(packed: Path, tmp_path: Path) 
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(packed.read_bytes()).digest()
     assert packed.stat().st_size <= MOST_BYTES
     assert {"handler.py", "lambdas/rotate_keys/handler.py", "infra/confluent_api.py"} <= set(names)
-    assert not [name for name in names if name.startswith(("boto3/", "botocore/", "infra/stacks/", "jobs/adapters/"))]
+    assert not [name for name in names if name.startswith(("boto3/", "botocore/", "infra/stacks/", "frazil/adapters/"))]
 
 
 NOT_ALLOWED = {

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from frazil.adapters.snowflake import SnowflakeAccount
+from frazil.model.errors import SettingError, SnowflakeError
+from frazil.model.snowflake import Served
+from frazil.model.spec import DeferredSecret, Secret, SnowflakeSettings, SnowflakeUser
 from infra.local.snowflake_double import SnowflakeDouble
 from infra.local.snowflake_tables import Shown, Tables
 from infra.local.stub_behind import EXTERNAL, OWNERSHIP, SnowflakeLogin
-from jobs.adapters.snowflake import SnowflakeAccount
-from jobs.model.errors import SettingError, SnowflakeError
-from jobs.model.snowflake import Served
-from jobs.model.spec import DeferredSecret, Secret, SnowflakeSettings, SnowflakeUser
 from lambdas.rotate_keys.rsa_key import RsaKey
 from tests.fakes.served import served
 

@@ -10,8 +10,8 @@ import boto3
 import pytest
 from breadth import REGION
 
-from jobs.cli import app
-from jobs.local.supervisor import LocalServices
+from frazil.cli import app
+from frazil.local.supervisor import LocalServices
 
 FILE = """
 kafka: {{bootstrap.servers: "127.0.0.1:1"}}

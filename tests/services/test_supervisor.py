@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from jobs.local.produce import produce
-from jobs.local.state import Running, read_state, write_state
-from jobs.local.supervisor import ANY_FREE_PORTS, LocalServices, down, status, up
-from jobs.model.errors import ServiceError, SettingError
+from frazil.local.produce import produce
+from frazil.local.state import Running, read_state, write_state
+from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, status, up
+from frazil.model.errors import ServiceError, SettingError
 
 KAFKA = ("broker", "registry")
 OTHER = Schema('{"type": "record", "name": "Other", "fields": []}', "AVRO")
@@ -138,7 +138,9 @@ def becomes_ready(directory: Path) -> bool:
 
 
 def test_two_folders_that_start_at_once_choose_different_ports(tmp_path: Path) -> None:
-    script = "import sys, pathlib; from jobs.local.supervisor import up; print(up(['aws'], pathlib.Path(sys.argv[1])))"
+    script = (
+        "import sys, pathlib; from frazil.local import supervisor as s; print(s.up(['aws'], pathlib.Path(sys.argv[1])))"
+    )
     folders = [tmp_path / "one", tmp_path / "two"]
     starting = [subprocess.Popen([sys.executable, "-c", script, folder], stdout=subprocess.PIPE) for folder in folders]
 

@@ -10,12 +10,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from frazil.model.errors import BrokerError
 from infra.deploy.topics import Difference, connect, make_topics, of_external
 from infra.settings import ExternalKafka, ExternalRegistry, Topic
-from jobs.model.errors import BrokerError
 
 if TYPE_CHECKING:
-    from jobs.local.supervisor import LocalServices
+    from frazil.local.supervisor import LocalServices
 
 HOURLY = Topic(partitions=3, retention=timedelta(hours=1))
 

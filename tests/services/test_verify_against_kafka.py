@@ -21,20 +21,20 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.kafka_reader import KafkaReader
-from jobs.adapters.registry import ConfluentRegistry
-from jobs.formats.placement import place_by_name
-from jobs.local.supervisor import LocalServices
-from jobs.materialize.ingest import placing
-from jobs.materialize.run import Doors, TableRun
-from jobs.model.plan import NothingToDo
-from jobs.model.spec import CatalogSettings, RegistrySettings, TableSpec
-from jobs.verify.against_kafka import KafkaSide
-from jobs.verify.table import verify_table
-from jobs.verify.verification import Check, Finding, FindingKind, Verification
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.formats.placement import place_by_name
+from frazil.local.supervisor import LocalServices
+from frazil.materialize.ingest import placing
+from frazil.materialize.run import Doors, TableRun
+from frazil.model.plan import NothingToDo
+from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.table import verify_table
+from frazil.verify.verification import Check, Finding, FindingKind, Verification
 from tests.fakes.in_process import InProcessRunner
 from tests.table.small_lake import altered, spec_of, without
 

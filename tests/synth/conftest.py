@@ -34,4 +34,8 @@ def python_with_cdktn() -> Path:
 @pytest.fixture(scope="session")
 def environment_without_credentials() -> dict[str, str]:
     """What a synthesis gets: it asks nobody, so it needs nothing."""
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "jobs"))),
+        "LANG": "C.UTF-8",
+    }

@@ -12,12 +12,12 @@ import pytest
 from every_feature import BACKENDS
 from test_snowflake import SNOWFLAKE
 
+from frazil.model.errors import SettingError
 from infra import rules
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
 from infra.settings import ConfluentKafka, EnvironmentSettings
 from infra.settings_file import environments, load_environment
-from jobs.model.errors import SettingError
 
 ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]

@@ -14,12 +14,12 @@ from every_feature import BACKENDS
 from test_jobs import ARTEFACTS
 from test_snowflake import SNOWFLAKE
 
+from frazil.model.errors import SettingError
 from infra.app import build
 from infra.artefacts.artefact import write_manifest
 from infra.settings import Reader
 from infra.settings_file import load_environment
 from infra.stacks.snowflake import PURPOSES
-from jobs.model.errors import SettingError
 
 ROOT = Path(__file__).parents[2]
 WITH_CONFLUENT = ("network", "confluent", "lake", "secrets", "connectors", "jobs")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from frazil.specs.load import load_tables
 from infra.cdk import App
 from infra.guards import synthesize
 from infra.rules import statements
@@ -18,7 +19,6 @@ from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import SecretsStack
-from jobs.specs.load import load_tables
 
 ROOT = Path(__file__).parents[2]
 REMOTE = "${data.terraform_remote_state.cross-stack-reference-input-confluent.outputs.cross-stack-output-confluent_"

@@ -46,7 +46,7 @@ def third_party() -> set[str]:
     owners = importlib.metadata.packages_distributions()
     files = [file for file in (ROOT / "infra").rglob("*.py") if ROOT / "infra" / "local" not in file.parents]
     names = {name for file in files for name in imported(ast.parse(file.read_text()))}
-    return {owner for name in names - {"infra", "jobs", "cdktn"} for owner in owners.get(name, ())}
+    return {owner for name in names - {"infra", "frazil", "cdktn"} for owner in owners.get(name, ())}
 
 
 def imported(tree: ast.Module) -> set[str]:

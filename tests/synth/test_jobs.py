@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from every_feature import BACKENDS
 
+from frazil.materialize import schedule
+from frazil.materialize.schedule import SICK_SECONDS
+from frazil.model.errors import SettingError
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.picture import ACCOUNT
 from infra.settings import EnvironmentSettings, Scheduled, Streamed
 from infra.settings_file import load_environment
-from jobs.materialize import schedule
-from jobs.materialize.schedule import SICK_SECONDS
-from jobs.model.errors import SettingError
 
 Json = dict[str, Any]
 Synthesize = Callable[..., "Written"]

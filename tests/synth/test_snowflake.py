@@ -13,14 +13,14 @@ import pytest
 from every_feature import BACKENDS
 from written import KAFKA, Written, dev, write
 
+from frazil.model.spec import MetadataColumns, TableSpec
+from frazil.specs.load import load_tables
 from infra.cdk import App
 from infra.components.key_rotation import UserKeys
 from infra.picture import ACCOUNT as EXAMPLE
 from infra.settings import ExistingWarehouse, MadeWarehouse
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
-from jobs.model.spec import MetadataColumns, TableSpec
-from jobs.specs.load import load_tables
 
 SNOWFLAKE = replace(EXAMPLE, reader_roles=("ANALYST",), allowed_cidrs=("203.0.113.0/24",))
 ACCOUNT = "{caller.account_id}"

@@ -11,18 +11,18 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from jobs.adapters.delta_files import head_files, shapes
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.iceberg_scan import metadata_location
-from jobs.delta.plan import plan_log
-from jobs.materialize.ingest.distribute import write_target
-from jobs.materialize.ingest.write import TableFiles
-from jobs.model.changes import Change
-from jobs.model.columns import Column, Decimal, ListOf, MapOf, Scalar, Struct
-from jobs.model.delta import BeginLog, ExtendLog, LogPlan, ReplaceLog
-from jobs.model.snapshot import TableView
-from jobs.query import extension_file
+from frazil.adapters.delta_files import head_files, shapes
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg_scan import metadata_location
+from frazil.delta.plan import plan_log
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import TableFiles
+from frazil.model.changes import Change
+from frazil.model.columns import Column, Decimal, ListOf, MapOf, Scalar, Struct
+from frazil.model.delta import BeginLog, ExtendLog, LogPlan, ReplaceLog
+from frazil.model.snapshot import TableView
+from frazil.query import extension_file
 
 COLUMNS = (
     Column("id", Scalar("int")),

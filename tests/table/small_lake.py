@@ -15,21 +15,21 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.iceberg_scan import live_files
-from jobs.materialize.applied_spec import applied_by, spec_property
-from jobs.materialize.dead_letters import ensure_dead_letters, prepare, reveal
-from jobs.materialize.ingest.distribute import write_target
-from jobs.materialize.ingest.write import TableFiles
-from jobs.materialize.layout import metadata_columns
-from jobs.materialize.state import CHECKPOINT_TAG
-from jobs.model.columns import Column, Scalar
-from jobs.model.ingested import WrittenFile
-from jobs.model.plan import BatchPlan, WriterSchemas
-from jobs.model.progress import Counts, PartitionProgress, SourceProgress, TableState
-from jobs.model.receipt import Receipt
-from jobs.model.snapshot import TableView
-from jobs.model.spec import (
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg_scan import live_files
+from frazil.materialize.applied_spec import applied_by, spec_property
+from frazil.materialize.dead_letters import ensure_dead_letters, prepare, reveal
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.layout import metadata_columns
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.columns import Column, Scalar
+from frazil.model.ingested import WrittenFile
+from frazil.model.plan import BatchPlan, WriterSchemas
+from frazil.model.progress import Counts, PartitionProgress, SourceProgress, TableState
+from frazil.model.receipt import Receipt
+from frazil.model.snapshot import TableView
+from frazil.model.spec import (
     BadRecordLimit,
     CatalogSettings,
     Maintain,
@@ -39,10 +39,10 @@ from jobs.model.spec import (
     TableSpec,
     Trigger,
 )
-from jobs.model.summary import (
+from frazil.model.summary import (
     store,
 )
-from jobs.verify.tally import sums_of
+from frazil.verify.tally import sums_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

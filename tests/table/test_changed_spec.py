@@ -7,15 +7,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from jobs.adapters.iceberg_scan import metadata_location
-from jobs.cli.app import run
-from jobs.materialize.follow_spec import follow_partitioning, follow_spec
-from jobs.model.changes import AddColumn
-from jobs.model.columns import Scalar
-from jobs.model.errors import IncompatibleSchemaError
-from jobs.model.spec import MetadataColumns
-from jobs.query import LOCAL_EXTENSIONS, extension_file
-from jobs.verify.table import verify_table
+from frazil.adapters.iceberg_scan import metadata_location
+from frazil.cli.app import run
+from frazil.materialize.follow_spec import follow_partitioning, follow_spec
+from frazil.model.changes import AddColumn
+from frazil.model.columns import Scalar
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.spec import MetadataColumns
+from frazil.query import LOCAL_EXTENSIONS, extension_file
+from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake, spec_of
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.verify.columns import differing
+from frazil.verify.columns import differing
 
 OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]
 PAIR = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])

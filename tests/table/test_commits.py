@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyiceberg.table.metadata import TableMetadata
 
-from jobs.adapters import iceberg_commits
-from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize.layout import TABLE_PROPERTIES
-from jobs.model.columns import Column, Scalar
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings
-from jobs.ports import CommitRejectedError, CommitUnknownError
+from frazil.adapters import iceberg_commits
+from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize.layout import TABLE_PROPERTIES
+from frazil.model.columns import Column, Scalar
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings
+from frazil.ports import CommitRejectedError, CommitUnknownError
 from tests.table.small_lake import SmallLake, spec_of
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.adapters.iceberg_scan import TableScan
-from jobs.materialize.dead_letters import PREPARED_PREFIX, drop_others
-from jobs.materialize.state import CHECKPOINT_TAG
-from jobs.verify.table import verify_table
+from frazil.adapters.iceberg_scan import TableScan
+from frazil.materialize.dead_letters import PREPARED_PREFIX, drop_others
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake
 
 

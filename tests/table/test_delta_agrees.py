@@ -19,19 +19,19 @@ from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo, IsNull
 from pyiceberg.table import Table
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.iceberg_scan import metadata_location
-from jobs.delta.standing import log_standing
-from jobs.materialize.announce_delta import announce_delta
-from jobs.materialize.ingest.distribute import write_target
-from jobs.materialize.ingest.write import TableFiles
-from jobs.materialize.state import CHECKPOINT_TAG
-from jobs.model.columns import Column, Scalar
-from jobs.model.delta import LogIsCurrent, LogWritten
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings
-from jobs.query import extension_file
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg_scan import metadata_location
+from frazil.delta.standing import log_standing
+from frazil.materialize.announce_delta import announce_delta
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.columns import Column, Scalar
+from frazil.model.delta import LogIsCurrent, LogWritten
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings
+from frazil.query import extension_file
 
 IDENTIFIER = "lake.parts"
 Contents = Counter[tuple[int, str | None]]

@@ -9,9 +9,9 @@ import pytest
 from deltalake import Field, Schema
 from deltalake.schema import PrimitiveType
 
-from jobs.adapters.delta_log import DeltaLogs as RealLogs
-from jobs.model.delta import AddFile, BeginLog, DeltaMetadata, ExtendLog, LoggedFile, LogWrite, RemoveFile, ReplaceLog
-from jobs.ports import CommitRejectedError, DeltaLogs
+from frazil.adapters.delta_log import DeltaLogs as RealLogs
+from frazil.model.delta import AddFile, BeginLog, DeltaMetadata, ExtendLog, LoggedFile, LogWrite, RemoveFile, ReplaceLog
+from frazil.ports import CommitRejectedError, DeltaLogs
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 
 VENUE = Field("venue", PrimitiveType("string"), metadata={"frazil.fieldId": 2})

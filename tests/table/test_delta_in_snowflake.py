@@ -9,15 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.cli.status import remarks
-from jobs.delta.in_snowflake import Look
-from jobs.materialize.announce_delta import announce_delta
-from jobs.model.errors import BrokerError, SnowflakeError
-from jobs.model.plan import TopicFacts
-from jobs.model.snowflake import Served
-from jobs.model.spec import TableSpec
-from jobs.status import TableStatus, table_statuses
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.cli.status import remarks
+from frazil.delta.in_snowflake import Look
+from frazil.materialize.announce_delta import announce_delta
+from frazil.model.errors import BrokerError, SnowflakeError
+from frazil.model.plan import TopicFacts
+from frazil.model.snowflake import Served
+from frazil.model.spec import TableSpec
+from frazil.status import TableStatus, table_statuses
 from tests.table.small_lake import Read, SmallLake
 
 SECOND = timedelta(seconds=1)

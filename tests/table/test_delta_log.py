@@ -19,15 +19,15 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from moto.server import ThreadedMotoServer
 
-from jobs.adapters import iceberg_manifests
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.adapters.iceberg import IcebergLake
-from jobs.delta.standing import log_standing
-from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
-from jobs.model.columns import Column, Scalar
-from jobs.model.delta import BeginLog, ExtendLog, LogIsCurrent, ReplaceLog, Withheld
-from jobs.model.spec import CatalogSettings
-from jobs.ports import CommitRejectedError
+from frazil.adapters import iceberg_manifests
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.iceberg import IcebergLake
+from frazil.delta.standing import log_standing
+from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
+from frazil.model.columns import Column, Scalar
+from frazil.model.delta import BeginLog, ExtendLog, LogIsCurrent, ReplaceLog, Withheld
+from frazil.model.spec import CatalogSettings
+from frazil.ports import CommitRejectedError
 from tests.table.delta_trades import Trades, by_delta_in_duckdb, by_delta_rs, by_iceberg
 
 

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.table import Table
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.doctor.tables import look_at_table
-from jobs.materialize.announce_delta import DELTA_TAG, announce_delta
-from jobs.materialize.state import standing
-from jobs.model.delta import Announced, LogWritten
-from jobs.verify.table import verify_table
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.doctor.tables import look_at_table
+from frazil.materialize.announce_delta import DELTA_TAG, announce_delta
+from frazil.materialize.state import standing
+from frazil.model.delta import Announced, LogWritten
+from frazil.verify.table import verify_table
 from tests.fakes.watched_logs import WatchedLogs
 from tests.table.small_lake import NOON, Read, SmallLake
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.adapters.iceberg_scan import metadata_location
-from jobs.doctor import snowflake
-from jobs.doctor.asking import Asking
-from jobs.doctor.examine import Surroundings, examine
-from jobs.doctor.finding import Finding
-from jobs.doctor.snowflake import FRESH, ask_snowflake
-from jobs.model.errors import ServiceError, SnowflakeError
-from jobs.model.snapshot import TableView
-from jobs.model.snowflake import Served
+from frazil.adapters.iceberg_scan import metadata_location
+from frazil.doctor import snowflake
+from frazil.doctor.asking import Asking
+from frazil.doctor.examine import Surroundings, examine
+from frazil.doctor.finding import Finding
+from frazil.doctor.snowflake import FRESH, ask_snowflake
+from frazil.model.errors import ServiceError, SnowflakeError
+from frazil.model.snapshot import TableView
+from frazil.model.snowflake import Served
 from tests.table.small_lake import Read, SmallLake, spec_of
 
 

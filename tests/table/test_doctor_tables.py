@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from jobs.cli import app
-from jobs.doctor.finding import Finding
-from jobs.doctor.tables import look_at_tables
-from jobs.materialize.branches import STAGE_PREFIX
-from jobs.materialize.dead_letters import PREPARED_PREFIX
-from jobs.pause import pause
+from frazil.cli import app
+from frazil.doctor.finding import Finding
+from frazil.doctor.tables import look_at_tables
+from frazil.materialize.branches import STAGE_PREFIX
+from frazil.materialize.dead_letters import PREPARED_PREFIX
+from frazil.pause import pause
 from tests.table.small_lake import NOON, Read, SmallLake, spec_of
 
 LATER = datetime.now(UTC) + timedelta(days=2)

@@ -14,17 +14,17 @@ from deltalake import DeltaTable
 from pyiceberg.table import Table
 from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.maintain.background import Background
-from jobs.maintain.expire import expiry_of
-from jobs.maintain.expiring import Expiring
-from jobs.materialize.announce_delta import announce_delta
-from jobs.materialize.state import CHECKPOINT_TAG, standing
-from jobs.model.expiry import Expiry
-from jobs.model.snapshot import TableView
-from jobs.model.spec import KeepSnapshots
-from jobs.ports import CommitRejectedError, CommitUnknownError
-from jobs.verify.table import verify_table
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.maintain.background import Background
+from frazil.maintain.expire import expiry_of
+from frazil.maintain.expiring import Expiring
+from frazil.materialize.announce_delta import announce_delta
+from frazil.materialize.state import CHECKPOINT_TAG, standing
+from frazil.model.expiry import Expiry
+from frazil.model.snapshot import TableView
+from frazil.model.spec import KeepSnapshots
+from frazil.ports import CommitRejectedError, CommitUnknownError
+from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake
 
 KEEP_2 = KeepSnapshots(count=2, daily=0)

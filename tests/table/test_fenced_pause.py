@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.materialize.fenced_pause import pause_at
-from jobs.materialize.pausing import PAUSED_PROPERTY
-from jobs.model.errors import BadRecordLimitError, FencedError
-from jobs.model.progress import TableState
-from jobs.model.snapshot import TableView
+from frazil.materialize.fenced_pause import pause_at
+from frazil.materialize.pausing import PAUSED_PROPERTY
+from frazil.model.errors import BadRecordLimitError, FencedError
+from frazil.model.progress import TableState
+from frazil.model.snapshot import TableView
 from tests.table.small_lake import Read, SmallLake
 
 CAUSE = BadRecordLimitError("too many bad records", hint="fix the producer")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.app import run
-from jobs.local.processes import _started
-from jobs.local.state import Running, ServiceState, write_state
-from jobs.local.supervisor import running_address
-from jobs.model.spec import NOT_RUNNING_HOST
+from frazil.cli.app import run
+from frazil.local.processes import _started
+from frazil.local.state import Running, ServiceState, write_state
+from frazil.local.supervisor import running_address
+from frazil.model.spec import NOT_RUNNING_HOST
 
 PORTS = {"bootstrap_servers": "broker", "schema_registry_url": "registry", "aws_endpoint_url": "aws"}
 

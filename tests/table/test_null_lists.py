@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.types import LongType
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.iceberg_scan import TableScan
-from jobs.materialize.ingest.distribute import write_target
-from jobs.materialize.ingest.write import TableFiles
-from jobs.model.columns import Column, ListOf, MapOf, Scalar, Struct
-from jobs.model.ingested import WrittenFile
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg_scan import TableScan
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import TableFiles
+from frazil.model.columns import Column, ListOf, MapOf, Scalar, Struct
+from frazil.model.ingested import WrittenFile
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings
 
 PART = Struct((Column("a", Scalar("long")), Column("name", Scalar("string"))))
 COLUMNS = (

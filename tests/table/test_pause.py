@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.materialize.pausing import PAUSED_PROPERTY, Pause, accepted_through, pause_of, pause_property
-from jobs.model.errors import Misuse
-from jobs.pause import pause, resume
+from frazil.materialize.pausing import PAUSED_PROPERTY, Pause, accepted_through, pause_of, pause_property
+from frazil.model.errors import Misuse
+from frazil.pause import pause, resume
 from tests.table.small_lake import NOON, SmallLake, spec_of
 
 

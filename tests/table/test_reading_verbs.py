@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.app import run
-from jobs.dead_letters import list_dead_letters, preview
+from frazil.cli.app import run
+from frazil.dead_letters import list_dead_letters, preview
 from tests.table.small_lake import Read, SmallLake, without
 
 Captured = pytest.CaptureFixture[str]

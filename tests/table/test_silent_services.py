@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from jobs.adapters.kafka import KafkaTopics
-from jobs.adapters.warehouse_folder import check_warehouse
-from jobs.cli.app import run
-from jobs.materialize.schedule import RETRY_WAITS_SECONDS, Stopping, retrying
-from jobs.model.errors import BrokerError, CatalogError
-from jobs.model.spec import CatalogSettings
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.warehouse_folder import check_warehouse
+from frazil.cli.app import run
+from frazil.materialize.schedule import RETRY_WAITS_SECONDS, Stopping, retrying
+from frazil.model.errors import BrokerError, CatalogError
+from frazil.model.spec import CatalogSettings
 
 
 def test_a_cluster_that_refuses_connections_is_known_to_be_unreachable(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without that, the only limit would be the one for slow answers, which is out of reach here."""
-    monkeypatch.setattr("jobs.adapters.kafka.FIRST_ANSWER_SECONDS", 300.0)
-    monkeypatch.setattr("jobs.adapters.kafka.ANSWER_SECONDS", 300.0)
+    monkeypatch.setattr("frazil.adapters.kafka.FIRST_ANSWER_SECONDS", 300.0)
+    monkeypatch.setattr("frazil.adapters.kafka.ANSWER_SECONDS", 300.0)
     topics = KafkaTopics({"bootstrap.servers": "127.0.0.1:1"})
 
     with pytest.raises(BrokerError, match=r"the Kafka cluster at 127\.0\.0\.1:1 could not describe the topic orders"):
@@ -54,7 +54,7 @@ def test_a_run_that_ends_by_itself_says_within_ten_seconds_that_nothing_answers(
     attempt: float, attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(attempt)
-    monkeypatch.setattr("jobs.materialize.schedule.time", clock)
+    monkeypatch.setattr("frazil.materialize.schedule.time", clock)
     monkeypatch.setattr(clock, "monotonic", lambda: clock.now, raising=False)
 
     with pytest.raises(BrokerError):

@@ -12,17 +12,17 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from jobs.adapters.iceberg import CATALOG_NAME, IcebergLake
-from jobs.adapters.iceberg_scan import metadata_location
-from jobs.materialize.state import CHECKPOINT_TAG, standing
-from jobs.model.changes import AddColumn, RenameColumn
-from jobs.model.columns import Column, Scalar
-from jobs.model.progress import PartitionProgress, SourceProgress, TableState
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings
-from jobs.model.summary import store
-from jobs.query import extension_file
-from jobs.verify.table import verify_table
+from frazil.adapters.iceberg import CATALOG_NAME, IcebergLake
+from frazil.adapters.iceberg_scan import metadata_location
+from frazil.materialize.state import CHECKPOINT_TAG, standing
+from frazil.model.changes import AddColumn, RenameColumn
+from frazil.model.columns import Column, Scalar
+from frazil.model.progress import PartitionProgress, SourceProgress, TableState
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings
+from frazil.model.summary import store
+from frazil.query import extension_file
+from frazil.verify.table import verify_table
 from tests.faults.procedures import Procedures, procedures
 from tests.table.small_lake import Read, SmallLake, spec_of
 

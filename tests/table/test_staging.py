@@ -11,16 +11,16 @@ import pytest
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 
-from jobs.adapters import iceberg_manifests
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.iceberg_scan import live_files
-from jobs.materialize.ingest.distribute import write_target
-from jobs.materialize.ingest.write import TableFiles
-from jobs.model.columns import Column, Scalar
-from jobs.model.ingested import WrittenFile
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings
-from jobs.ports import CommitRejectedError
+from frazil.adapters import iceberg_manifests
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg_scan import live_files
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import TableFiles
+from frazil.model.columns import Column, Scalar
+from frazil.model.ingested import WrittenFile
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings
+from frazil.ports import CommitRejectedError
 
 YEAR_55838 = 1_700_000_000_000_000_000
 

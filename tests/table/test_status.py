@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from jobs.adapters.delta_log import DeltaLogs
-from jobs.cli.status import remarks
-from jobs.delta.standing import LogStanding
-from jobs.materialize.announce_delta import announce_delta
-from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
-from jobs.model.changes import RenameColumn
-from jobs.model.errors import BrokerError
-from jobs.model.plan import PartitionFacts, TopicFacts
-from jobs.model.progress import Counts
-from jobs.model.spec import Start, TableSpec
-from jobs.status import PartitionLag, TableStatus, table_statuses
+from frazil.adapters.delta_log import DeltaLogs
+from frazil.cli.status import remarks
+from frazil.delta.standing import LogStanding
+from frazil.materialize.announce_delta import announce_delta
+from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.model.changes import RenameColumn
+from frazil.model.errors import BrokerError
+from frazil.model.plan import PartitionFacts, TopicFacts
+from frazil.model.progress import Counts
+from frazil.model.spec import Start, TableSpec
+from frazil.status import PartitionLag, TableStatus, table_statuses
 from tests.table.small_lake import NOON, SmallLake, spec_of
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.materialize.state import standing
-from jobs.model.errors import StateLostError
-from jobs.model.summary import receipt_in
+from frazil.materialize.state import standing
+from frazil.model.errors import StateLostError
+from frazil.model.summary import receipt_in
 from tests.table.small_lake import Read, SmallLake, spec_of
 
 

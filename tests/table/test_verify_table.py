@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.adapters.iceberg_scan import LiveFile, live_files
-from jobs.model.changes import RenameColumn
-from jobs.model.progress import Counts, TableState
-from jobs.verify.table import verify_table
-from jobs.verify.verification import Finding, FindingKind, Verification
+from frazil.adapters.iceberg_scan import LiveFile, live_files
+from frazil.model.changes import RenameColumn
+from frazil.model.progress import Counts, TableState
+from frazil.verify.table import verify_table
+from frazil.verify.verification import Finding, FindingKind, Verification
 from tests.table.small_lake import Read, SmallLake, altered, dead_letters, rows, spec_of, without
 
 
@@ -317,7 +317,7 @@ def test_summary_may_leave_totals_out(lake: SmallLake) -> None:
 def test_equality_deletes_cannot_be_looked_through(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
     there = live_files(lake.view, lake.view.head or 0)
     deletes = replace(there, equality_deletes=(LiveFile("deletes.parquet", 1, 1),))
-    monkeypatch.setattr("jobs.verify.files.live_files", lambda view, snapshot_id: deletes)
+    monkeypatch.setattr("frazil.verify.files.live_files", lambda view, snapshot_id: deletes)
 
     assert kinds(verify(lake)) == {FindingKind.UNPROVABLE}
 

@@ -7,8 +7,8 @@ import pytest
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
 from pyiceberg.types import LongType, StringType
 
-from jobs.adapters import iceberg_windows
-from jobs.adapters.iceberg_scan import TableScan
+from frazil.adapters import iceberg_windows
+from frazil.adapters.iceberg_scan import TableScan
 from tests.table.small_lake import Read, SmallLake
 
 RANGES = [(0, 5), (37, 63), (0, 1000), (99, 100), (100, 200)]

@@ -7,7 +7,7 @@ import sys
 
 COMMAND = """
 import pyarrow as pa
-from jobs.adapters.allocators import give_back_freed_memory
+from frazil.adapters.allocators import give_back_freed_memory
 give_back_freed_memory()
 print(pa.default_memory_pool().backend_name, len(pa.array(range(100_000)).take(pa.array([1, 2]))))
 """

@@ -14,15 +14,15 @@ from botocore.exceptions import ClientError
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from jobs.adapters import kafka, kafka_reader, spark
-from jobs.adapters.iceberg import IcebergLake
-from jobs.adapters.kafka import KafkaTopics, consumer_settings
-from jobs.adapters.kafka_reader import KafkaReader
-from jobs.adapters.registry import ConfluentRegistry
-from jobs.model.errors import BrokerError, CatalogError, RegistryError
-from jobs.model.plan import OffsetRange
-from jobs.model.records import Wanted
-from jobs.model.spec import CatalogSettings, RegistrySettings
+from frazil.adapters import kafka, kafka_reader, spark
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.kafka import KafkaTopics, consumer_settings
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.model.errors import BrokerError, CatalogError, RegistryError
+from frazil.model.plan import OffsetRange
+from frazil.model.records import Wanted
+from frazil.model.spec import CatalogSettings, RegistrySettings
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 

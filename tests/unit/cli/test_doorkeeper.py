@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from jobs.adapters import worker
-from jobs.adapters.registry import ConfluentRegistry
-from jobs.cli.doorkeeper import DOUBT_SECONDS, LOOK_SECONDS, SecretWatch
-from jobs.cli.doors import open_doors
-from jobs.model.errors import ServiceError
-from jobs.model.spec import RegistrySettings, Secret
-from jobs.specs.load import load_settings
+from frazil.adapters import worker
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.cli.doorkeeper import DOUBT_SECONDS, LOOK_SECONDS, SecretWatch
+from frazil.cli.doors import open_doors
+from frazil.model.errors import ServiceError
+from frazil.model.spec import RegistrySettings, Secret
+from frazil.specs.load import load_settings
 
 FILE = """
 kafka:
@@ -81,7 +81,7 @@ class NoBroker:
 
 @pytest.fixture
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
-    for module in ("jobs.cli.doors", "jobs.cli.doorkeeper"):
+    for module in ("frazil.cli.doors", "frazil.cli.doorkeeper"):
         monkeypatch.setattr(f"{module}.KafkaTopics", NoBroker)
     return Process(tmp_path)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from jobs.adapters.secret_histories import SecretsManagerHistories
-from jobs.cli import keys
-from jobs.key_status import KeyStatus, key_statuses
-from jobs.model.errors import ServiceError
-from jobs.model.secret_history import SecretHistory
+from frazil.adapters.secret_histories import SecretsManagerHistories
+from frazil.cli import keys
+from frazil.key_status import KeyStatus, key_statuses
+from frazil.model.errors import ServiceError
+from frazil.model.secret_history import SecretHistory
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)

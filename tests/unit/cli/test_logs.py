@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import logs
-from jobs.model.dead_letter import Reason
+from frazil.cli import logs
+from frazil.model.dead_letter import Reason
 
 
 def line(level: int = logging.INFO, **fields: object) -> str:
-    record = logging.LogRecord("jobs.x", level, __file__, 1, "committed", None, None)
+    record = logging.LogRecord("frazil.x", level, __file__, 1, "committed", None, None)
     record.created = 0
     record.__dict__.update(fields)
     return logs.EventFormatter().format(record)
@@ -51,7 +51,7 @@ def test_libraries_say_warnings_only() -> None:
     before = logging.getLogger().handlers[:], logging.getLogger().level
 
     logs.configure(__import__("sys").stderr)
-    levels = [logging.getLogger(name).isEnabledFor(logging.INFO) for name in ("jobs.materialize", "botocore")]
+    levels = [logging.getLogger(name).isEnabledFor(logging.INFO) for name in ("frazil.materialize", "botocore")]
 
     logging.getLogger().handlers[:], logging.getLogger().level = before
     assert levels == [True, False]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs.cli import app, materialize
-from jobs.model.errors import CatalogError, FrazilError, SubjectMissingError, TopicMissingError
+from frazil.cli import app, materialize
+from frazil.model.errors import CatalogError, FrazilError, SubjectMissingError, TopicMissingError
 
 Said = pytest.CaptureFixture[str]
 

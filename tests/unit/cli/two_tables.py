@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from jobs.cli import app, materialize
-from jobs.maintain.background import Background
-from jobs.materialize.run import Outcome
-from jobs.model.plan import NothingToDo, TopicFacts
-from jobs.model.progress import TableState
+from frazil.cli import app, materialize
+from frazil.maintain.background import Background
+from frazil.materialize.run import Outcome
+from frazil.model.plan import NothingToDo, TopicFacts
+from frazil.model.progress import TableState
 
 
 @dataclass

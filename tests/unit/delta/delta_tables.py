@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from jobs.delta.schema import metadata_of
-from jobs.model.delta import DeltaLog, FileShape, LoggedFile, TableFile
-from jobs.model.snapshot import Snapshot, TableView
+from frazil.delta.schema import metadata_of
+from frazil.model.delta import DeltaLog, FileShape, LoggedFile, TableFile
+from frazil.model.snapshot import Snapshot, TableView
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 NOON_MS = 1_769_860_800_000

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from delta_tables import NOON_MS, ONE, Footers, field, file, log, schema, view
 
-from jobs.delta.plan import plan_log
-from jobs.delta.schema import metadata_of
-from jobs.model.columns import Column, Scalar
-from jobs.model.delta import (
+from frazil.delta.plan import plan_log
+from frazil.delta.schema import metadata_of
+from frazil.model.columns import Column, Scalar
+from frazil.model.delta import (
     AddFile,
     BeginLog,
     ExtendLog,

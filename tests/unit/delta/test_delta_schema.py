@@ -7,9 +7,9 @@ import json
 import pytest
 from delta_tables import field, schema
 
-from jobs.delta.expressible import inexpressible
-from jobs.delta.schema import NoPlaceInDeltaError, columns_of, metadata_of
-from jobs.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
+from frazil.delta.expressible import inexpressible
+from frazil.delta.schema import NoPlaceInDeltaError, columns_of, metadata_of
+from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 
 
 @pytest.mark.parametrize(

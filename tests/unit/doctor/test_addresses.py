@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.adapters.network import Address, Tls
-from jobs.doctor.addresses import address_of, brokers_of, registry_address, tls_of_kafka, tls_of_registry
-from jobs.model.spec import RegistrySettings, Secret
+from frazil.adapters.network import Address, Tls
+from frazil.doctor.addresses import address_of, brokers_of, registry_address, tls_of_kafka, tls_of_registry
+from frazil.model.spec import RegistrySettings, Secret
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.adapters.storage_probe import _hint as storage_hint
-from jobs.doctor.asking import Asking
-from jobs.doctor.catalog import ask_tables
-from jobs.doctor.clock import compare_clocks
-from jobs.doctor.registry import ask_subjects
-from jobs.doctor.warehouse import ask_bucket
-from jobs.model.errors import CatalogError, RegistryError
-from jobs.model.schemas import RegisteredSchema
+from frazil.adapters.storage_probe import _hint as storage_hint
+from frazil.doctor.asking import Asking
+from frazil.doctor.catalog import ask_tables
+from frazil.doctor.clock import compare_clocks
+from frazil.doctor.registry import ask_subjects
+from frazil.doctor.warehouse import ask_bucket
+from frazil.model.errors import CatalogError, RegistryError
+from frazil.model.schemas import RegisteredSchema
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.doctor.asking import Asking
-from jobs.doctor.configuration import lacks_a_secret, load
-from jobs.doctor.finding import Finding
-from jobs.model.errors import ServiceError
+from frazil.doctor.asking import Asking
+from frazil.doctor.configuration import lacks_a_secret, load
+from frazil.doctor.finding import Finding
+from frazil.model.errors import ServiceError
 
 CONFIG = """\
 kafka:

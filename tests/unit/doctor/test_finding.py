@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 
-from jobs.cli.doctor import lines, summary
-from jobs.doctor.asking import Asking
-from jobs.doctor.finding import Finding, Report, report_in, without
-from jobs.model.errors import BrokerError
+from frazil.cli.doctor import lines, summary
+from frazil.doctor.asking import Asking
+from frazil.doctor.finding import Finding, Report, report_in, without
+from frazil.model.errors import BrokerError
 
 
 class Panic(BaseException):

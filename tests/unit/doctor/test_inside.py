@@ -10,10 +10,10 @@ import boto3
 import pytest
 from botocore.validate import validate_parameters
 
-from jobs.adapters.job_runs import JobRun, Monitoring
-from jobs.doctor.finding import Finding, Report
-from jobs.doctor.inside import Waiting, report_from_inside, request_like, run_to_imitate
-from jobs.model.errors import Misuse, ServiceError
+from frazil.adapters.job_runs import JobRun, Monitoring
+from frazil.doctor.finding import Finding, Report
+from frazil.doctor.inside import Waiting, report_from_inside, request_like, run_to_imitate
+from frazil.model.errors import Misuse, ServiceError
 
 OVERRIDES = {
     "monitoringConfiguration": {"cloudWatchLoggingConfiguration": {"enabled": True, "logGroupName": "/frazil/dev"}}

@@ -12,8 +12,8 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from jobs.formats.avro.schema import parse_schema
-from jobs.formats.avro.types import Array, AvroSchema, AvroType, Enum, Fixed, Map, Primitive, Record, Union
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.avro.types import Array, AvroSchema, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 
 Json = Any
 

@@ -21,9 +21,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from jobs.formats.arrow import array_of, arrow_schema, arrow_type, project
-from jobs.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
-from jobs.model.errors import IncompatibleSchemaError
+from frazil.formats.arrow import array_of, arrow_schema, arrow_type, project
+from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
+from frazil.model.errors import IncompatibleSchemaError
 
 LINE = Struct((Column("was", Scalar("float")), Column("id", Scalar("uuid"))))
 COLUMNS = (

@@ -29,12 +29,12 @@ from avro_samples import (
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from jobs.formats.arrow import arrow_schema
-from jobs.formats.avro.mapping import map_schema
-from jobs.formats.avro.native import native_decoder
-from jobs.formats.avro.open import Engine, open_decoder
-from jobs.formats.avro.shape import shape_of
-from jobs.model.errors import IncompatibleSchemaError
+from frazil.formats.arrow import arrow_schema
+from frazil.formats.avro.mapping import map_schema
+from frazil.formats.avro.native import native_decoder
+from frazil.formats.avro.open import Engine, open_decoder
+from frazil.formats.avro.shape import shape_of
+from frazil.model.errors import IncompatibleSchemaError
 from tests.sampling import examples
 
 SEEDS = st.integers(0, 2**32)

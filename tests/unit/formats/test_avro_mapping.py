@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from avro_samples import Json, parsed, record_of, text_of
 
-from jobs.formats.avro.mapping import map_schema
-from jobs.formats.avro.schema import parse_schema
-from jobs.formats.avro.shape import MAX_COLUMNS, MAX_NESTING
-from jobs.model.schemas import Finding
+from frazil.formats.avro.mapping import map_schema
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.avro.shape import MAX_COLUMNS, MAX_NESTING
+from frazil.model.schemas import Finding
 
 
 def logical(base: str, name: str, **more: Json) -> Json:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from avro_samples import Json, held, parsed, record_of, zigzag
 
-from jobs.formats.avro.open import Engine, open_decoder
-from jobs.formats.avro.rules import MOST_LEVELS, MOST_SLOTS, Fault, examine
-from jobs.model.dead_letter import Reason, Reject
+from frazil.formats.avro.open import Engine, open_decoder
+from frazil.formats.avro.rules import MOST_LEVELS, MOST_SLOTS, Fault, examine
+from frazil.model.dead_letter import Reason, Reject
 
 DECIMAL: Json = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
 FIXED_DECIMAL: Json = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 3}

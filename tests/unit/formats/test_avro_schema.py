@@ -9,9 +9,9 @@ import pytest
 from avro_samples import REPEATABLE, Json, parsed, record_of, schemas, text_of
 from hypothesis import given, settings
 
-from jobs.formats.avro.schema import parse_schema
-from jobs.formats.avro.types import Logical, Primitive, Record, Ref
-from jobs.model.errors import IncompatibleSchemaError
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.avro.types import Logical, Primitive, Record, Ref
+from frazil.model.errors import IncompatibleSchemaError
 from tests.sampling import examples
 
 

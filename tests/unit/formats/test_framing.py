@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from jobs.formats import framing
-from jobs.formats.framing import Framed, Group, group_by_schema_id, read_schema_ids, schema_ids
-from jobs.model.dead_letter import Reason, Reject
+from frazil.formats import framing
+from frazil.formats.framing import Framed, Group, group_by_schema_id, read_schema_ids, schema_ids
+from frazil.model.dead_letter import Reason, Reject
 
 
 def framed(schema_id: int, payload: bytes = b"x") -> bytes:

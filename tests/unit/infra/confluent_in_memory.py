@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
+from frazil.model.spec import Secret
 from infra.confluent_api import ConfluentCloud, KeyPair
 from infra.local.confluent_double import Asked, ConfluentDouble
-from jobs.model.spec import Secret
 
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
 

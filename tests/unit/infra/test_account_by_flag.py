@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from frazil.model.errors import SettingError
 from infra.deploy.snowflake_account import (
     ACCOUNT,
     ORGANIZATION,
@@ -20,7 +21,6 @@ from infra.deploy.snowflake_account import (
 )
 from infra.settings import EnvironmentSettings, ExistingWarehouse, Snowflake
 from infra.settings_file import FOLDER, load_environment
-from jobs.model.errors import SettingError
 
 WAREHOUSE = AccountFlags("compute_wh")
 ACME: Mapping[str, str] = {ORGANIZATION: "acme", ACCOUNT: "lake"}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from frazil.model.errors import MissingToolError, SettingError
 from infra.artefacts.archive import tar_gz, zip_of
 from infra.artefacts.artefact import artefact_of, read_manifest, write_manifest
 from infra.artefacts.environment import Target, fingerprint, native_wheel, pack_environment
 from infra.artefacts.pack import pack, path_of
-from jobs.model.errors import MissingToolError, SettingError
 
 X86 = Target("3.11", "x86_64")
 ARM = Target("3.11", "arm64")
@@ -21,9 +21,9 @@ ARM = Target("3.11", "arm64")
 def checkout(tmp_path: Path) -> Path:
     """A checkout as far as packing looks: a package, a lock, a native wheel, table specs."""
     for name, text in {
-        "jobs/__init__.py": "",
-        "jobs/job_run.py": "print()",
-        "jobs/__pycache__/job_run.pyc": "compiled",
+        "jobs/frazil/__init__.py": "",
+        "jobs/frazil/job_run.py": "print()",
+        "jobs/frazil/__pycache__/job_run.pyc": "compiled",
         "jobs/requirements.lock": "numpy==1\n",
         "native/target/install/frazil_native-0.1.0-cp311-abi3-manylinux_2_34_x86_64.whl": "wheel",
         "tables/trades.yaml": "topic: trades\n",
@@ -113,7 +113,7 @@ def test_the_packed_sources_and_specs_are_all_that_a_job_run_reads(checkout: Pat
     pack(checkout, checkout / "tables", X86, folder, native_required=True)
 
     with zipfile.ZipFile(folder / "frazil.zip") as sources, zipfile.ZipFile(folder / "tables.zip") as specs:
-        assert sources.namelist() == ["jobs/__init__.py", "jobs/job_run.py", "jobs/requirements.lock"]
+        assert sources.namelist() == ["frazil/__init__.py", "frazil/job_run.py"]
         assert specs.namelist() == ["trades.yaml"]
 
 

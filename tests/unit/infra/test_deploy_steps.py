@@ -7,6 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
+from frazil.cli import materialize
+from frazil.model.errors import SettingError
 from infra.deploy.__main__ import run
 from infra.deploy.brokers import out_of_reach
 from infra.deploy.deployment import Deployment, open_deployment
@@ -14,8 +16,6 @@ from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazi
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS, Asked
 from infra.settings import ExternalKafka, ExternalRegistry
-from jobs.cli import materialize
-from jobs.model.errors import SettingError
 
 MSK = ExternalKafka(
     name="msk",

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from frazil.model.errors import SettingError
 from infra.deploy.deployment import Deployment, credentials, open_deployment
 from infra.deploy.snowflake_account import AccountFlags
 from infra.settings import ExistingWarehouse
-from jobs.model.errors import SettingError
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from frazil.model.errors import SettingError
 from infra.deploy.deployment import Deployment, open_deployment
 from infra.deploy.farewell import Farewell
 from infra.deploy.stacks import Stacks
 from infra.deploy.steps import Asked, empty
-from jobs.model.errors import SettingError
 
 NEVER_ASKED = cast(Any, None)
 """Stands for stacks and clients: whoever uses it fails with another error."""

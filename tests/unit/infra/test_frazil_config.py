@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from frazil.model.spec import CatalogSettings, Secret, Settings, revealed
+from frazil.specs.load import load_settings
 from infra.components.frazil_config import Values, frazil_yaml, snowflake_section
 from infra.picture import ACCOUNT
 from infra.settings import ExistingWarehouse
 from infra.stacks.kafka import Kafka
-from jobs.model.spec import CatalogSettings, Secret, Settings, revealed
-from jobs.specs.load import load_settings
 
 CONFLUENT = Kafka(
     name="lkc-1y3y5",

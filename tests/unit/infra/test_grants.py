@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from frazil.adapters.kafka import consumer_settings
+from frazil.model.spec import TableSpec
+from frazil.specs.load import load_tables
 from infra.accounts import PARTS
 from infra.grants import grants
 from infra.settings import ConfluentKafka, Topic
 from infra.topics import USUAL
-from jobs.adapters.kafka import consumer_settings
-from jobs.model.spec import TableSpec
-from jobs.specs.load import load_tables
 
 KAFKA = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=False, tableflow=())
 

@@ -18,14 +18,14 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {
         "lambdas/__init__.py": "",
         "lambdas/turn/__init__.py": "",
-        "lambdas/turn/handler.py": "import os\nfrom lambdas.turn import gears\nfrom jobs.model.errors import Error\n",
+        "lambdas/turn/handler.py": "import os\nfrom lambdas.turn import gears\nfrom frazil.model.errors import Error\n",
         "lambdas/turn/gears.py": "def turn():\n    import infra.naming\n",
         "lambdas/turn/unused.py": "",
         "lambdas/turn/requirements.lock": "wheel==1\n",
-        "jobs/__init__.py": "",
-        "jobs/model/__init__.py": "",
-        "jobs/model/errors.py": "",
-        "jobs/model/spec.py": "",
+        "jobs/frazil/__init__.py": "",
+        "jobs/frazil/model/__init__.py": "",
+        "jobs/frazil/model/errors.py": "",
+        "jobs/frazil/model/spec.py": "",
         "infra/__init__.py": "",
         "infra/naming.py": "",
     }
@@ -48,12 +48,12 @@ def test_the_zip_holds_what_the_handler_imports_and_its_packages(checkout: Path,
 
     assert packed.name == "turn.zip"
     assert zipfile.ZipFile(packed).namelist() == [
+        "frazil/__init__.py",
+        "frazil/model/__init__.py",
+        "frazil/model/errors.py",
         "handler.py",
         "infra/__init__.py",
         "infra/naming.py",
-        "jobs/__init__.py",
-        "jobs/model/__init__.py",
-        "jobs/model/errors.py",
         "lambdas/__init__.py",
         "lambdas/turn/__init__.py",
         "lambdas/turn/gears.py",
@@ -77,7 +77,7 @@ def test_what_the_function_does_not_import_changes_nothing(checkout: Path, tmp_p
     function = checkout / "lambdas" / "turn"
     before = lambda_zip(checkout, function, ARM, tmp_path)
 
-    (checkout / "jobs" / "model" / "spec.py").write_text("changed = True\n")
+    (checkout / "jobs" / "frazil" / "model" / "spec.py").write_text("changed = True\n")
     same = lambda_zip(checkout, function, ARM, tmp_path)
     (checkout / "infra" / "naming.py").write_text("changed = True\n")
     changed = lambda_zip(checkout, function, ARM, tmp_path)
@@ -102,10 +102,10 @@ def test_the_rotation_needs_little_of_ours() -> None:
     found = modules_of(root, root / "lambdas" / "rotate_keys" / "handler.py")
     outside = {path.relative_to(root).as_posix() for path in found if "rotate_keys" not in path.parts}
 
-    assert outside - {"infra/__init__.py", "jobs/__init__.py", "jobs/model/__init__.py", "lambdas/__init__.py"} == {
+    assert {path for path in outside if not path.endswith("/__init__.py")} == {
         "infra/accounts.py",
         "infra/confluent_api.py",
         "infra/naming.py",
-        "jobs/model/errors.py",
-        "jobs/model/spec.py",
+        "jobs/frazil/model/errors.py",
+        "jobs/frazil/model/spec.py",
     }

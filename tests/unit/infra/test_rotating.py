@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from frazil.model.errors import ServiceError, SettingError
 from infra.deploy.keys import Waiting
 from infra.deploy.rotating import MOST_FAILURES, Clouds, Rotating
 from infra.deploy.rotation_function import RotationFunction
-from jobs.model.errors import ServiceError, SettingError
 
 SECRETS = {"producer": "frazil/dev/producer", "snowflake/loader": "frazil/dev/snowflake/loader"}
 WHY = "Snowflake does not let ROTATOR set RSA_PUBLIC_KEY_2 of LOADER\n\nhint: GRANT MONITOR"

@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from frazil.model.errors import SettingError
 from infra.reference import FOLDER as REFERENCE
 from infra.reference import pages
 from infra.settings import (
@@ -33,7 +34,6 @@ from infra.settings import (
     Worker,
 )
 from infra.settings_file import environments, load_environment
-from jobs.model.errors import SettingError
 
 Load = Callable[..., EnvironmentSettings]
 CONFLUENT = "kafka: {confluent: {}}\n"

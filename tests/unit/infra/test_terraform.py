@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from frazil.model.errors import MissingToolError
 from infra.deploy.terraform import Terraform, TerraformError
-from jobs.model.errors import MissingToolError
 
 LOCKED = """
 Error: Error acquiring the state lock

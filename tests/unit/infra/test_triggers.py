@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from frazil.model.errors import SettingError
+from frazil.model.spec import TableSpec
+from frazil.specs.load import load_tables
 from infra.settings import Jobs, Scheduled, Streamed, Worker
 from infra.settings_file import load_environment
 from infra.triggers import Triggers, triggers_of
-from jobs.model.errors import SettingError
-from jobs.model.spec import TableSpec
-from jobs.specs.load import load_tables
 
 
 @pytest.fixture

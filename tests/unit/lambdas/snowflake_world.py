@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from snowflake_in_memory import DoorInMemory
 from vault_in_memory import CURRENT, DyingAt, SecretInMemory, VaultInMemory
 
+from frazil.model.spec import Secret
 from infra.local.snowflake_double import MODIFY, SnowflakeDouble
-from jobs.model.spec import Secret
 from lambdas.rotate_keys.errors import LoginRefusedError
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.rsa_key import RsaKey

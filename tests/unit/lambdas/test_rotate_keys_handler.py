@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 from vault_in_memory import CURRENT, SecretInMemory, VaultInMemory
 
-from jobs.model.spec import Secret
+from frazil.model.spec import Secret
 from lambdas.rotate_keys.confluent_api_key import ConfluentApiKey, Waiting
 from lambdas.rotate_keys.errors import DescriptionError
 from lambdas.rotate_keys.handler import TOLD, answer

@@ -13,8 +13,8 @@ from snowflake_in_memory import DoorInMemory
 from snowflake_world import ACCOUNT, FOREIGN, STEPS, World, new_world
 from vault_in_memory import CURRENT, PENDING, PREVIOUS, CrashError, DyingAt, SecretInMemory, StaleError, VaultInMemory
 
+from frazil.model.spec import Secret
 from infra.local.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
-from jobs.model.spec import Secret
 from lambdas.rotate_keys.errors import (
     NotProvenError,
     RefusedError,

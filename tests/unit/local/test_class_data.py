@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.local import class_data
+from frazil.local import class_data
 
 JAVA = ("/usr/bin/java", "-Xmx1g", "-cp", "a.jar")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.local.jars import fetch_artifacts, path_of
-from jobs.local.locks import Artifact
-from jobs.model.errors import MissingToolError
+from frazil.local.jars import fetch_artifacts, path_of
+from frazil.local.locks import Artifact
+from frazil.model.errors import MissingToolError
 
 CONTENT = b"the content that the lock names"
 JAR = Artifact("org.example", "thing", "1.0", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.local import java
-from jobs.local.java import Java, find_java, parse_major
-from jobs.model.errors import MissingToolError
+from frazil.local import java
+from frazil.local.java import Java, find_java, parse_major
+from frazil.model.errors import MissingToolError
 
 Install = Callable[..., object]
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.local.locks import FOLDER, Artifact, parse_lock, read_lock
-from jobs.model.errors import SettingError
+from frazil.local.locks import FOLDER, Artifact, parse_lock, read_lock
+from frazil.model.errors import SettingError
 
 SHA = "ab" * 32
 

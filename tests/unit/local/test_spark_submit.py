@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.local.aws_double.emr_serverless.refusals import ValidationException
-from jobs.local.aws_double.emr_serverless.spark_submit import Archive, read
+from frazil.local.aws_double.emr_serverless.refusals import ValidationException
+from frazil.local.aws_double.emr_serverless.spark_submit import Archive, read
 
 
 def request(parameters: str = "", **overrides: object) -> dict[str, object]:

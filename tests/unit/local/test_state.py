@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.local.processes import is_alive
-from jobs.local.state import Running, ServiceState, read_state, write_state
-from jobs.model.errors import SettingError
+from frazil.local.processes import is_alive
+from frazil.local.state import Running, ServiceState, read_state, write_state
+from frazil.model.errors import SettingError
 
 
 def test_the_state_reads_back_as_it_was_written(tmp_path: Path) -> None:

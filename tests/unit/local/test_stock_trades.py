@@ -6,8 +6,8 @@ from itertools import islice
 
 import fastavro
 
-from jobs.local import stock_trades
-from jobs.local.stock_trades import encoded_trades, schema_text
+from frazil.local import stock_trades
+from frazil.local.stock_trades import encoded_trades, schema_text
 
 SCHEMA = fastavro.parse_schema(json.loads(schema_text()))
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobs.maintain.expire import AT_MOST, expiry_of, is_due
-from jobs.maintain.expiring import Expiring
-from jobs.model.expiry import Expiry
-from jobs.model.progress import TableState
-from jobs.model.snapshot import Snapshot, TableView
-from jobs.model.spec import KeepSnapshots
-from jobs.model.summary import store
+from frazil.maintain.expire import AT_MOST, expiry_of, is_due
+from frazil.maintain.expiring import Expiring
+from frazil.model.expiry import Expiry
+from frazil.model.progress import TableState
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.spec import KeepSnapshots
+from frazil.model.summary import store
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 OURS = store(TableState("p", 1, "w", "b", ())).summary

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jobs.model.errors import BrokerError, RegistryError
-from jobs.model.plan import TopicFacts
-from jobs.model.schemas import RegisteredSchema
-from jobs.model.spec import Start, StartOffsets
+from frazil.model.errors import BrokerError, RegistryError
+from frazil.model.plan import TopicFacts
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import Start, StartOffsets
 
 Fields = list[dict[str, Any]]
 

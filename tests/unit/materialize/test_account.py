@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from values_of_tables import NOW, SPEC, progress, state, topic
 
-from jobs.materialize.account import Ingested, gather, next_state, receipt_of
-from jobs.materialize.limits import check_limits, through
-from jobs.materialize.pausing import accepted_through, pause_property
-from jobs.model.errors import BadRecordLimitError, CountMismatchError
-from jobs.model.ingested import RangeResult, TaskResult, WrittenFile
-from jobs.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas
-from jobs.model.progress import MODULUS, Counts, OffsetSums, PartitionProgress
-from jobs.model.schemas import RegisteredSchema
-from jobs.model.spec import BadRecordLimit, TableSpec
+from frazil.materialize.account import Ingested, gather, next_state, receipt_of
+from frazil.materialize.limits import check_limits, through
+from frazil.materialize.pausing import accepted_through, pause_property
+from frazil.model.errors import BadRecordLimitError, CountMismatchError
+from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
+from frazil.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas
+from frazil.model.progress import MODULUS, Counts, OffsetSums, PartitionProgress
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import BadRecordLimit, TableSpec
 
 BEFORE = NOW - timedelta(hours=1)
 OFF = BadRecordLimit.off()

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from values_of_tables import SPEC, progress, spec, stands, state, topic
 
-from jobs.materialize.budget import fit, share_bytes, water_fill
-from jobs.materialize.plan import plan_batch
-from jobs.model.plan import BatchPlan, NothingToDo, OffsetRange, WriterSchemas
-from jobs.model.progress import PartitionProgress
-from jobs.model.spec import Trigger
+from frazil.materialize.budget import fit, share_bytes, water_fill
+from frazil.materialize.plan import plan_batch
+from frazil.model.plan import BatchPlan, NothingToDo, OffsetRange, WriterSchemas
+from frazil.model.progress import PartitionProgress
+from frazil.model.spec import Trigger
 
 
 def pending(*lengths: int) -> list[OffsetRange]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobs.materialize.compare import applied, compare
-from jobs.model.columns import Column, ListOf, Scalar, Struct
+from frazil.materialize.compare import applied, compare
+from frazil.model.columns import Column, ListOf, Scalar, Struct
 
 LONG = Scalar("long")
 Columns = tuple[Column, ...]

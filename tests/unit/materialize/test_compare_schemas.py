@@ -11,17 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.adapters.iceberg_types import from_schema, to_schema
-from jobs.formats.arrow import arrow_schema
-from jobs.formats.avro.mapping import map_schema
-from jobs.formats.avro.schema import parse_schema
-from jobs.formats.placement import homeless, place_by_name
-from jobs.materialize.compare import Evolution, aliases_of, applied, compare, refusal
-from jobs.materialize.former_names import FormerNames, former_names_of, former_names_property
-from jobs.model.changes import AddColumn, Change, RenameColumn, WidenType
-from jobs.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct, walk
-from jobs.model.schemas import Finding
-from jobs.model.unions import UNIONS_PROPERTY, marked, unions_property
+from frazil.adapters.iceberg_types import from_schema, to_schema
+from frazil.formats.arrow import arrow_schema
+from frazil.formats.avro.mapping import map_schema
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.placement import homeless, place_by_name
+from frazil.materialize.compare import Evolution, aliases_of, applied, compare, refusal
+from frazil.materialize.former_names import FormerNames, former_names_of, former_names_property
+from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
+from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct, walk
+from frazil.model.schemas import Finding
+from frazil.model.unions import UNIONS_PROPERTY, marked, unions_property
 
 INT, LONG, FLOAT, DOUBLE, TEXT = (Scalar(n) for n in ("int", "long", "float", "double", "string"))  # type: ignore[arg-type]
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from values_of_tables import progress, state, topic
 
-from jobs.materialize.complete_through import OBSERVATIONS_KEPT, OFFSETS_KEPT, observation, with_observation
-from jobs.model.plan import PartitionFacts, TopicFacts
-from jobs.model.progress import Observation, ObservedTopic, SourceProgress, TableState
+from frazil.materialize.complete_through import OBSERVATIONS_KEPT, OFFSETS_KEPT, observation, with_observation
+from frazil.model.plan import PartitionFacts, TopicFacts
+from frazil.model.progress import Observation, ObservedTopic, SourceProgress, TableState
 
 
 def at(second: float) -> datetime:

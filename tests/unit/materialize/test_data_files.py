@@ -19,13 +19,13 @@ from pyiceberg.schema import assign_fresh_schema_ids
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import PrimitiveType
 
-from jobs.adapters.iceberg_types import to_partition_spec, to_schema
-from jobs.formats.arrow import array_of
-from jobs.materialize.ingest import write
-from jobs.materialize.ingest.statistics import file_statistics
-from jobs.materialize.ingest.write import TableFiles
-from jobs.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, Scalar, Struct
-from jobs.model.ingested import WriteTarget, WrittenFile
+from frazil.adapters.iceberg_types import to_partition_spec, to_schema
+from frazil.formats.arrow import array_of
+from frazil.materialize.ingest import write
+from frazil.materialize.ingest.statistics import file_statistics
+from frazil.materialize.ingest.write import TableFiles
+from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, Scalar, Struct
+from frazil.model.ingested import WriteTarget, WrittenFile
 
 LONG = Scalar("long")
 

@@ -15,19 +15,19 @@ import pytest
 from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, spec, topic
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.dead_letters import list_dead_letters
-from jobs.materialize.explain import explain
-from jobs.materialize.ingest.task import ingest
-from jobs.materialize.preflight import problems
-from jobs.materialize.run import Again, Doors, Published, TableRun
-from jobs.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
-from jobs.model.ingested import IngestTask, TaskResult
-from jobs.model.plan import Halt, NothingToDo, OffsetRange
-from jobs.model.records import Records, Wanted
-from jobs.model.spec import BadRecordLimit, CatalogSettings, RegistrySettings, TableSpec
-from jobs.pause import resume
-from jobs.ports import TaskRunner
+from frazil.adapters.iceberg import IcebergLake
+from frazil.dead_letters import list_dead_letters
+from frazil.materialize.explain import explain
+from frazil.materialize.ingest.task import ingest
+from frazil.materialize.preflight import problems
+from frazil.materialize.run import Again, Doors, Published, TableRun
+from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
+from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.plan import Halt, NothingToDo, OffsetRange
+from frazil.model.records import Records, Wanted
+from frazil.model.spec import BadRecordLimit, CatalogSettings, RegistrySettings, TableSpec
+from frazil.pause import resume
+from frazil.ports import TaskRunner
 
 LONG, TEXT = record(a_field("n")), record(a_field("n", "string"))
 RENAMED = record(a_field("m", "long", "n"))

@@ -13,16 +13,16 @@ import pytest
 from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, spec, topic
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize.announce_delta import CHECK_EVERY, DELTA_TAG
-from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
-from jobs.materialize.run import Doors, TableRun
-from jobs.model.delta import DeltaLog, LoggedFile
-from jobs.model.errors import CatalogError, PausedError
-from jobs.model.plan import NothingToDo
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings, RegistrySettings
-from jobs.ports import DeltaLogs
+from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize.announce_delta import CHECK_EVERY, DELTA_TAG
+from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.run import Doors, TableRun
+from frazil.model.delta import DeltaLog, LoggedFile
+from frazil.model.errors import CatalogError, PausedError
+from frazil.model.plan import NothingToDo
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings, RegistrySettings
+from frazil.ports import DeltaLogs
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 
 BOTH = spec(formats=("iceberg", "delta"))

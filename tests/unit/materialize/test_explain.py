@@ -11,17 +11,17 @@ import pytest
 from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, SPEC, spec, topic
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize import run as run_module
-from jobs.materialize.explain import Explanation, explain, lines
-from jobs.materialize.notices import left_out
-from jobs.materialize.pausing import PAUSED_PROPERTY, pause_property
-from jobs.materialize.plan import plan_batch
-from jobs.materialize.run import Doors, TableRun
-from jobs.model.changes import AddColumn
-from jobs.model.errors import BrokerError, IncompatibleSchemaError, PausedError
-from jobs.model.plan import BatchPlan, Halt, NothingToDo, Plan
-from jobs.model.spec import CatalogSettings, RegistrySettings, SubjectNaming, SubjectSettings, Trigger
+from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize import run as run_module
+from frazil.materialize.explain import Explanation, explain, lines
+from frazil.materialize.notices import left_out
+from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.plan import plan_batch
+from frazil.materialize.run import Doors, TableRun
+from frazil.model.changes import AddColumn
+from frazil.model.errors import BrokerError, IncompatibleSchemaError, PausedError
+from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan
+from frazil.model.spec import CatalogSettings, RegistrySettings, SubjectNaming, SubjectSettings, Trigger
 
 
 class NoTasks:

@@ -20,22 +20,22 @@ from hypothesis import strategies as st
 from pyiceberg.schema import assign_fresh_schema_ids
 from values_of_tables import spec
 
-from jobs.adapters.iceberg_types import to_partition_spec, to_schema
-from jobs.formats.avro.mapping import map_schema
-from jobs.formats.avro.open import open_decoder
-from jobs.formats.avro.schema import parse_schema
-from jobs.materialize.ingest import writers
-from jobs.materialize.ingest.dead_rows import header_structs
-from jobs.materialize.ingest.task import ingest
-from jobs.materialize.ingest.write import TableFiles
-from jobs.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns
-from jobs.model.columns import Column, ColumnType, Scalar, Struct
-from jobs.model.errors import BadRecordLimitError, DefectError, IncompatibleSchemaError, RegistryError
-from jobs.model.ingested import IngestTask, RangeResult, TaskContext, TaskResult, WriteTarget
-from jobs.model.plan import OffsetRange, WriterSchemas
-from jobs.model.progress import Counts, OffsetSums
-from jobs.model.records import Headers, Records, UnreadableHeaders, Wanted
-from jobs.model.spec import RegistrySettings, TableSpec
+from frazil.adapters.iceberg_types import to_partition_spec, to_schema
+from frazil.formats.avro.mapping import map_schema
+from frazil.formats.avro.open import open_decoder
+from frazil.formats.avro.schema import parse_schema
+from frazil.materialize.ingest import writers
+from frazil.materialize.ingest.dead_rows import header_structs
+from frazil.materialize.ingest.task import ingest
+from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns
+from frazil.model.columns import Column, ColumnType, Scalar, Struct
+from frazil.model.errors import BadRecordLimitError, DefectError, IncompatibleSchemaError, RegistryError
+from frazil.model.ingested import IngestTask, RangeResult, TaskContext, TaskResult, WriteTarget
+from frazil.model.plan import OffsetRange, WriterSchemas
+from frazil.model.progress import Counts, OffsetSums
+from frazil.model.records import Headers, Records, UnreadableHeaders, Wanted
+from frazil.model.spec import RegistrySettings, TableSpec
 
 OLD = record(a_field("n", "int"))
 NEW = record(a_field("m", "long", "n"), a_field("s", ["null", "string"]))

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from values_of_tables import SPEC, progress, snapshot, state, view
 
-from jobs.materialize.branches import Staged
-from jobs.materialize.publish import last_look, stage_branches
-from jobs.materialize.state import CHECKPOINT_TAG
-from jobs.materialize.verdicts import Done, PlanAgain, Ready, StageAgain, judge
-from jobs.model.errors import CountMismatchError, FencedError, ForeignOwnerError, StateLostError
-from jobs.model.plan import BatchPlan, WriterSchemas
-from jobs.model.progress import TableState
-from jobs.model.snapshot import Snapshot
+from frazil.materialize.branches import Staged
+from frazil.materialize.publish import last_look, stage_branches
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.materialize.verdicts import Done, PlanAgain, Ready, StageAgain, judge
+from frazil.model.errors import CountMismatchError, FencedError, ForeignOwnerError, StateLostError
+from frazil.model.plan import BatchPlan, WriterSchemas
+from frazil.model.progress import TableState
+from frazil.model.snapshot import Snapshot
 
 BEFORE = state({0: progress(0, 7)}, epoch=3, batch_id="batch3")
 AFTER = state({0: progress(0, 9)}, epoch=4, batch_id="batch4")

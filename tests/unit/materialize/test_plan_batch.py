@@ -7,12 +7,12 @@ import json
 import pytest
 from values_of_tables import SPEC, progress, snapshot, stands, state, topic, view
 
-from jobs.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
-from jobs.materialize.plan import plan_batch, replaced_since
-from jobs.materialize.state import Standing, standing
-from jobs.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
-from jobs.model.plan import BatchPlan, Halt, NothingToDo, PartitionFacts, Plan, TopicFacts, WriterSchemas
-from jobs.model.spec import TableSpec
+from frazil.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.plan import plan_batch, replaced_since
+from frazil.materialize.state import Standing, standing
+from frazil.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
+from frazil.model.plan import BatchPlan, Halt, NothingToDo, PartitionFacts, Plan, TopicFacts, WriterSchemas
+from frazil.model.spec import TableSpec
 
 NO_SCHEMAS = WriterSchemas({}, {})
 

@@ -13,19 +13,19 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 from values_of_tables import SPEC, names, spec, topic
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize import evolve as evolve_module
-from jobs.materialize.create import ensure_table, latest_schemas, new_table
-from jobs.materialize.dead_letters import ensure_dead_letters
-from jobs.materialize.evolve import Absorbed, evolve, foreseen
-from jobs.materialize.fitted import fitted
-from jobs.materialize.follow_spec import follow_spec
-from jobs.materialize.former_names import former_names_of
-from jobs.materialize.pausing import PAUSED_PROPERTY
-from jobs.materialize.preflight import problems
-from jobs.materialize.state import standing
-from jobs.model.columns import walk
-from jobs.model.errors import (
+from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize import evolve as evolve_module
+from frazil.materialize.create import ensure_table, latest_schemas, new_table
+from frazil.materialize.dead_letters import ensure_dead_letters
+from frazil.materialize.evolve import Absorbed, evolve, foreseen
+from frazil.materialize.fitted import fitted
+from frazil.materialize.follow_spec import follow_spec
+from frazil.materialize.former_names import former_names_of
+from frazil.materialize.pausing import PAUSED_PROPERTY
+from frazil.materialize.preflight import problems
+from frazil.materialize.state import standing
+from frazil.model.columns import walk
+from frazil.model.errors import (
     CatalogError,
     ForeignOwnerError,
     ForeignTableError,
@@ -36,11 +36,11 @@ from jobs.model.errors import (
     SubjectMissingError,
     TopicMissingError,
 )
-from jobs.model.plan import TopicFacts, WriterSchemas
-from jobs.model.progress import TableState
-from jobs.model.schemas import RegisteredSchema
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
+from frazil.model.plan import TopicFacts, WriterSchemas
+from frazil.model.progress import TableState
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
 
 DATE = {"type": "int", "logicalType": "date"}
 DIGITS = {"type": "bytes", "logicalType": "decimal", "precision": 39}

@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 from values_of_tables import SPEC, snapshot, state, topic, view
 
-from jobs.cli.logs import fields_of
-from jobs.materialize.run import TableRun
-from jobs.materialize.state import CHECKPOINT_TAG, Standing, standing
-from jobs.model.plan import TopicFacts
+from frazil.cli.logs import fields_of
+from frazil.materialize.run import TableRun
+from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
+from frazil.model.plan import TopicFacts
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import pytest
 from doors_in_memory import TopicsInMemory
 from values_of_tables import SPEC, spec, state
 
-from jobs.cli.logs import fields_of
-from jobs.materialize import schedule
-from jobs.materialize.fair_queue import LEAST
-from jobs.materialize.run import Again, Outcome, TableRun
-from jobs.materialize.schedule import Stopping, retrying, run_every, run_once
-from jobs.model.errors import (
+from frazil.cli.logs import fields_of
+from frazil.materialize import schedule
+from frazil.materialize.fair_queue import LEAST
+from frazil.materialize.run import Again, Outcome, TableRun
+from frazil.materialize.schedule import Stopping, retrying, run_every, run_once
+from frazil.model.errors import (
     BrokerError,
     DefectError,
     FencedError,
@@ -27,8 +27,8 @@ from jobs.model.errors import (
     StateLostError,
     TopicMissingError,
 )
-from jobs.model.plan import NothingToDo, PartitionFacts, TopicFacts
-from jobs.model.progress import TableState
+from frazil.model.plan import NothingToDo, PartitionFacts, TopicFacts
+from frazil.model.progress import TableState
 
 
 @dataclass
@@ -173,7 +173,7 @@ class WatchedTopics(TopicsInMemory):
 
 
 def test_a_table_that_waits_for_a_retry_holds_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.materialize.schedule.RETRY_WAITS_SECONDS", (20.0,))
+    monkeypatch.setattr("frazil.materialize.schedule.RETRY_WAITS_SECONDS", (20.0,))
     stopping, failed, batches = Stopping(), threading.Event(), list[str]()
     failing = threading.Barrier(LEAST, action=failed.set)
 
@@ -209,7 +209,7 @@ def test_what_is_missing_is_not_asked_for_again() -> None:
 
 
 def test_doors_are_doubted_when_a_service_failed_and_not_when_the_data_did(monkeypatch: Any) -> None:
-    monkeypatch.setattr("jobs.materialize.schedule.RETRY_WAITS_SECONDS", (0.0,))
+    monkeypatch.setattr("frazil.materialize.schedule.RETRY_WAITS_SECONDS", (0.0,))
 
     def fail(error: Exception) -> None:
         raise error
@@ -234,7 +234,7 @@ def test_a_service_that_comes_back_is_asked_again() -> None:
 
 
 def test_a_full_batch_starts_before_its_time(monkeypatch: Any) -> None:
-    monkeypatch.setattr("jobs.materialize.schedule.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("frazil.materialize.schedule.LOOK_SECONDS", 0.01)
     stopping, batches = Stopping(), []
 
     def act() -> None:

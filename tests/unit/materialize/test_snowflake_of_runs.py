@@ -14,13 +14,13 @@ import pytest
 from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, spec, topic
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize.announce_snowflake import REST
-from jobs.materialize.run import Doors, TableRun
-from jobs.model.errors import CatalogError, SnowflakeError
-from jobs.model.plan import NothingToDo
-from jobs.model.snowflake import Served
-from jobs.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize.announce_snowflake import REST
+from frazil.materialize.run import Doors, TableRun
+from frazil.model.errors import CatalogError, SnowflakeError
+from frazil.model.plan import NothingToDo
+from frazil.model.snowflake import Served
+from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 
 BOTH = spec(formats=("iceberg", "delta"), readers=("snowflake", "duckdb"))

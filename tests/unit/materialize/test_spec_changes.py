@@ -11,20 +11,20 @@ import pytest
 from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, topic
 
-from jobs.adapters.iceberg import IcebergLake
-from jobs.materialize.explain import explain, lines
-from jobs.materialize.preflight import problems
-from jobs.materialize.run import Doors, TableRun
-from jobs.materialize.spec_changes import RULES
-from jobs.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecChangeError
-from jobs.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
-from jobs.model.snapshot import TableView
-from jobs.model.spec import CatalogSettings, RegistrySettings, TableSpec
-from jobs.model.spec_change import Fate
-from jobs.specs.describe import section_of, walk_keys
-from jobs.specs.load import load_tables
-from jobs.specs.shapes import Choice
-from jobs.specs.table_keys import TABLE_SECTION
+from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize.explain import explain, lines
+from frazil.materialize.preflight import problems
+from frazil.materialize.run import Doors, TableRun
+from frazil.materialize.spec_changes import RULES
+from frazil.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecChangeError
+from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from frazil.model.spec_change import Fate
+from frazil.specs.describe import section_of, walk_keys
+from frazil.specs.load import load_tables
+from frazil.specs.shapes import Choice
+from frazil.specs.table_keys import TABLE_SECTION
 
 TIME = {"type": "int", "logicalType": "time-millis"}
 KEYS = dict(walk_keys(TABLE_SECTION))
@@ -122,7 +122,7 @@ SAME_TABLE = ["topic", "topics", "table", "database"]
 
 def test_every_key_of_a_spec_has_a_rule_and_an_example() -> None:
     without_rule = [leaf for leaf in LEAVES if not {leaf, leaf.partition(".")[0]} & set(RULES)]
-    assert without_rule == [], "say in jobs/materialize/spec_changes.py what a change of this key means"
+    assert without_rule == [], "say in jobs/frazil/materialize/spec_changes.py what a change of this key means"
     assert sorted(LEAVES) == sorted([*EXAMPLES, *ONE_VALUE, *SAME_TABLE])
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from values_of_tables import SPEC, progress, snapshot, state, view
 
-from jobs.materialize.state import CHECKPOINT_TAG, Standing, standing
-from jobs.model.errors import ForeignOwnerError, ForeignTableError, FrazilError, StateLostError
-from jobs.model.progress import ForeignChanges
-from jobs.model.snapshot import Snapshot, TableView
-from jobs.model.summary import STATE_BYTES, STATE_CHECKSUM, checksum, store
+from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
+from frazil.model.errors import ForeignOwnerError, ForeignTableError, FrazilError, StateLostError
+from frazil.model.progress import ForeignChanges
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.summary import STATE_BYTES, STATE_CHECKSUM, checksum, store
 
 STATE = state({0: progress(0, 7)})
 OURS = snapshot(1, None, carries=STATE, total_records=7)

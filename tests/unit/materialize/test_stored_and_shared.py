@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from values_of_tables import NOW, SPEC, names, progress, spec, state
 
-from jobs.materialize.ingest.distribute import SMALL_BATCH, tasks_of
-from jobs.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
-from jobs.model.columnar import pack, unpack
-from jobs.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
-from jobs.model.ingested import IngestTask
-from jobs.model.plan import BatchPlan, OffsetRange, WriterSchemas
-from jobs.model.progress import (
+from frazil.materialize.ingest.distribute import SMALL_BATCH, tasks_of
+from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
+from frazil.model.columnar import pack, unpack
+from frazil.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
+from frazil.model.ingested import IngestTask
+from frazil.model.plan import BatchPlan, OffsetRange, WriterSchemas
+from frazil.model.progress import (
     Counts,
     Fitted,
     ForeignChanges,
@@ -29,10 +29,10 @@ from jobs.model.progress import (
     SourceProgress,
     TableState,
 )
-from jobs.model.receipt import RangeReceipt, Receipt
-from jobs.model.snapshot import Snapshot
-from jobs.model.spec import MetadataColumns
-from jobs.model.summary import StoredState, receipt_in, state_in, store
+from frazil.model.receipt import RangeReceipt, Receipt
+from frazil.model.snapshot import Snapshot
+from frazil.model.spec import MetadataColumns
+from frazil.model.summary import StoredState, receipt_in, state_in, store
 
 FULL = TableState(
     pipeline="lake.orders<-orders,returns",

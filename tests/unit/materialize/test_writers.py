@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from doors_in_memory import RegistryInMemory, a_field, record
 
-from jobs.materialize.ingest.writers import (
+from frazil.materialize.ingest.writers import (
     LARGEST_ID,
     LOOKUPS_PER_TASK,
     LookupsSpentError,
@@ -13,8 +13,8 @@ from jobs.materialize.ingest.writers import (
     UnknownIds,
     Writers,
 )
-from jobs.model.dead_letter import Reason
-from jobs.model.errors import RegistryError
+from frazil.model.dead_letter import Reason
+from frazil.model.errors import RegistryError
 
 
 @pytest.fixture

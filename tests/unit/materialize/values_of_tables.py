@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.materialize.state import Standing, standing
-from jobs.model.columns import Column, Scalar
-from jobs.model.plan import PartitionFacts, TopicFacts
-from jobs.model.progress import PartitionProgress, SourceProgress, TableState
-from jobs.model.snapshot import Snapshot, TableView
-from jobs.model.spec import (
+from frazil.materialize.state import Standing, standing
+from frazil.model.columns import Column, Scalar
+from frazil.model.plan import PartitionFacts, TopicFacts
+from frazil.model.progress import PartitionProgress, SourceProgress, TableState
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.spec import (
     BadRecordLimit,
     Maintain,
     MetadataColumns,
@@ -21,7 +21,7 @@ from jobs.model.spec import (
     TableSpec,
     Trigger,
 )
-from jobs.model.summary import store
+from frazil.model.summary import store
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPEC = TableSpec(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from jobs.model.spec import Settings
+from frazil.model.spec import Settings
 
 KAFKA = "kafka: {bootstrap.servers: localhost:9092}"
 REGISTRY = "schema_registry: {url: http://localhost:8081}"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from config_files import GOOD, Load, SecretsInMemory
 
-from jobs.model.spec import Settings
-from jobs.specs.load import load_settings
-from jobs.specs.placeholders import LocalAddress, no_local_services
+from frazil.model.spec import Settings
+from frazil.specs.load import load_settings
+from frazil.specs.placeholders import LocalAddress, no_local_services
 
 
 @pytest.fixture

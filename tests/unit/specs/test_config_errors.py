@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from config_files import GOOD, KAFKA, REGISTRY, Load, SecretsInMemory
 
-from jobs.model.errors import Misuse, SettingError, SpecError
-from jobs.specs.load import load_settings
+from frazil.model.errors import Misuse, SettingError, SpecError
+from frazil.specs.load import load_settings
 
 SETTINGS_ERRORS = {
     "unknown key": (

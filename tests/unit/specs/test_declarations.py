@@ -9,8 +9,8 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from jobs.specs.describe import SETTINGS_PAGE, TABLES_PAGE, Page, json_schema, walk_keys
-from jobs.specs.keys import Derived, Key, default_of, nowhere
+from frazil.specs.describe import SETTINGS_PAGE, TABLES_PAGE, Page, json_schema, walk_keys
+from frazil.specs.keys import Derived, Key, default_of, nowhere
 
 ROOT = Path(__file__).parents[3]
 ALL_KEYS = [(path, key) for page in (SETTINGS_PAGE, TABLES_PAGE) for path, key in walk_keys(page.section)]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from config_files import GOOD, Load
 
-from jobs.model.errors import SettingError
-from jobs.model.spec import (
+from frazil.model.errors import SettingError
+from frazil.model.spec import (
     BadRecordLimit,
     CatalogSettings,
     Maintain,
@@ -26,7 +26,7 @@ from jobs.model.spec import (
     TableSpec,
     Trigger,
 )
-from jobs.specs.load import load_tables
+from frazil.specs.load import load_tables
 
 ORDERS = TableSpec(
     source_file="tables/a.yaml",

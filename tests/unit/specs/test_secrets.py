@@ -9,10 +9,10 @@ from io import StringIO
 import pytest
 from config_files import GOOD, Load
 
-from jobs.adapters.secrets import REMEMBERED_SECONDS, SecretsManager
-from jobs.cli import logs
-from jobs.model.errors import Misuse, ServiceError
-from jobs.model.spec import Secret
+from frazil.adapters.secrets import REMEMBERED_SECONDS, SecretsManager
+from frazil.cli import logs
+from frazil.model.errors import Misuse, ServiceError
+from frazil.model.spec import Secret
 
 SETTINGS = """
 kafka:

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.specs.names import safe_name
-from jobs.specs.partitions import PartitionField, parse_partition
-from jobs.specs.problems import suggest
-from jobs.specs.scalars import parse_duration, parse_share, parse_size, parse_whole
-from jobs.specs.shapes import Unfit
+from frazil.specs.names import safe_name
+from frazil.specs.partitions import PartitionField, parse_partition
+from frazil.specs.problems import suggest
+from frazil.specs.scalars import parse_duration, parse_share, parse_size, parse_whole
+from frazil.specs.shapes import Unfit
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from config_files import GOOD, Load, SecretsInMemory
 
-from jobs.model.errors import ServiceError, SettingError
-from jobs.model.spec import SnowflakeSettings
-from jobs.specs.load import load_settings
+from frazil.model.errors import ServiceError, SettingError
+from frazil.model.spec import SnowflakeSettings
+from frazil.specs.load import load_settings
 
 SECTION = """
 snowflake:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from jobs.verify.placement import ByFieldId
+from frazil.verify.placement import ByFieldId
 
 
 def column(number: int, name: str, kind: pa.DataType | None = None) -> pa.Field:

@@ -11,12 +11,12 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from jobs.adapters.kafka_reader import CHUNK, KafkaReader
-from jobs.dead_letters import _newest
-from jobs.model.plan import OffsetRange
-from jobs.model.records import Records, Wanted
-from jobs.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
-from jobs.verify.window import _dead_columns, _shown
+from frazil.adapters.kafka_reader import CHUNK, KafkaReader
+from frazil.dead_letters import _newest
+from frazil.model.plan import OffsetRange
+from frazil.model.records import Records, Wanted
+from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
+from frazil.verify.window import _dead_columns, _shown
 
 
 def records(first: int, count: int, size: int) -> Records:

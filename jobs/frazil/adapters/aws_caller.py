@@ -1,0 +1,68 @@
+"""Who this process is to AWS, and what time it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from frazil.model.errors import ServiceError
+from frazil.model.spec import SettingValue, revealed
+
+OF_A_SESSION = {
+    "region_name": "region",
+    "profile_name": "profile-name",
+    "aws_access_key_id": "access-key-id",
+    "aws_secret_access_key": "secret-access-key",
+    "aws_session_token": "session-token",
+}
+SERVICES = ("glue", "client", "s3")
+"""Whose settings of the catalog say who asks, the first first; without any, the process's own surroundings do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    arn: str
+    account: str
+    region: str
+    told_at: datetime | None
+
+
+def who_am_i(catalog: Mapping[str, SettingValue], *, seconds: float) -> Caller:
+    """Raises ServiceError where AWS does not say. It asks for no permission."""
+    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - slow, and only AWS needs it
+    from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    bounded = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 1})
+    try:
+        session = boto3.Session(**session_options(catalog))
+        told: Mapping[str, Any] = session.client("sts", config=bounded).get_caller_identity()
+    except (ClientError, BotoCoreError) as problem:
+        raise ServiceError(f"AWS does not say who asks: {problem}", hint=_hint(problem)) from problem
+    date = told["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return Caller(
+        arn=told["Arn"],
+        account=told["Account"],
+        region=session.region_name or "no region",
+        told_at=None if date is None else parsedate_to_datetime(date),
+    )
+
+
+def session_options(catalog: Mapping[str, SettingValue]) -> dict[str, str]:
+    given = revealed(catalog)
+    found = {option: [given.get(f"{service}.{key}") for service in SERVICES] for option, key in OF_A_SESSION.items()}
+    return {option: value for option, values in found.items() for value in values[::-1] if value}
+
+
+def _hint(problem: Exception) -> str:
+    return {
+        "NoRegionError": "set AWS_REGION, or `client.region` under `catalog`",
+        "NoCredentialsError": "run `aws configure sso`, or set AWS_PROFILE; a job has its role",
+        "ProfileNotFound": "run `aws configure list-profiles`, and set AWS_PROFILE to one of them",
+        "EndpointConnectionError": "see whether this network has a way to AWS: a NAT gateway, or an endpoint for sts",
+        "ReadTimeoutError": "something takes connections and says nothing: look at proxies, and at AWS_ENDPOINT_URL",
+        "ConnectTimeoutError": "see whether this network has a way to AWS: a NAT gateway, or an endpoint for sts",
+    }.get(type(problem).__name__, "run `aws sts get-caller-identity`; has the session expired (`aws sso login`)?")

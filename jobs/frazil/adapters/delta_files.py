@@ -1,0 +1,106 @@
+"""An Iceberg snapshot's files as a Delta log has to name them, through PyIceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile
+from pyiceberg.table import Table
+
+from frazil.adapters.iceberg_scan import FOOTERS_AT_ONCE, reading
+from frazil.model.delta import FileShape, TableFile, TableFiles
+from frazil.model.snapshot import TableView
+
+MANIFESTS_AT_ONCE = 16
+"""A manifest on S3 costs a request, and every batch leaves one."""
+
+
+class SnapshotFiles:
+    """What snapshots consist of. Manifests never change: of each table, those of its last head are remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, TableFiles]] = {}
+
+    def of_head(self, view: TableView) -> TableFiles:
+        """Everything that the view's head consists of."""
+        table: Table = view.current
+        snapshot = None if view.head is None else table.snapshot_by_id(view.head)
+        known = self._known.get(view.location, {})
+        with reading(view.identifier), ThreadPoolExecutor(MANIFESTS_AT_ONCE) as pool:
+            manifests = [] if snapshot is None else snapshot.manifests(table.io)
+            new = [manifest for manifest in manifests if manifest.manifest_path not in known]
+            read = pool.map(lambda manifest: _of_manifest(view, manifest), new)
+            known = known | dict(zip((manifest.manifest_path for manifest in new), read, strict=True))
+        here = {manifest.manifest_path: known[manifest.manifest_path] for manifest in manifests}
+        self._known[view.location] = here
+        return _together(here.values())
+
+
+def head_files(view: TableView) -> TableFiles:
+    """Everything that the view's head consists of, read anew."""
+    return SnapshotFiles().of_head(view)
+
+
+def shapes(view: TableView, files: Sequence[TableFile]) -> Iterator[FileShape]:
+    """What columns each file has, by its footer, several at once, in the order given."""
+    table: Table = view.current
+    with reading(view.identifier), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        yield from pool.map(lambda file: _shape(table.io, file), files)
+
+
+def _of_manifest(view: TableView, manifest: ManifestFile) -> TableFiles:
+    table: Table = view.current
+    entries: dict[DataFileContent, list[ManifestEntry]] = {content: [] for content in DataFileContent}
+    for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+        entries[entry.data_file.content].append(entry)
+    return TableFiles(
+        data=tuple(_file(view, entry) for entry in entries[DataFileContent.DATA]),
+        position_deletes=len(entries[DataFileContent.POSITION_DELETES]),
+        equality_deletes=len(entries[DataFileContent.EQUALITY_DELETES]),
+    )
+
+
+def _together(parts: Collection[TableFiles]) -> TableFiles:
+    return TableFiles(
+        data=tuple(file for part in parts for file in part.data),
+        position_deletes=sum(part.position_deletes for part in parts),
+        equality_deletes=sum(part.equality_deletes for part in parts),
+    )
+
+
+def _file(view: TableView, entry: ManifestEntry) -> TableFile:
+    file: DataFile = entry.data_file
+    added = view.snapshots.get(entry.snapshot_id or 0)
+    return TableFile(
+        path=_below(view.location, file.file_path),
+        location=file.file_path,
+        format=file.file_format.value,
+        rows=file.record_count,
+        size=file.file_size_in_bytes,
+        modified_ms=0 if added is None else int(added.committed_at.timestamp() * 1000),
+        null_value_counts=file.null_value_counts or {},
+        lower_bounds=file.lower_bounds or {},
+        upper_bounds=file.upper_bounds or {},
+    )
+
+
+def _below(folder: str, path: str) -> str | None:
+    root = _plain(folder).rstrip("/") + "/"
+    return _plain(path).removeprefix(root) if _plain(path).startswith(root) else None
+
+
+def _plain(address: str) -> str:
+    return address.removeprefix("file://").replace("s3a://", "s3://", 1)
+
+
+def _shape(io: Any, file: TableFile) -> FileShape:
+    with io.new_input(file.location).open() as stream:
+        columns = pq.read_schema(stream)
+    try:
+        return FileShape(file.location, pyarrow_to_schema(columns).model_dump_json())
+    except ValueError:
+        return FileShape(file.location, None)

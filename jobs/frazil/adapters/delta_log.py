@@ -1,0 +1,247 @@
+"""Delta logs, through delta-rs: versions that name files which are there already. No data is read or written.
+
+A version is put only where none is (a conditional put on S3, a hard link in a folder), carries the Iceberg snapshot
+that it stands for as an application transaction, and is one attempt. delta-rs writes checkpoints, and deletes versions
+that are older than 30 days and stand in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, assert_never
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable, Field, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import (
+    AddAction,
+    CommitProperties,
+    RemoveAction,
+    Transaction,
+    create_table_with_add_actions,
+)
+
+from frazil.adapters.aws_caller import session_options
+from frazil.adapters.delta_files import SnapshotFiles, shapes
+from frazil.model.delta import (
+    AddFile,
+    BeginLog,
+    DeltaLog,
+    DeltaMetadata,
+    ExtendLog,
+    FileShape,
+    LoggedFile,
+    LogWrite,
+    RemoveFile,
+    ReplaceLog,
+    TableFile,
+    TableFiles,
+)
+from frazil.model.errors import CatalogError, DefectError
+from frazil.model.snapshot import TableView
+from frazil.model.spec import SettingValue, revealed
+from frazil.ports import CommitRejectedError
+
+APPLICATION = "frazil.iceberg.snapshot"
+"""The application whose transactions number Iceberg snapshots."""
+
+CONFIGURATION = {"delta.deletedFileRetentionDuration": "interval 36500 days", "delta.checkpointInterval": "10"}
+"""A VACUUM deletes what the log does not name, such as all of Iceberg's metadata: not if it is younger than that.
+
+Who opens a log reads every version since its last checkpoint, twice a batch here: so there is one after every tenth.
+"""
+
+NOT_ENCODED = "/!$&'()+,:;=@"
+"""What delta-rs 1.6 leaves as it is in paths, beside letters, digits and `-._~`."""
+
+_S3_OPTIONS = {
+    "AWS_ENDPOINT_URL": ("s3.endpoint",),
+    "AWS_ACCESS_KEY_ID": ("s3.access-key-id", "client.access-key-id"),
+    "AWS_SECRET_ACCESS_KEY": ("s3.secret-access-key", "client.secret-access-key"),
+    "AWS_SESSION_TOKEN": ("s3.session-token", "client.session-token"),
+    "AWS_REGION": ("s3.region", "client.region", "glue.region"),
+}
+
+
+class DeltaLogs:
+    """The logs of tables (`ports.DeltaLogs`). `storage` are PyIceberg's properties for the same storage."""
+
+    def __init__(self, storage: Mapping[str, SettingValue]) -> None:
+        self._storage = storage
+        self._files = SnapshotFiles()
+
+    def files(self, view: TableView) -> TableFiles:
+        return self._files.of_head(view)
+
+    def shapes(self, view: TableView, files: Sequence[TableFile]) -> Iterable[FileShape]:
+        return shapes(view, files)
+
+    def read(self, location: str) -> DeltaLog | None:
+        """The newest version, or None where there is no log yet."""
+        with _as_errors(location):
+            try:
+                table = self._open(location)
+            except TableNotFoundError:
+                return None
+            return _log(table)
+
+    def named_since(self, location: str, moment: datetime) -> frozenset[str]:
+        """Paths that the newest version names, or the one that was the newest at the moment: readers may hold it."""
+        with _as_errors(location):
+            try:
+                table = self._open(location)
+            except TableNotFoundError:
+                return frozenset()
+            named = {file.path for file in _log(table).files}
+            table.load_as_version(moment)
+            return frozenset(named | {file.path for file in _log(table).files})
+
+    def write(self, location: str, write: LogWrite) -> None:
+        """Put what the plan says. Raises CommitRejectedError where somebody else has put a version meanwhile."""
+        with _as_errors(location):
+            match write:
+                case BeginLog():
+                    self._begin(location, write)
+                case ExtendLog():
+                    self._extend(location, write)
+                case ReplaceLog(base=base):
+                    _put(self._open(location, base), [_add(each) for each in write.add], "overwrite", write)
+                case _:
+                    assert_never(write)
+
+    def _begin(self, location: str, write: BeginLog) -> None:
+        try:
+            create_table_with_add_actions(
+                _address(location),
+                Schema.from_json(write.metadata.schema),
+                [_add(each) for each in write.add],
+                mode="error",
+                configuration=CONFIGURATION,
+                storage_options=self._options(location),
+                commit_properties=_stands_for(write.snapshot_id),
+            )
+        except DeltaError as problem:
+            if self.read(location) is not None:
+                raise CommitFailedError(f"somebody else has begun it: {problem}") from problem
+            raise
+
+    def _extend(self, location: str, write: ExtendLog) -> None:
+        table = self._open(location, write.base)
+        if write.new_columns:
+            fields = [Field.from_json(text) for text in write.new_columns]
+            table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
+        adds, removes = [_add(each) for each in write.add], [_remove(each) for each in write.remove]
+        _put(table, [*adds, *removes], "append", write)
+
+    def _open(self, location: str, version: int | None = None) -> DeltaTable:
+        return DeltaTable(_address(location), version=version, storage_options=self._options(location))
+
+    def _options(self, location: str) -> dict[str, str] | None:
+        if not _address(location).startswith("s3://"):
+            return None
+        given = revealed(self._storage)
+        options = {name: given[key] for name, keys in _S3_OPTIONS.items() for key in reversed(keys) if key in given}
+        if "AWS_ACCESS_KEY_ID" not in options:
+            options |= self._of_the_surroundings()
+        plain = options.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        return {**options, "AWS_CONDITIONAL_PUT": "etag", **({"AWS_ALLOW_HTTP": "true"} if plain else {})}
+
+    def _of_the_surroundings(self) -> dict[str, str]:
+        """Credentials of the role or the profile, as Glue's client finds them: delta-rs looks in fewer places.
+
+        boto3 renews them before they end; a log is opened anew for each look and each write.
+        """
+        from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        try:
+            found = self._session.get_credentials()
+            credentials = None if found is None else found.get_frozen_credentials()
+        except BotoCoreError as problem:
+            raise CatalogError(
+                f"there are no credentials to open Delta logs with: {problem}",
+                hint="run `aws configure sso`, or set AWS_PROFILE; a job has its role",
+            ) from problem
+        if credentials is None:
+            return {}
+        token = {} if credentials.token is None else {"AWS_SESSION_TOKEN": credentials.token}
+        return {
+            "AWS_ACCESS_KEY_ID": credentials.access_key,
+            "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
+            **token,
+        }
+
+    @cached_property
+    def _session(self) -> Any:
+        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - slow, and only AWS needs it
+
+        return boto3.Session(**session_options(self._storage))
+
+
+def _put(
+    table: DeltaTable,
+    actions: Sequence[AddAction | RemoveAction],
+    mode: Literal["append", "overwrite"],
+    write: ExtendLog | ReplaceLog,
+) -> None:
+    schema = Schema.from_json(write.metadata.schema)
+    table.create_write_transaction(list(actions), mode, schema, commit_properties=_stands_for(write.snapshot_id))
+
+
+def _log(table: DeltaTable) -> DeltaLog:
+    protocol, files = table.protocol(), pa.table(table.get_add_actions())
+    return DeltaLog(
+        version=table.version(),
+        metadata=DeltaMetadata(
+            table.schema().to_json(),
+            protocol.min_reader_version,
+            protocol.min_writer_version,
+            tuple(table.metadata().partition_columns),
+        ),
+        snapshot_id=table.transaction_version(APPLICATION),
+        files=tuple(_logged(row) for row in files.select(["path", "size_bytes"]).to_pylist()),
+    )
+
+
+def _logged(row: Mapping[str, Any]) -> LoggedFile:
+    """Decode the path, which is a URI by Delta's protocol: delta-rs encodes paths that it writes, but decodes none."""
+    path = unquote(row["path"])
+    return LoggedFile(path, row["size_bytes"], quote(path, safe=NOT_ENCODED) == row["path"])
+
+
+def _stands_for(snapshot_id: int) -> CommitProperties:
+    return CommitProperties(max_commit_retries=0, app_transactions=[Transaction(APPLICATION, snapshot_id)])
+
+
+def _add(file: AddFile) -> AddAction:
+    return AddAction(file.path, file.size, {}, file.modified_ms, file.data_change, file.stats)
+
+
+def _remove(file: RemoveFile) -> RemoveAction:
+    return RemoveAction(file.path, file.data_change, file.removed_ms, file.size, {})
+
+
+def _address(location: str) -> str:
+    return location.removeprefix("file://").replace("s3a://", "s3://", 1)
+
+
+@contextmanager
+def _as_errors(location: str) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as lost:
+        raise CommitRejectedError(f"the Delta log of {location} has another version meanwhile: {lost}") from lost
+    except (DeltaError, OSError) as problem:
+        raise CatalogError(
+            f"the Delta log of {location} cannot be read or written: {type(problem).__name__}: {problem}",
+            hint="check the credentials and the network; the next run writes what is missing",
+        ) from problem
+    except BaseException as panic:
+        if type(panic).__name__ != "PanicException":  # of native code: it is no Exception, and has no other name
+            raise
+        raise DefectError(
+            f"the Delta log of {location} cannot be read or written: {panic}", hint="report it, with the whole log"
+        ) from panic

@@ -1,0 +1,392 @@
+"""Iceberg tables, through PyIceberg. Each commit is one attempt; nothing is retried or deleted here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot as RawSnapshot
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from pyiceberg.table.update.snapshot import ManageSnapshots
+
+from frazil.adapters.iceberg_changes import change_columns, repartition
+from frazil.adapters.iceberg_commits import QuickCommits, commit_time, local_clock
+from frazil.adapters.iceberg_expiry import delete_unreachable, expiry_commit
+from frazil.adapters.iceberg_nulls import keep_nulls
+from frazil.adapters.iceberg_snapshots import SnapshotWriter, written_file
+from frazil.adapters.iceberg_types import to_partition_spec, to_schema
+from frazil.adapters.iceberg_view import read_document, view_of
+from frazil.adapters.recent import Recent
+from frazil.model.changes import Change
+from frazil.model.columns import Column
+from frazil.model.errors import CatalogError, FrazilError, Misuse
+from frazil.model.expiry import Cleaned, Expiry
+from frazil.model.ingested import WrittenFile
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings, Secret, SettingValue
+from frazil.ports import CommitRejectedError, CommitUnknownError
+
+MAIN = "main"
+CATALOG_NAME = "frazil"
+"""The name under which tables stand in a JDBC catalog; other engines must use the same one."""
+
+DOCUMENT_BYTES_KEPT = 32 << 20
+"""How much of tables' states is remembered, so that each is read from storage once."""
+
+
+class IcebergLake:
+    """Tables of one catalog (`ports.Lake`)."""
+
+    def __init__(self, settings: CatalogSettings, *, now_ms: Callable[[], int] = local_clock) -> None:
+        keep_nulls()
+        self._settings = settings
+        self._now_ms = now_ms
+        self._documents: Recent[bytes] = Recent(DOCUMENT_BYTES_KEPT)
+        self.storage: Mapping[str, SettingValue] = dict(settings.properties)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        try:
+            catalog = load_catalog(CATALOG_NAME, **_catalog_properties(self._settings))
+        except Exception as problem:
+            raise self._unreachable("be opened", problem) from problem
+        if isinstance(catalog, QuickCommits):
+            catalog.now_ms = self._now_ms
+        return catalog
+
+    def load(self, identifier: str) -> TableView | None:
+        try:
+            return view_of(identifier, self.catalog.load_table(identifier), self._read_document)
+        except NoSuchTableError:
+            return None
+        except FrazilError:
+            raise
+        except Exception as problem:
+            raise self._unreachable(f"read the table {identifier}", problem) from problem
+
+    def create(
+        self,
+        identifier: str,
+        columns: Sequence[Column],
+        *,
+        partition_by: Sequence[str],
+        properties: Mapping[str, str],
+        summary: Mapping[str, str],
+        document: bytes = b"",
+        tag: str | None = None,
+    ) -> TableView:
+        schema = to_schema(columns)
+        spec = to_partition_spec(schema, partition_by)
+        try:
+            self._ensure_namespace(identifier)
+            transaction = self.catalog.create_table_transaction(
+                identifier, schema, partition_spec=spec, properties={"format-version": "2", **properties}
+            )
+            first = self._new_snapshot(transaction._table, (), parent=None, summary=summary, document=document)
+            transaction._updates += _added(first, MAIN, tag)
+            transaction.commit_transaction()
+        except (TableAlreadyExistsError, CommitFailedException) as lost:
+            raise CommitRejectedError(f"{identifier} was made by somebody else meanwhile") from lost
+        except Exception as problem:
+            raise self._unreachable(f"make the table {identifier}", problem) from problem
+        made = self.load(identifier)
+        if made is None:
+            raise CommitUnknownError(f"{identifier} was made but is not listed")
+        return made
+
+    def begin(self, view: TableView, summary: Mapping[str, str], *, document: bytes, tag: str) -> None:
+        table = _table(view)
+        with self._storage_of(view):
+            empty = self._new_snapshot(table, (), parent=view.head, summary=summary, document=document)
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+        )
+        self._commit(table, requirements, _added(empty, MAIN, tag))
+
+    def stage(
+        self,
+        view: TableView,
+        *,
+        base: int,
+        branch: str,
+        files: Sequence[WrittenFile],
+        summary: Mapping[str, str],
+        document: bytes = b"",
+        without: str | None = None,
+    ) -> int:
+        table = _table(view)
+        parent = base
+        updates: tuple[TableUpdate, ...] = (_point(branch, SnapshotRefType.BRANCH, base),)
+        with self._storage_of(view):
+            if without is not None:
+                table, updates = _taken_out(table, base, without, branch, summary)
+                parent = table.metadata.refs[branch].snapshot_id
+            staged = self._new_snapshot(table, files, parent=parent, summary=summary, document=document)
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=branch, snapshot_id=None),
+        )
+        # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
+        self._commit(_table(view), requirements, (*updates, *_added(staged, branch)))
+        return int(staged.snapshot_id)
+
+    def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
+        table = _table(view)
+        snapshot = table.snapshot_by_id(snapshot_id)
+        manifests = [] if snapshot is None else snapshot.manifests(table.io)
+        entries = (e for m in manifests if m.added_snapshot_id == snapshot_id for e in m.fetch_manifest_entry(table.io))
+        return [written_file(e.data_file) for e in entries if e.snapshot_id == snapshot_id]
+
+    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
+        table = _table(view)
+        staged = view.branches[branch]
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+            AssertRefSnapshotId(ref=branch, snapshot_id=staged),
+        )
+        updates: tuple[TableUpdate, ...] = (
+            _point(MAIN, SnapshotRefType.BRANCH, staged),
+            _point(tag, SnapshotRefType.TAG, staged),
+            *(RemoveSnapshotRefUpdate(ref_name=name) for name in drop if name in view.branches),
+        )
+        self._commit(table, requirements, updates)
+
+    def drop_branches(self, view: TableView, branches: Sequence[str]) -> None:
+        known = [name for name in branches if name in view.branches]
+        if not known:
+            return
+        table = _table(view)
+        requirements: tuple[TableRequirement, ...] = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            *(AssertRefSnapshotId(ref=name, snapshot_id=view.branches[name]) for name in known),
+        )
+        self._commit(table, requirements, tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in known))
+
+    def move_tags(self, view: TableView, *, put: Mapping[str, int], drop: Sequence[str] = ()) -> None:
+        table = _table(view)
+        as_seen = (AssertRefSnapshotId(ref=name, snapshot_id=view.tags.get(name)) for name in (*put, *drop))
+        moved = (_point(name, SnapshotRefType.TAG, snapshot_id) for name, snapshot_id in put.items())
+        dropped = (RemoveSnapshotRefUpdate(ref_name=name) for name in drop)
+        self._commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), *as_seen), (*moved, *dropped))
+
+    def expire(self, view: TableView, expiry: Expiry) -> None:
+        table = _table(view)
+        self._commit(table, *expiry_commit(table, expiry))
+
+    def delete_unreachable(
+        self, before: TableView, expired: Sequence[int], *, named_elsewhere: Callable[[], Collection[str]]
+    ) -> Cleaned:
+        after = self.load(before.identifier)
+        if after is None:
+            return Cleaned()
+        return delete_unreachable(_table(before), _table(after), expired, named_elsewhere)
+
+    def set_property_at(self, view: TableView, name: str, value: str) -> None:
+        table = _table(view)
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+        )
+        self._commit(table, requirements, (SetPropertiesUpdate(updates={name: value}),))
+
+    def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
+        try:
+            with self.catalog.load_table(identifier).transaction() as transaction:
+                transaction.set_properties(dict(put))
+                transaction.remove_properties(*remove)
+        except NoSuchTableError as missing:
+            raise Misuse(
+                f"there is no table {identifier} in the catalog", hint="run `frazil materialize --create-only` first"
+            ) from missing
+        except Exception as problem:
+            raise self._unreachable(f"set properties of {identifier}", problem) from problem
+
+    def change_schema(
+        self,
+        view: TableView,
+        changes: Sequence[Change],
+        properties: Mapping[str, str],
+        *,
+        partition_by: Sequence[str] | None = None,
+    ) -> TableView:
+        table = _table(view)
+        transaction = Transaction(table, autocommit=False)
+        if properties:
+            transaction.set_properties(dict(properties))
+        change_columns(view.identifier, transaction, changes)
+        if partition_by is not None:
+            repartition(transaction, partition_by)
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
+            AssertDefaultSpecId(default_spec_id=table.metadata.default_spec_id),
+        )
+        self._commit(table, requirements, transaction._updates)
+        changed = self.load(view.identifier)
+        if changed is None:
+            raise CommitUnknownError(f"{view.identifier} is gone")
+        return changed
+
+    def _new_snapshot(
+        self,
+        table: Table,
+        files: Sequence[WrittenFile],
+        *,
+        parent: int | None,
+        summary: Mapping[str, str],
+        document: bytes,
+    ) -> RawSnapshot:
+        stamp = commit_time(table.metadata, self._now_ms())
+        return SnapshotWriter(table.metadata, table.io).write(
+            files, parent=parent, summary=summary, document=document, timestamp_ms=stamp
+        )
+
+    def _read_document(self, io: FileIO, manifest_list: str) -> bytes | None:
+        known = self._documents.get(manifest_list)
+        if known is not None:
+            return known
+        try:
+            found = read_document(io, manifest_list)
+        except Exception as problem:
+            raise self._unreachable(f"read {manifest_list}", problem) from problem
+        if found is not None:
+            self._documents.put(manifest_list, found, weight=len(found))
+        return found
+
+    def _commit(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> None:
+        try:
+            committed = self.catalog.commit_table(table, requirements, updates)
+        except CommitFailedException as lost:
+            raise CommitRejectedError(str(lost)) from lost
+        except Exception as problem:
+            raise CommitUnknownError(f"{type(problem).__name__}: {problem}") from problem
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is not removed now is left to maintenance
+            self.catalog._delete_old_metadata(table.io, table.metadata, committed.metadata)
+
+    def _ensure_namespace(self, identifier: str) -> None:
+        """Several tables of a run may create it at once; the loser of a SQL catalog gets an error of its database."""
+        namespace = identifier.rpartition(".")[0]
+        try:
+            self.catalog.create_namespace_if_not_exists(namespace)
+        except Exception:
+            if not self.catalog.namespace_exists(namespace):
+                raise
+
+    @contextmanager
+    def _storage_of(self, view: TableView) -> Iterator[None]:
+        """Manifests are written before the commit that names them: where that fails, nothing can have landed."""
+        try:
+            yield
+        except OSError as problem:
+            raise self._unreachable(f"write metadata of {view.identifier}", problem) from problem
+
+    def _unreachable(self, verb: str, problem: Exception) -> CatalogError:
+        error = CatalogError(
+            f"the {self._settings.type} catalog at {self._settings.warehouse} could not {verb}:"
+            f" {type(problem).__name__}: {problem}",
+            hint=_hint(str(problem)),
+        )
+        error.worth_retrying = not is_forbidden(problem)
+        return error
+
+
+FORBIDDEN = ("AccessDenied", "ACCESS_DENIED", "Forbidden", "Permission denied", "readonly database", "Read-only file")
+
+
+def is_forbidden(problem: Exception) -> bool:
+    """Whether storage or catalog refused, or the folder is no folder: waiting does not change that."""
+    refused = isinstance(problem, PermissionError | NotADirectoryError | FileExistsError)
+    return refused or any(word in str(problem) for word in FORBIDDEN)
+
+
+def _hint(said: str) -> str:
+    if any(word in said for word in FORBIDDEN):
+        return "allow it to whoever runs this: `frazil doctor` says who that is in AWS, and which permission is missing"
+    return "check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`"
+
+
+def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
+    given = {name: reveal(value) for name, value in settings.properties.items()}
+    match settings.type:
+        case "jdbc":
+            folder = Path(settings.warehouse)
+            folder.mkdir(parents=True, exist_ok=True)
+            uri = f"sqlite:///{folder / 'catalog.db'}"
+            implementation = "frazil.adapters.iceberg_sql.QuickSqlCatalog"
+            return {"py-catalog-impl": implementation, "uri": uri, "warehouse": settings.warehouse, **given}
+        case "glue":
+            implementation = "frazil.adapters.iceberg_glue.QuickGlueCatalog"
+            return {"py-catalog-impl": implementation, "warehouse": settings.warehouse, **given}
+        case other:
+            return {"type": other, "warehouse": settings.warehouse, **given}
+
+
+def reveal(value: SettingValue) -> str:
+    return value.reveal() if isinstance(value, Secret) else value
+
+
+def _taken_out(
+    table: Table, base: int, condition: str, branch: str, summary: Mapping[str, str]
+) -> tuple[Table, tuple[TableUpdate, ...]]:
+    """Return the table as it is with a branch at `base` without the rows that meet a condition, and how it gets there.
+
+    The table has not been changed yet.
+    """
+    transaction = Transaction(table, autocommit=False)
+    ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no row may meet the condition
+        transaction.delete(condition, snapshot_properties=dict(summary), branch=branch)
+    changed = Table(table.name(), transaction.table_metadata, table.metadata_location, table.io, table.catalog)
+    return changed, transaction._updates
+
+
+def _added(snapshot: RawSnapshot, branch: str, tag: str | None = None) -> tuple[TableUpdate, ...]:
+    """Return the updates that add a snapshot at the head of a branch, and tag it."""
+    tagged = () if tag is None else (_point(tag, SnapshotRefType.TAG, snapshot.snapshot_id),)
+    on_branch = _point(branch, SnapshotRefType.BRANCH, snapshot.snapshot_id)
+    return (AddSnapshotUpdate(snapshot=snapshot), on_branch, *tagged)
+
+
+def _point(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(
+        ref_name=ref,
+        type=kind,
+        snapshot_id=snapshot_id,
+        max_ref_age_ms=None,
+        max_snapshot_age_ms=None,
+        min_snapshots_to_keep=None,
+    )
+
+
+def _table(view: TableView) -> Table:
+    table: Table = view.current
+    return table

@@ -1,0 +1,93 @@
+"""Changes to a table's columns and partitioning, as updates of a PyIceberg transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update.schema import UpdateSchema
+
+from frazil.adapters.iceberg_types import to_partition_spec, to_type
+from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
+from frazil.model.errors import IncompatibleSchemaError
+
+
+def change_columns(identifier: str, transaction: Transaction, changes: Sequence[Change]) -> None:
+    """Raises IncompatibleSchemaError where Iceberg refuses a change, such as a name that a partition field has."""
+    try:
+        with transaction.update_schema() as update:
+            for change in changes:
+                _apply(update, change)
+    except (ValueError, ValidationError) as refused:
+        listed = ", ".join(map(str, changes))
+        raise IncompatibleSchemaError(
+            f"{identifier}: Iceberg refuses a change of the columns ({listed}): {refused}",
+            hint=f"rename the field in the writer's schema, or materialize into another `table`; then"
+            f" `frazil resume {identifier}`",
+        ) from refused
+
+
+def _apply(update: UpdateSchema, change: Change) -> None:
+    match change:
+        case AddColumn(path, column_type, doc):
+            update.add_column(_steps(path), to_type(column_type), doc=doc)
+        case WidenType(path, _, to):
+            update.update_column(_steps(path), to_type(to))
+        case RenameColumn(path, new_name):
+            update.rename_column(_steps(path), new_name)
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    """`order.items[].price` as PyIceberg walks it: order, items, element, price."""
+    return tuple(path.replace("[]", ".element").replace("{}", ".value").split("."))
+
+
+def partitioned_by(schema: Schema, spec: PartitionSpec) -> tuple[str, ...]:
+    """The partition fields as `partition_by` writes them: `day(ts)`, `bucket(16, account)`, `symbol`.
+
+    A field whose column was dropped is left out.
+    """
+    named = ((field, schema.find_column_name(field.source_id)) for field in spec.fields)
+    return tuple(_text(str(field.transform), column) for field, column in named if column is not None)
+
+
+def _text(transform: str, column: str) -> str:
+    name, _, parameter = transform.removesuffix("]").partition("[")
+    if name == "identity":
+        return column
+    return f"{name}({parameter}, {column})" if parameter else f"{name}({column})"
+
+
+def repartition(transaction: Transaction, partition_by: Sequence[str]) -> None:
+    """Make a partition spec with these fields the table's default. Files written before keep the spec they have.
+
+    A field that an earlier spec had keeps its id and name, as the Iceberg specification asks for.
+    """
+    metadata = transaction.table_metadata
+    wanted = {_identity(field): field for field in to_partition_spec(metadata.schema(), partition_by).fields}
+    present = {_identity(field): field for field in metadata.spec().fields}
+    with transaction.update_spec() as update:
+        for identity, field in present.items():
+            if identity not in wanted:
+                update.remove_field(field.name)
+        for identity, field in wanted.items():
+            if identity not in present:
+                column = metadata.schema().find_column_name(field.source_id)
+                update.add_field(str(column), field.transform, _name(metadata, field))
+
+
+def _identity(field: PartitionField) -> tuple[int, str]:
+    return field.source_id, str(field.transform)
+
+
+def _name(metadata: TableMetadata, field: PartitionField) -> str:
+    """The field's own name in an earlier spec; else a name that no other field of any spec has."""
+    earlier = {known.name: _identity(known) for spec in metadata.partition_specs for known in spec.fields}
+    for name, identity in earlier.items():
+        if identity == _identity(field):
+            return name
+    return next(n for n in (field.name, *(f"{field.name}_{i}" for i in range(2, 1000))) if n not in earlier)

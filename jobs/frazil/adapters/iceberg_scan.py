@@ -1,0 +1,214 @@
+"""What lies in a table, read file by file through PyIceberg: its data files, their footers, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import DataScan, FileScanTask, Table
+from pyiceberg.types import PrimitiveType
+
+from frazil.adapters.iceberg_windows import Range, can_read, rows_in
+from frazil.model.errors import CatalogError
+from frazil.model.snapshot import TableView
+
+FOOTERS_AT_ONCE = 16
+ROWS_AT_ONCE = 4_000_000
+"""Small files are read together until they hold this many rows; a larger file is read alone."""
+
+FILES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file that a snapshot consists of, with what the manifest says of it."""
+
+    path: str
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFiles:
+    """Everything that a snapshot's manifests name."""
+
+    data: tuple[LiveFile, ...]
+    position_deletes: tuple[LiveFile, ...]
+    equality_deletes: tuple[LiveFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What is really there: the size of a file and the rows that its footer counts; or why it cannot be read."""
+
+    file: LiveFile
+    rows: int = 0
+    size: int = 0
+    missing: bool = False
+    problem: str = ""
+
+
+def metadata_location(view: TableView) -> str:
+    return str(_table(view).metadata_location)
+
+
+def snapshot_in(view: TableView, location: str) -> int | None:
+    """The snapshot that is current by another metadata file of the table, such as an older one."""
+    with reading(view.identifier):
+        metadata = FromInputFile.table_metadata(_table(view).io.new_input(location))
+    return metadata.current_snapshot_id
+
+
+def live_files(view: TableView, snapshot_id: int) -> LiveFiles:
+    table = _table(view)
+    snapshot = table.snapshot_by_id(snapshot_id)
+    found: dict[DataFileContent, list[LiveFile]] = {content: [] for content in DataFileContent}
+    with reading(view.identifier):
+        for manifest in [] if snapshot is None else snapshot.manifests(table.io):
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                file = entry.data_file
+                found[file.content].append(LiveFile(file.file_path, file.record_count, file.file_size_in_bytes))
+    return LiveFiles(
+        data=tuple(found[DataFileContent.DATA]),
+        position_deletes=tuple(found[DataFileContent.POSITION_DELETES]),
+        equality_deletes=tuple(found[DataFileContent.EQUALITY_DELETES]),
+    )
+
+
+def footers(view: TableView, files: Sequence[LiveFile]) -> Iterator[Footer]:
+    """Each file's footer, several at once, in the order given."""
+    io = _table(view).io
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        yield from pool.map(lambda file: _footer(io, file), files)
+
+
+def _footer(io: Any, file: LiveFile) -> Footer:
+    try:
+        with io.new_input(file.path).open() as stream:
+            size = stream.seek(0, 2)
+            stream.seek(0)
+            return Footer(file, rows=pq.read_metadata(stream).num_rows, size=int(size))
+    except FileNotFoundError:
+        return Footer(file, missing=True)
+    except (OSError, pa.ArrowException) as problem:
+        return Footer(file, problem=f"{type(problem).__name__}: {problem}")
+
+
+class TableScan:
+    """The rows of one snapshot, with some columns, planned once. `equal` are values that columns must have."""
+
+    def __init__(
+        self,
+        view: TableView,
+        *,
+        columns: Sequence[str],
+        equal: Mapping[str, object] | None = None,
+        snapshot_id: int | None = None,
+        without: Collection[str] = (),
+    ) -> None:
+        self._identifier = view.identifier
+        self._table = _table(view)
+        self._filter = _all_of([EqualTo(term=name, value=value) for name, value in (equal or {}).items()])
+        self._scan: DataScan = self._table.scan(
+            row_filter=self._filter, selected_fields=tuple(columns), snapshot_id=snapshot_id
+        )
+        with reading(view.identifier):
+            self._tasks = [task for task in _planned(self._scan) if task.file.file_path not in without]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the files that have to be read."""
+        return sum(task.file.record_count for task in self._tasks)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows; a few files are held in memory at a time."""
+        scan = self._arrow_scan(self._filter)
+        for tasks in _portions(self._tasks):
+            with reading(self._identifier):
+                batches = list(scan.to_record_batches(tasks))
+            yield from batches
+
+    def between(self, column: str, start: int, end: int) -> list[pa.RecordBatch]:
+        """The rows whose `column`, a number, lies in `[start, end)`."""
+        inside = _all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
+        field = self._table.schema().find_field(column)
+        tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]
+        wanted = Range(field.field_id, start, end, inside)
+        with reading(self._identifier):  # one file after the other: together they would all be in memory
+            return [batch for task in tasks for batch in self._rows_in(task, wanted)]
+
+    def _rows_in(self, task: FileScanTask, wanted: Range) -> Iterator[pa.RecordBatch]:
+        if can_read(task):
+            return rows_in(self._table, task, self._scan.projection(), wanted)
+        return self._arrow_scan(wanted.condition).to_record_batches([task])
+
+    def _arrow_scan(self, row_filter: BooleanExpression) -> ArrowScan:
+        return ArrowScan(self._table.metadata, self._table.io, self._scan.projection(), row_filter)
+
+
+@contextmanager
+def reading(identifier: str) -> Iterator[None]:
+    """Whatever keeps a table's files from being read is a CatalogError."""
+    try:
+        yield
+    except Exception as problem:
+        raise CatalogError(
+            f"the files of {identifier} cannot be read: {type(problem).__name__}: {problem}",
+            hint="check the credentials, the network and `catalog` in frazil.yaml; `frazil verify` names files that are"
+            " missing",
+        ) from problem
+
+
+def _planned(scan: DataScan) -> list[FileScanTask]:
+    return [task for task in scan.plan_files() if isinstance(task, FileScanTask)]
+
+
+def _portions(tasks: Iterable[FileScanTask]) -> Iterator[list[FileScanTask]]:
+    portion: list[FileScanTask] = []
+    rows = 0
+    for task in tasks:
+        if portion and (rows + task.file.record_count > ROWS_AT_ONCE or len(portion) >= FILES_AT_ONCE):
+            yield portion
+            portion, rows = [], 0
+        portion.append(task)
+        rows += task.file.record_count
+    if portion:
+        yield portion
+
+
+def _may_hold(file: DataFile, field_id: int, kind: Any, start: int, end: int) -> bool:
+    """Whether the file's bounds allow a value in `[start, end)`; true where it has none."""
+    lower, upper = (file.lower_bounds or {}).get(field_id), (file.upper_bounds or {}).get(field_id)
+    if lower is None or upper is None or not isinstance(kind, PrimitiveType):
+        return True
+    lowest: Any = from_bytes(kind, lower)
+    highest: Any = from_bytes(kind, upper)
+    return bool(lowest < end and highest >= start)
+
+
+def _all_of(conditions: Sequence[BooleanExpression]) -> BooleanExpression:
+    together: BooleanExpression = AlwaysTrue()
+    for condition in conditions:
+        together = And(together, condition)
+    return together
+
+
+def _table(view: TableView) -> Table:
+    table: Table = view.current
+    return table
+
+
+def schemas_of(view: TableView) -> Iterator[pa.Schema]:
+    """Every schema that the table has had, oldest first, with field ids."""
+    for schema in sorted(view.current.metadata.schemas, key=lambda each: each.schema_id):
+        yield schema_to_pyarrow(schema)

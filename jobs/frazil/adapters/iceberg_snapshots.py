@@ -1,0 +1,196 @@
+"""New snapshots: their manifests and manifest lists, written through PyIceberg's own writers.
+
+The library's own snapshot builders copy the table's whole metadata several times a commit, give every file the
+table's present partition spec, and write nothing of ours into a manifest list.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import cast
+
+from pyiceberg.avro.codecs import AvroCompressionCodec
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestListWriterV2,
+    ManifestWriter,
+    write_manifest,
+)
+from pyiceberg.table import TableProperties
+from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
+from pyiceberg.typedef import Record
+
+from frazil.adapters.iceberg_manifests import to_merge
+from frazil.model.ingested import WrittenFile
+from frazil.ports import CommitRejectedError
+
+DOCUMENT_KEY = "frazil.state"
+"""The key of a manifest list's header that holds the state document, in Base64: PyIceberg reads headers as text."""
+
+
+@dataclass(slots=True)
+class SnapshotWriter:
+    """Writes one snapshot of a table and all files that it needs. Nothing refers to them before a commit does."""
+
+    metadata: TableMetadata
+    io: FileIO
+    snapshot_id: int = field(init=False)
+    _attempt: str = field(default_factory=lambda: str(uuid.uuid4()))
+    _numbers: count[int] = field(default_factory=count)
+    _locations: LocationProvider = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.snapshot_id = self.metadata.new_snapshot_id()
+        self._locations = load_location_provider(self.metadata.location, self.metadata.properties)
+
+    def write(
+        self,
+        files: Sequence[WrittenFile],
+        *,
+        parent: int | None,
+        summary: Mapping[str, str],
+        document: bytes,
+        timestamp_ms: int,
+    ) -> Snapshot:
+        """Append `files` to the snapshot `parent`. Raises CommitRejectedError where their partition spec is gone."""
+        data_files = [data_file(file) for file in files]
+        before = None if parent is None else self.metadata.snapshot_by_id(parent)
+        existing = [] if before is None else before.manifests(self.io)
+        manifests = [*self._manifests(data_files), *self._merged(existing)]
+        sequence_number = self.metadata.next_sequence_number()
+        return Snapshot(
+            snapshot_id=self.snapshot_id,
+            parent_snapshot_id=parent,
+            sequence_number=sequence_number,
+            timestamp_ms=timestamp_ms,
+            manifest_list=self._manifest_list(manifests, parent, sequence_number, document),
+            summary=_summary(data_files, before, summary),
+            schema_id=self.metadata.current_schema_id,
+        )
+
+    def _manifests(self, files: Sequence[DataFile]) -> list[ManifestFile]:
+        """One manifest for each partition spec that files were written with."""
+        by_spec: dict[int, list[DataFile]] = defaultdict(list)
+        for file in files:
+            by_spec[file.spec_id].append(file)
+        return [self._manifest(spec_id, of_spec) for spec_id, of_spec in sorted(by_spec.items())]
+
+    def _manifest(self, spec_id: int, files: Sequence[DataFile]) -> ManifestFile:
+        with self._manifest_writer(spec_id) as writer:
+            for file in files:
+                entry = ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED, snapshot_id=self.snapshot_id, data_file=file
+                )
+                writer.add(entry)
+        return writer.to_manifest_file()
+
+    def _merged(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """Return manifests with the same entries. Entries keep the snapshot that added them, as EXISTING ones."""
+        small = to_merge(manifests)
+        if not small:
+            return list(manifests)
+        entries = [entry for manifest in small for entry in manifest.fetch_manifest_entry(self.io)]
+        others = [manifest for manifest in manifests if manifest not in small]
+        if not entries:
+            return others
+        with self._manifest_writer(small[0].partition_spec_id) as writer:
+            for entry in entries:
+                writer.existing(entry)
+        return [*others, writer.to_manifest_file()]
+
+    def _manifest_writer(self, spec_id: int) -> ManifestWriter:
+        spec = self.metadata.specs().get(spec_id)
+        if spec is None:
+            raise CommitRejectedError(
+                f"files were written with partition spec {spec_id}, the table has {sorted(self.metadata.specs())}"
+            )
+        path = self._locations.new_metadata_location(f"{self._attempt}-m{next(self._numbers)}.avro")
+        return write_manifest(
+            self.metadata.format_version,
+            spec,
+            self.metadata.schema(),
+            self.io.new_output(path),
+            self.snapshot_id,
+            self._compression,
+        )
+
+    def _manifest_list(
+        self, manifests: Sequence[ManifestFile], parent: int | None, sequence_number: int, document: bytes
+    ) -> str:
+        path = self._locations.new_metadata_location(f"snap-{self.snapshot_id}-0-{self._attempt}.avro")
+        writer = ManifestListWriterV2(
+            self.io.new_output(path), self.snapshot_id, parent, sequence_number, self._compression
+        )
+        if document:
+            writer._meta[DOCUMENT_KEY] = base64.b64encode(document).decode()
+        with writer:
+            writer.add_manifests(list(manifests))
+        return path
+
+    @property
+    def _compression(self) -> AvroCompressionCodec:
+        name, default = TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
+        return cast(AvroCompressionCodec, self.metadata.properties.get(name, default))
+
+
+def _summary(files: Sequence[DataFile], before: Snapshot | None, ours: Mapping[str, str]) -> Summary:
+    """Count files and rows, and name no partitions: Python's datetimes end with the year 9999."""
+    metrics = UpdateMetrics()
+    for file in files:
+        metrics.add_file(file)
+    return update_snapshot_summaries(
+        Summary(Operation.APPEND, **metrics.to_dict(), **ours),
+        None if before is None or before.summary is None else before.summary.additional_properties,
+    )
+
+
+def data_file(file: WrittenFile) -> DataFile:
+    made = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=file.path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*file.partition),
+        record_count=file.rows,
+        file_size_in_bytes=file.size,
+        column_sizes=dict(file.column_sizes),
+        value_counts=dict(file.value_counts),
+        null_value_counts=dict(file.null_value_counts),
+        nan_value_counts={},
+        lower_bounds=dict(file.lower_bounds),
+        upper_bounds=dict(file.upper_bounds),
+        split_offsets=list(file.split_offsets) or None,
+        key_metadata=None,
+        equality_ids=None,
+        sort_order_id=None,
+    )
+    made.spec_id = file.spec_id
+    return made
+
+
+def written_file(file: DataFile) -> WrittenFile:
+    return WrittenFile(
+        path=file.file_path,
+        rows=file.record_count,
+        size=file.file_size_in_bytes,
+        partition=tuple(file.partition[n] for n in range(len(file.partition))),
+        spec_id=file.spec_id,
+        column_sizes=file.column_sizes or {},
+        value_counts=file.value_counts or {},
+        null_value_counts=file.null_value_counts or {},
+        lower_bounds=file.lower_bounds or {},
+        upper_bounds=file.upper_bounds or {},
+        split_offsets=tuple(file.split_offsets or ()),
+    )

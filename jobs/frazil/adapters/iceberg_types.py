@@ -1,0 +1,164 @@
+"""Our column types as PyIceberg's, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import assert_never
+
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import Transform, parse_transform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, ScalarName, Struct
+from frazil.model.errors import SpecError
+
+_SCALARS: dict[ScalarName, PrimitiveType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "time": TimeType(),
+    "timestamp": TimestampType(),
+    "timestamptz": TimestamptzType(),
+    "uuid": UUIDType(),
+}
+_NAMES: dict[PrimitiveType, ScalarName] = {iceberg: name for name, iceberg in _SCALARS.items()}
+_PARTITION_FIELD = re.compile(r"^(?P<name>\w+)\((?:(?P<width>\d+)\s*,\s*)?(?P<column>[\w.]+)\)$")
+
+
+def to_schema(columns: Sequence[Column]) -> Schema:
+    """A schema with placeholder ids: the catalog assigns the real ones when it makes the table."""
+    return Schema(*_Ids().fields(columns))
+
+
+def to_type(column_type: ColumnType) -> IcebergType:
+    return _Ids().type(column_type)
+
+
+class _Ids:
+    """Hands out placeholder field ids while a type is built."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def _next(self) -> int:
+        self._last += 1
+        return self._last
+
+    def fields(self, columns: Sequence[Column]) -> list[NestedField]:
+        return [
+            NestedField(field_id=self._next(), name=c.name, field_type=self.type(c.type), required=False, doc=c.doc)
+            for c in columns
+        ]
+
+    def type(self, column_type: ColumnType) -> IcebergType:
+        match column_type:
+            case Scalar(name):
+                return _SCALARS[name]
+            case Decimal(precision, scale):
+                return DecimalType(precision, scale)
+            case Fixed(length):
+                return FixedType(length)
+            case ListOf(element):
+                return ListType(self._next(), self.type(element), element_required=False)
+            case MapOf(key, value):
+                return MapType(self._next(), self.type(key), self._next(), self.type(value), value_required=False)
+            case Struct(columns):
+                return StructType(*self.fields(columns))
+            case _:
+                assert_never(column_type)
+
+
+def from_schema(schema: Schema) -> tuple[Column, ...]:
+    return _columns(schema.fields)
+
+
+def _columns(fields: Sequence[NestedField]) -> tuple[Column, ...]:
+    return tuple(Column(field.name, from_type(field.field_type), doc=field.doc) for field in fields)
+
+
+def from_type(iceberg: IcebergType) -> ColumnType:
+    match iceberg:
+        case DecimalType():
+            return Decimal(iceberg.precision, iceberg.scale)
+        case FixedType():
+            return Fixed(len(iceberg))
+        case ListType():
+            return ListOf(from_type(iceberg.element_type))
+        case MapType():
+            return MapOf(from_type(iceberg.key_type), from_type(iceberg.value_type))
+        case StructType():
+            return Struct(_columns(iceberg.fields))
+        case PrimitiveType() if iceberg in _NAMES:
+            return Scalar(_NAMES[iceberg])
+        case _:
+            raise ValueError(f"Frazil has no column type for Iceberg's {iceberg}")
+
+
+def to_partition_spec(schema: Schema, partition_by: Sequence[str]) -> PartitionSpec:
+    """`day(ts)`, `bucket(16, account)`, `truncate(4, symbol)` or a column's name, as Iceberg's partition fields."""
+    fields = [_partition_field(schema, text, 1000 + n) for n, text in enumerate(partition_by)]
+    return PartitionSpec(*fields)
+
+
+def _partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
+    match = _PARTITION_FIELD.match(text.replace(" ", ""))
+    column, transform, suffix = (text, "identity", "") if match is None else _transform(match)
+    try:
+        source = schema.find_field(column)
+    except ValueError as missing:
+        raise SpecError(
+            f"partition_by: {text} names the column {column}, which the table does not have",
+            hint=f"the table's columns are: {', '.join(f.name for f in schema.fields)}",
+        ) from missing
+    parsed = _parse_transform(transform, text)
+    if not parsed.can_transform(source.field_type):
+        raise SpecError(
+            f"partition_by: {text} cannot partition by a column of type {source.field_type}",
+            hint="see the Iceberg specification, Partition Transforms, for what each transform takes",
+        )
+    name = column.replace(".", "_") + suffix
+    return PartitionField(source_id=source.field_id, field_id=field_id, transform=parsed, name=name)
+
+
+def _transform(match: re.Match[str]) -> tuple[str, str, str]:
+    name, width, column = match["name"], match["width"], match["column"]
+    suffix = {"bucket": "_bucket", "truncate": "_trunc", "void": "_null", "identity": ""}.get(name, f"_{name}")
+    return column, name if width is None else f"{name}[{width}]", suffix
+
+
+def _parse_transform(transform: str, text: str) -> Transform[object, object]:
+    try:
+        return parse_transform(transform)
+    except ValueError as unknown:
+        raise SpecError(
+            f"partition_by: {text} is not an Iceberg partition transform",
+            hint="use year, month, day, hour, bucket(n, column), truncate(n, column), or a column's name",
+        ) from unknown

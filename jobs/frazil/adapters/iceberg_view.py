@@ -1,0 +1,91 @@
+"""A table's metadata as `model/snapshot.py` shows it. Snapshots are made when they are looked at."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
+
+from frazil.adapters.avro_header import NoAvroHeaderError, read_header
+from frazil.adapters.iceberg_changes import partitioned_by
+from frazil.adapters.iceberg_snapshots import DOCUMENT_KEY
+from frazil.adapters.iceberg_types import from_schema
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.unions import marked
+
+ReadDocument = Callable[[FileIO, str], bytes | None]
+"""From storage and the address of a manifest list to the document in its header."""
+
+
+def view_of(identifier: str, table: Table, read: ReadDocument) -> TableView:
+    metadata = table.metadata
+    refs = metadata.refs
+    spec = metadata.spec()
+    return TableView(
+        identifier=identifier,
+        location=metadata.location,
+        head=metadata.current_snapshot_id,
+        branches={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.BRANCH},
+        tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
+        snapshots=_Snapshots(table, read),
+        properties=dict(metadata.properties),
+        columns=marked(from_schema(metadata.schema()), metadata.properties),
+        format_version=metadata.format_version,
+        schema_json=metadata.schema().model_dump_json(),
+        partition_spec_json=spec.model_dump_json(),
+        partition_fields=partitioned_by(metadata.schema(), spec),
+        current=table,
+        uuid=str(metadata.table_uuid),
+        partition_names=_partition_names(metadata),
+    )
+
+
+def _partition_names(metadata: TableMetadata) -> frozenset[str]:
+    fields = (field for spec in metadata.partition_specs for field in spec.fields)
+    return frozenset(field.name for field in fields) - {field.name for field in metadata.schema().fields}
+
+
+def read_document(io: FileIO, manifest_list: str) -> bytes | None:
+    """Return the state document in the header of a manifest list; None where there is none. Raises OSError."""
+    try:
+        with io.new_input(manifest_list).open(seekable=False) as stream:
+            held = read_header(stream).get(DOCUMENT_KEY)
+        return None if held is None else base64.b64decode(held, validate=True)
+    except (FileNotFoundError, NoAvroHeaderError, ValueError):
+        return None
+
+
+class _Snapshots(Mapping[int, Snapshot]):
+    def __init__(self, table: Table, read: ReadDocument) -> None:
+        self._raw = {raw.snapshot_id: raw for raw in table.metadata.snapshots}
+        self._io = table.io
+        self._read = read
+
+    def __getitem__(self, snapshot_id: int) -> Snapshot:
+        raw: Any = self._raw[snapshot_id]
+        summary = raw.summary
+        return Snapshot(
+            id=raw.snapshot_id,
+            parent_id=raw.parent_snapshot_id,
+            operation="" if summary is None else summary.operation.value,
+            summary={} if summary is None else dict(summary.additional_properties),
+            committed_at=datetime.fromtimestamp(raw.timestamp_ms / 1000, tz=UTC),
+            manifest_list=raw.manifest_list or "",
+            read_document=partial(self._read, self._io, raw.manifest_list),
+        )
+
+    def __contains__(self, snapshot_id: object) -> bool:
+        return snapshot_id in self._raw
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)

@@ -1,0 +1,273 @@
+"""Kafka's side: where topics stand (`ports.Topics`), and the one consumer configuration that tasks read with."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar, assert_never, cast
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin._topic import TopicDescription
+
+from frazil.adapters.kafka_errors import ear, hint_of, said
+from frazil.adapters.msk_iam import for_this_process
+from frazil.model.errors import BrokerError, LocalServicesError, SettingError
+from frazil.model.plan import PartitionFacts, TopicFacts
+from frazil.model.spec import (
+    NOT_RUNNING_HOST,
+    SettingValue,
+    Start,
+    StartEarliest,
+    StartLatest,
+    StartOffsets,
+    StartTimestamp,
+    revealed,
+)
+from frazil.specs.kafka_keys import FETCH_BYTES, READER_GROUP
+
+LOG = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 15.0
+"""How long the broker is given to answer one request."""
+
+FIRST_ANSWER_SECONDS = 5.0
+"""How long the first answer is awaited: a command says within 10 s, imports included, that the cluster is down."""
+
+UNREACHABLE_SECONDS = 1.5
+"""How long an answer is awaited once no broker takes a connection."""
+
+SILENCE_SECONDS = 1.0
+"""After this long without the first answer, a line in the log says what is awaited."""
+
+UNREACHABLE = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})
+
+LOOK_SECONDS = 0.1
+
+IS_IT_UP = "check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)"
+
+ELECTIONS = 10
+ELECTION_SECONDS = 0.2
+"""A partition that was just made, or has just lost its broker, has no leader for a moment."""
+
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The zero UUID: what a broker without topic ids (before KIP-516) answers."""
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def librdkafka(settings: Mapping[str, SettingValue]) -> dict[str, object]:
+    """The user's `kafka` section as librdkafka takes it."""
+    given: dict[str, object] = {**revealed(settings)}
+    if given.pop("aws_msk_iam", "false") == "true":
+        given |= for_this_process(str(given["bootstrap.servers"]))
+    return given
+
+
+def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, object]:
+    """For reading explicit ranges: no group joined, committed records only, checksums, no silent reset, no log.
+
+    The fetch sizes keep librdkafka from reading far past the end of a range (`bench/`).
+    """
+    return {
+        **librdkafka(settings),
+        "group.id": READER_GROUP,
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+        "log_level": 0,
+        "check.crcs": True,
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 10,
+        "fetch.queue.backoff.ms": 5,
+        "fetch.message.max.bytes": 1 << 20,
+        "fetch.max.bytes": FETCH_BYTES,
+        "queued.min.messages": 10_000,
+        "queued.max.messages.kbytes": 64 << 10,
+    }
+
+
+class KafkaTopics:
+    """What the broker says of topics (`ports.Topics`)."""
+
+    def __init__(self, settings: Mapping[str, SettingValue]) -> None:
+        self._servers = str(settings.get("bootstrap.servers", ""))
+        self._heard = ear()
+        self._has_answered = False
+        self._said_silent = False
+        self._opened: float | None = time.monotonic()
+        ours = {"log_level": 0, "error_cb": self._heard.append, "socket.timeout.ms": int(ANSWER_SECONDS * 1000)}
+        self._admin = _admin({**librdkafka(settings), **ours})
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        described = self._described(topic)
+        if described is None:
+            return None
+        numbers = sorted(partition.id for partition in described.partitions)
+        earliest = self._offsets(topic, numbers, _EARLIEST)
+        ends = self._offsets(topic, numbers, _LATEST)
+        watermarks = self._offsets(topic, numbers, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        topic_id = str(described.topic_id)
+        return TopicFacts(
+            topic=topic,
+            topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
+            partitions={
+                n: _facts(earliest[n].offset, ends[n].offset, watermarks[n].offset, _epoch(ends[n])) for n in numbers
+            },
+        )
+
+    def look_up_group(self) -> str:
+        """Ask about the group that readers name, which takes the right that they need. Raises BrokerError."""
+        what = f"describe the group {READER_GROUP}"
+        asked = lambda: self._admin.describe_consumer_groups([READER_GROUP], request_timeout=ANSWER_SECONDS)  # noqa: E731
+        futures = self._ask(what, "", asked)
+        try:
+            self._answer(futures[READER_GROUP])
+        except (KafkaException, TimeoutError) as problem:
+            raise self._failed(what, problem, "") from problem
+        return f"readers may name the group {READER_GROUP}"
+
+    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        match start:
+            case StartEarliest():
+                return {n: p.earliest for n, p in facts.partitions.items()}
+            case StartLatest():
+                return {n: p.end for n, p in facts.partitions.items()}
+            case StartOffsets(offsets):
+                return {n: offsets.get(n, p.earliest) for n, p in facts.partitions.items()}
+            case StartTimestamp(at):
+                spec = OffsetSpec.for_timestamp(int(at.timestamp() * 1000))
+                found = self._offsets(facts.topic, sorted(facts.partitions), spec)
+                return {n: p.end if found[n].offset < 0 else found[n].offset for n, p in facts.partitions.items()}
+            case _:
+                assert_never(start)
+
+    def _described(self, topic: str) -> TopicDescription | None:
+        futures = self._ask(
+            f"describe the topic {topic}",
+            topic,
+            lambda: self._admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS),
+        )
+        try:
+            described: TopicDescription = self._answer(futures[topic])
+        except (KafkaException, TimeoutError) as problem:
+            if isinstance(problem, KafkaException) and problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise self._failed(f"describe the topic {topic}", problem, topic) from problem
+        return described
+
+    def _offsets(
+        self,
+        topic: str,
+        numbers: Iterable[int],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int, ListOffsetsResultInfo]:
+        """Offsets by partition. `latest` is the last stable offset, or the high watermark if uncommitted counts."""
+        asked = {TopicPartition(topic, n): spec for n in numbers}
+        what = f"list offsets of the topic {topic}"
+        for _ in range(ELECTIONS):
+            futures = self._ask(
+                what,
+                topic,
+                lambda: self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS),
+            )
+            try:
+                return {where.partition: self._answer(future) for where, future in futures.items()}
+            except (KafkaException, TimeoutError) as problem:
+                failure = problem
+            if not _has_no_leader_yet(failure):
+                break
+            time.sleep(ELECTION_SECONDS)
+        raise self._failed(what, failure, topic) from failure
+
+    def _answer(self, future: Future[Value]) -> Value:
+        """Wait for one answer. Raises KafkaException, and TimeoutError once there is little hope of one.
+
+        The client connects from the moment that it is made, so the first wait counts from there.
+        """
+        started, self._opened = self._opened or time.monotonic(), None
+        limit = ANSWER_SECONDS if self._has_answered else min(FIRST_ANSWER_SECONDS, ANSWER_SECONDS)
+        while True:
+            try:
+                answer = future.result(LOOK_SECONDS)
+            except TimeoutError:
+                waited = time.monotonic() - started
+                self._say_silent(waited, limit)
+                if waited >= limit or (waited >= UNREACHABLE_SECONDS and self._is_unreachable()):
+                    raise
+            else:
+                self._has_answered = True
+                return answer
+
+    def _say_silent(self, waited: float, limit: float) -> None:
+        """Say once that the cluster has not answered yet, and how long the first answer is awaited in all."""
+        if waited < SILENCE_SECONDS or self._has_answered or self._said_silent:
+            return
+        self._said_silent = True
+        LOG.warning("cluster_silent", extra={"cluster": self._servers, "gives_up_after_seconds": limit})
+
+    def _is_unreachable(self) -> bool:
+        """A broker that refuses is enough for a cluster that never answered; for others all of them must be down."""
+        self._admin.poll(0)
+        telling = {KafkaError._ALL_BROKERS_DOWN} if self._has_answered else UNREACHABLE
+        return any(error.code() in telling for error in self._heard)
+
+    def _ask(self, what: str, topic: str, request: Callable[[], Mapping[Key, Value]]) -> Mapping[Key, Value]:
+        if NOT_RUNNING_HOST in self._servers:
+            raise LocalServicesError(
+                f"could not {what}: the local Kafka broker that frazil.yaml refers to is not running",
+                hint="run `frazil local up`, or name your own cluster in `kafka`",
+            )
+        if self._opened is None:
+            self._admin.poll(0)
+            self._heard.clear()
+        try:
+            return request()
+        except KafkaException as problem:
+            raise self._failed(what, problem, topic) from problem
+
+    def _failed(self, what: str, problem: KafkaException | TimeoutError, topic: str) -> BrokerError:
+        self._admin.poll(0)
+        errors = [each for each in problem.args if isinstance(each, KafkaError)]
+        why = errors[0].str() if errors else "no answer"
+        return BrokerError(
+            f"the Kafka cluster at {self._servers} could not {what}: {why}{said(self._heard)}",
+            hint=hint_of([*errors, *self._heard], otherwise=IS_IT_UP, topic=topic),
+        )
+
+
+def _facts(earliest: int, stable_end: int, watermark: int, leader_epoch: int | None) -> PartitionFacts:
+    """The three offsets were asked for one after the other, so each may have moved on meanwhile."""
+    end = max(stable_end, earliest)
+    return PartitionFacts(earliest, end, leader_epoch, held_back=max(watermark - end, 0))
+
+
+def _admin(settings: Mapping[str, object]) -> AdminClient:
+    """Raises SettingError for what librdkafka does not take: a file that is not there, a mechanism it does not have."""
+    try:
+        return AdminClient(cast("dict[str, Any]", settings))
+    except KafkaException as refused:
+        raise SettingError(
+            f"the `kafka` settings cannot be used: {refused.args[0]}",
+            hint="mend `kafka` in frazil.yaml; files are named from the folder that it lies in",
+        ) from refused
+
+
+def _has_no_leader_yet(problem: Exception) -> bool:
+    return isinstance(problem, KafkaException) and problem.args[0].code() in (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    )
+
+
+def _epoch(info: ListOffsetsResultInfo) -> int | None:
+    epoch = info.leader_epoch
+    return None if epoch is None or epoch < 0 else int(epoch)

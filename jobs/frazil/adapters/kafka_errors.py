@@ -1,0 +1,48 @@
+"""What a Kafka client heard while it did not get its answer, and what mends it, by the code of the error."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError
+
+from frazil.specs.kafka_keys import READER_GROUP
+
+REMEMBERED = 50
+MOST_SAID = 3
+BAD_CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+REFUSALS = BAD_CREDENTIALS | {KafkaError._SSL}
+"""What does not get better by waiting."""
+
+TOPIC_FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
+GROUP_FORBIDDEN = KafkaError.GROUP_AUTHORIZATION_FAILED
+CLUSTER_FORBIDDEN = KafkaError.CLUSTER_AUTHORIZATION_FAILED
+
+Heard = deque[KafkaError]
+
+
+def ear() -> Heard:
+    """For `error_cb`: librdkafka's log would repeat the same line twenty times a second."""
+    return deque(maxlen=REMEMBERED)
+
+
+def said(heard: Iterable[KafkaError]) -> str:
+    """What the client heard besides, without how often and after how long."""
+    texts = dict.fromkeys(error.str().partition(" (after ")[0] for error in heard)
+    return "".join(f"; {text}" for text in list(texts)[:MOST_SAID])
+
+
+def hint_of(errors: Iterable[KafkaError], *, otherwise: str, topic: str | None = None) -> str:
+    codes = {error.code() for error in errors}
+    if codes & BAD_CREDENTIALS:
+        return "mend sasl.username and sasl.password (a new API key takes up to minutes), and see sasl.mechanism"
+    if KafkaError._SSL in codes:
+        return "mend the ssl.* keys of `kafka`, and see whether security.protocol is the port's"
+    if TOPIC_FORBIDDEN in codes:
+        return f"allow READ and DESCRIBE on the topic {topic or 'named'} to the user of `kafka` in frazil.yaml"
+    if GROUP_FORBIDDEN in codes:
+        return f"allow DESCRIBE on the group {READER_GROUP} to the user of `kafka` in frazil.yaml"
+    if CLUSTER_FORBIDDEN in codes:
+        return "allow DESCRIBE on the cluster to the user of `kafka` in frazil.yaml"
+    return otherwise

@@ -1,0 +1,55 @@
+"""Proves to Amazon MSK who asks, by the IAM role of the process: `aws_msk_iam: true` instead of a password.
+
+MSK takes it as SASL/OAUTHBEARER, whose token is a request to `kafka-cluster:Connect` that is signed with the role's
+credentials and valid for 15 minutes. librdkafka asks for the next one by itself before that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from frazil.model.errors import BrokerError, SettingError
+
+_BROKER = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com", re.IGNORECASE)
+
+
+def oauthbearer(bootstrap_servers: str, env: Mapping[str, str]) -> dict[str, object]:
+    """What a client of librdkafka needs for it. Raises SettingError where nothing names the cluster's region."""
+    region = region_of(bootstrap_servers, env)
+    return {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda _: new_token(region),
+    }
+
+
+def for_this_process(bootstrap_servers: str) -> dict[str, object]:
+    return oauthbearer(bootstrap_servers, os.environ)
+
+
+def region_of(bootstrap_servers: str, env: Mapping[str, str]) -> str:
+    """The one in the brokers' names; those behind names of one's own are in the region of the process."""
+    named = _BROKER.search(bootstrap_servers)
+    region = named[1].lower() if named else env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    if region is None:
+        raise SettingError(
+            f"kafka.aws_msk_iam: nothing says in which region {bootstrap_servers} is",
+            hint="set AWS_REGION, or give the brokers' own names, which end with .amazonaws.com",
+        )
+    return region
+
+
+def new_token(region: str) -> tuple[str, float]:
+    """A token, and when it ends, in seconds since 1970. Raises BrokerError where the process has no credentials."""
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider  # noqa: PLC0415 - slow, and only MSK needs it
+
+    try:
+        token, ends_ms = MSKAuthTokenProvider.generate_auth_token(region)
+    except Exception as error:
+        raise BrokerError(
+            f"No token for MSK in {region} can be signed: {error}",
+            hint="run `aws sts get-caller-identity`: the process needs an IAM role, as a job on EMR Serverless has",
+        ) from error
+    return token, ends_ms / 1000

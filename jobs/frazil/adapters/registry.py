@@ -1,0 +1,133 @@
+"""The schema registry, through Confluent's client (`ports.SchemaRegistry`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Literal, TypeVar, cast
+
+from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersion
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from frazil.model.errors import LocalServicesError, RegistryError
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
+
+UNKNOWN_FOR_SECONDS = 60.0
+"""How long an id that the registry does not know is remembered as unknown."""
+
+PATIENCE = {"timeout": 8, "max.retries": 1, "retries.wait.ms": 500}
+"""The client would wait without limit. More attempts are the caller's: `materialize` tries a whole step again."""
+
+_HINTS = {
+    401: "mend basic.auth.user.info of `schema_registry`: it takes a key of its own, not the one of the brokers",
+    403: "allow reading the subjects of the topics to the account of `schema_registry`, such as by DeveloperRead",
+}
+"""By HTTP status: up it is, and refuses."""
+
+_IS_IT_UP = "check `schema_registry` in frazil.yaml and that the registry is up; records wait, none is lost"
+
+Answer = TypeVar("Answer")
+
+
+class ConfluentRegistry:
+    """A registry that speaks Confluent's API. Known ids are kept as long as the process lives."""
+
+    def __init__(self, settings: RegistrySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url = settings.url
+        self._clock = clock
+        self._known: dict[int, RegisteredSchema] = {}
+        self._unknown_since: dict[int, float] = {}
+        self._client = SchemaRegistryClient({**PATIENCE, "url": settings.url, **revealed(settings.properties)})
+
+    def close(self) -> None:
+        """Let go of its connections; it answers nothing afterwards."""
+        self._client.close()
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        if schema_id in self._known:
+            return self._known[schema_id]
+        if self.remembers_missing(schema_id):
+            return None
+        found = self._ask(f"look up the schema id {schema_id}", lambda: self._client.get_schema(schema_id))
+        if found is None:
+            self._unknown_since[schema_id] = self._clock()
+            return None
+        self._known[schema_id] = self._registered(schema_id, found)
+        return self._known[schema_id]
+
+    def remembers_missing(self, schema_id: int) -> bool:
+        return self._clock() - self._unknown_since.get(schema_id, float("-inf")) < UNKNOWN_FOR_SECONDS
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        self._forget_latest()
+        found = self._ask(f"look up the subject {subject}", lambda: self._client.get_latest_version(subject))
+        if found is None:
+            return None
+        return self._remember(found)
+
+    def subjects_under(self, prefix: str) -> Collection[str]:
+        found = self._ask(f"list the subjects of {prefix}*", lambda: self._client.get_subjects(prefix)) or ()
+        return [subject for subject in found if subject.startswith(prefix)]
+
+    def _forget_latest(self) -> None:
+        """The client would give the same answer for as long as the process lives."""
+        self._client.clear_latest_caches()  # type: ignore[no-untyped-call]
+
+    def _remember(self, found: RegisteredVersion) -> RegisteredSchema:
+        schema_id = found.schema_id
+        assert schema_id is not None  # noqa: S101 - the client fills it in from the answer
+        if schema_id not in self._known:
+            self._known[schema_id] = self._registered(schema_id, found.schema)
+        return self._known[schema_id]
+
+    def _registered(self, schema_id: int, schema: Schema) -> RegisteredSchema:
+        texts: dict[tuple[str, int], str] = {}
+        self._collect(schema.references or [], texts)
+        return RegisteredSchema(
+            id=schema_id,
+            format=cast("Literal['AVRO', 'PROTOBUF', 'JSON']", schema.schema_type or "AVRO"),
+            text=schema.schema_str or "",
+            references=tuple(texts.values()),
+        )
+
+    def _collect(self, references: list[SchemaReference], texts: dict[tuple[str, int], str]) -> None:
+        """The texts that a schema refers to, dependencies first, each once."""
+        for reference in references:
+            subject, version = str(reference.subject), int(reference.version or 0)
+            if (subject, version) in texts:
+                continue
+            found = self._ask(
+                f"look up version {version} of the subject {subject}",
+                lambda subject=subject, version=version: self._client.get_version(subject, version),  # type: ignore[misc]
+            )
+            if found is None:
+                raise RegistryError(
+                    f"the schema registry at {self._url} has no version {version} of {subject}, yet a schema needs it",
+                    hint="register the referenced schema again, or restore it if it was deleted",
+                )
+            self._collect(found.schema.references or [], texts)
+            texts[(subject, version)] = found.schema.schema_str or ""
+
+    def _ask(self, what: str, request: Callable[[], Answer]) -> Answer | None:
+        """The answer, or None for the registry's own «not found»; whatever else goes wrong is a RegistryError."""
+        if NOT_RUNNING_HOST in self._url:
+            raise LocalServicesError(
+                f"could not {what}: the local schema registry that frazil.yaml refers to is not running",
+                hint="run `frazil local up`, or name your own registry in `schema_registry`",
+            )
+        try:
+            return request()
+        except SchemaRegistryError as refused:
+            if refused.http_status_code == 404 and refused.error_code in (40401, 40402, 40403):
+                return None
+            raise self._failed(what, refused) from refused
+        except Exception as problem:
+            raise self._failed(what, problem) from problem
+
+    def _failed(self, what: str, problem: Exception) -> RegistryError:
+        return RegistryError(
+            f"the schema registry at {self._url} could not {what}: {problem}",
+            hint=_HINTS.get(getattr(problem, "http_status_code", 0), _IS_IT_UP),
+        )

@@ -1,0 +1,161 @@
+"""Spark: distributes ingest tasks over its executors (`ports.TaskRunner`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from frazil.adapters.worker import run
+from frazil.local import class_data
+from frazil.local.java import find_java
+from frazil.model.errors import FrazilError, MissingToolError, ServiceError
+from frazil.model.ingested import IngestTask, TaskResult
+
+ATTEMPTS_OF_A_TASK = 4
+DRIVER_MEMORY = "1g"
+
+
+class TaskFailedError(ServiceError):
+    """Spark gave a task up after its attempts: a worker died or was lost."""
+
+
+class SparkRunner:
+    """One Spark application for all tables of a process; started with the first task."""
+
+    def __init__(self, *, log_file: Path, application: str = "frazil") -> None:
+        self._log_file = log_file
+        self._application = application
+        self._lock = threading.Lock()
+        self._context: Any = None
+        self._parallelism = 1
+
+    @property
+    def parallelism(self) -> int:
+        """Cores of the executors, not of the driver: the most seen since the start, since executors come and go."""
+        return self._parallelism
+
+    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
+        context = self.start()
+        context.setLocalProperty("spark.scheduler.pool", name.split(" ", 1)[0])
+        context.setJobDescription(name)
+        try:
+            results = context.parallelize(tasks, len(tasks)).map(run).collect()
+        except Exception as problem:
+            raise TaskFailedError(
+                f"{name}: Spark gave a task up after {ATTEMPTS_OF_A_TASK} attempts: {_first_lines(problem)}",
+                hint="nothing was published; look for a killed worker or too little memory, then run again",
+            ) from problem
+        failures = [result for result in results if isinstance(result, FrazilError)]
+        if failures:
+            raise failures[0]
+        return list(results)
+
+    def stop(self) -> None:
+        if self._context is not None:
+            self._context.stop()
+            self._context = None
+
+    def start(self) -> Any:
+        """The running application; started now where it was not."""
+        with self._lock:
+            if self._context is None:
+                self._context = _start(self._application, self._log_file)
+            self._parallelism = max(self._parallelism, int(self._context.defaultParallelism))
+            return self._context
+
+
+def _start(application: str, log_file: Path) -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not _submitted():
+        os.environ["JAVA_HOME"] = str(find_java().home)
+    try:
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second to import, and only some verbs need it
+
+        conf = _settings(SparkConf(loadDefaults=True), submitted=_submitted()).setAppName(application)
+        with _stderr_to(log_file), _sigint_kept():
+            return SparkContext.getOrCreate(conf)
+    except Exception as problem:
+        raise MissingToolError(
+            f"Spark could not be started: {_first_lines(problem)}",
+            hint=f"see {log_file}; install a Java 17 runtime and set JAVA_HOME, or run `make setup`",
+        ) from problem
+
+
+def _settings(conf: Any, *, submitted: bool) -> Any:
+    for name, value in (_EVERYWHERE if submitted else _EVERYWHERE | _on_a_laptop()).items():
+        conf.setIfMissing(name, value)
+    for name, value in _ALWAYS.items():
+        conf.set(name, value)
+    return conf
+
+
+@contextmanager
+def _stderr_to(log_file: Path) -> Iterator[None]:
+    """What is started meanwhile inherits the file as its stderr: the JVM's own words are for the log."""
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    kept = os.dup(2)
+    with log_file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@contextmanager
+def _sigint_kept() -> Iterator[None]:
+    """SparkContext puts a handler of its own in place, by which Ctrl-C kills the batch on its way."""
+    kept = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, kept)
+
+
+def _submitted() -> bool:
+    """Whether spark-submit started this process, and with it a JVM that knows master, hosts and memory."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+_EVERYWHERE = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "frazil.adapters.daemon",
+    "spark.speculation": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What Frazil relies on; whoever submits may still set it."""
+
+_ALWAYS = {"spark.io.encryption.enabled": "true"}
+"""Whatever was submitted: without it PySpark hands tasks to the JVM in a file, with their secrets in clear, which a
+driver that is killed leaves behind. With it they go through a socket, and what Spark spills is encrypted.
+"""
+
+
+def _on_a_laptop() -> dict[str, str]:
+    """Executors of a cluster could not reach a driver on loopback: there spark-submit decides.
+
+    The JVM hands out tasks and sees no row: the second compiler takes 40 % of its start and brings nothing.
+    """
+    java_options = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {class_data.spark_options()}"
+    return {
+        "spark.master": f"local[*,{ATTEMPTS_OF_A_TASK}]",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": java_options,
+    }
+
+
+def _first_lines(problem: Exception) -> str:
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return " | ".join(lines[:3])[:600]

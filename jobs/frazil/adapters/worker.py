@@ -1,0 +1,65 @@
+"""Where an ingest task runs: its doors, opened once a process and kept for the tasks that follow."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Mapping
+
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.materialize.ingest.task import ingest
+from frazil.model.errors import FrazilError
+from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.spec import RegistrySettings, SettingValue
+
+_Key = tuple[tuple[str, SettingValue], ...]
+
+_readers: dict[_Key, KafkaReader] = {}
+_registries: dict[_Key, ConfluentRegistry] = {}
+"""The last one opened of each: what was opened with a secret that has changed since is closed."""
+
+
+def run(task: IngestTask) -> TaskResult | FrazilError:
+    """Carry out one task. A named failure is a value, so that it reaches the driver as it is."""
+    trim()
+    context = task.context
+    reader = _reader(context.kafka)
+    try:
+        return ingest(task, reader=reader, registry=_registry(context.registry))
+    except FrazilError as failure:
+        _readers.clear()
+        return failure
+
+
+def _reader(settings: Mapping[str, SettingValue]) -> KafkaReader:
+    key = _key(settings)
+    if key not in _readers:
+        _readers.clear()
+        _readers[key] = KafkaReader(settings)
+    return _readers[key]
+
+
+def _registry(settings: RegistrySettings) -> ConfluentRegistry:
+    key = _key({"url": settings.url, **settings.properties})
+    if key not in _registries:
+        while _registries:
+            _registries.popitem()[1].close()
+        _registries[key] = ConfluentRegistry(settings)
+    return _registries[key]
+
+
+def _key(settings: Mapping[str, SettingValue]) -> _Key:
+    return tuple(sorted(settings.items(), key=lambda item: item[0]))
+
+
+def trim() -> None:
+    """Spark's worker re-reads `pyspark.zip` before each task and collects garbage after it, 0.1 s of CPU in all.
+
+    What was imported so far is frozen, and the zip's importers are forgotten, so that both find nothing to do.
+    """
+    for path in [path for path in sys.path_importer_cache if ".zip" in path]:
+        del sys.path_importer_cache[path]
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()

@@ -1,0 +1,120 @@
+"""`frazil`: puts the verbs together, and turns whatever happens into an exit status.
+
+0 done, 1 failed, 2 misuse, 130 interrupted. Data goes to stdout, all else to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from frazil.cli import check, dead_letters, demo, doctor, local, logs, materialize, pause, query, status, verify
+from frazil.model.errors import FrazilError, MissingToolError
+
+VERBS = (demo, local, check, materialize, status, verify, query, dead_letters, pause, doctor)
+"""In the order in which `--help` lists them. Each has `register(app)`, and imports what is slow only when it runs."""
+
+EXTRAS = {
+    "duckdb": "duckdb",
+    "deltalake": "delta",
+    "snowflake": "snowflake",
+    "cryptography": "snowflake",
+    "aws_msk_iam_sasl_signer": "msk",
+    "boto3": "glue",
+    "botocore": "glue",
+    "psutil": "local",
+    "jgo": "local",
+    "jdk": "local",
+    "moto": "local",
+}
+"""The extra of our distribution that brings a package, by the name that is imported."""
+
+EPILOG = "Every command has --help with an example. Exit status: 0 done, 1 failed, 2 misuse."
+
+
+def build_app() -> typer.Typer:
+    app = typer.Typer(
+        name="frazil",
+        help="Kafka topics become Iceberg tables in your own account, exactly once and provably.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+    )
+    app.callback()(_before_every_verb)
+    for verb in VERBS:
+        verb.register(app)
+    return app
+
+
+def main() -> NoReturn:
+    """The entry point of `frazil`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command; the exit status."""
+    try:
+        build_app()(list(arguments), prog_name="frazil")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except FrazilError as error:
+        print(named(error), file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        return 130
+    except ModuleNotFoundError as missing:
+        return _without_a_package(missing)
+    except Exception:  # noqa: BLE001 - the edge: whatever nobody foresaw is shown whole, once
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def named(error: FrazilError) -> str:
+    """An error under the name that docs/operate.md lists it by; several of different kinds name themselves."""
+    return str(error) if type(error) is FrazilError else f"{type(error).__name__}: {error}"
+
+
+def _without_a_package(missing: ModuleNotFoundError) -> int:
+    """Say which extra brings a package that is not installed; others are defects, and shown whole."""
+    extra = EXTRAS.get((missing.name or "").partition(".")[0])
+    if extra is None:
+        traceback.print_exc()
+        return 1
+    error = MissingToolError(
+        f"the package {missing.name} is not installed", hint=f"run `pip install 'frazil[{extra}]'`, then try again"
+    )
+    print(named(error), file=sys.stderr)
+    return error.exit_status
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow, and rarely needed
+
+    try:
+        print(f"frazil {version('frazil')}")
+    except PackageNotFoundError:
+        print("frazil (run from a folder, not installed)")
+    raise typer.Exit
+
+
+def _before_every_verb(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version
+    logs.configure(sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

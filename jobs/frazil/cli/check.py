@@ -1,0 +1,101 @@
+"""`frazil check`: are the configuration and the table specs valid, and does anything stand against materializing?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.model.errors import FrazilError
+from frazil.model.spec import Settings, TableSpec
+
+Check = Callable[[Settings], Iterable[FrazilError]]
+"""Gives (or raises) what it finds wrong. It imports what is slow when it is called."""
+
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Only read the files; ask neither broker, registry nor catalog.")
+]
+
+
+def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
+    """Broker, registry and catalog answer, and every table can be made, or gone on with. Nothing is made."""
+    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
+
+    topics = KafkaTopics(settings.kafka)  # connects while the catalog's library, the slowest, is imported
+
+    from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
+    from frazil.materialize.preflight import problems  # noqa: PLC0415
+
+    check_warehouse(settings.catalog)
+    return problems(
+        settings.tables,
+        lake=IcebergLake(settings.catalog),
+        topics=topics,
+        registry=ConfluentRegistry(settings.registry),
+        tell=_tell,
+    )
+
+
+def _tell(line: str) -> None:
+    """Progress, where somebody looks on: what does not answer takes seconds."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
+CHECKS: tuple[Check, ...] = (what_materialize_would_refuse,)
+"""What is asked beyond the files, in this order: reachable, permitted, consistent."""
+
+
+def register(app: typer.Typer) -> None:
+    examples = example("frazil check", "frazil check --offline", "frazil check --config staging.yaml")
+    app.command("check", epilog=examples)(check)
+
+
+def check(offline: Offline = False, config: Config = DEFAULT_CONFIG) -> None:
+    """Check configuration, table specs and what they name; show every problem at once."""
+    settings = settings_from(config)
+    findings = find_problems(settings, () if offline else CHECKS)
+    for line in summarise(settings.tables):
+        print(line)
+    if findings:
+        raise together(findings)
+    count = len(settings.tables)
+    print(f"{settings.source_file}: {count} table{'s'[: count > 1]}, no problem found.", file=sys.stderr)
+
+
+def find_problems(settings: Settings, checks: Iterable[Check]) -> list[FrazilError]:
+    """What all checks find; one that fails does not keep the others from being asked."""
+    return [finding for each in checks for finding in _findings(each, settings)]
+
+
+def _findings(ask: Check, settings: Settings) -> Iterator[FrazilError]:
+    try:
+        yield from ask(settings)
+    except FrazilError as error:
+        yield error
+
+
+def together(findings: Sequence[FrazilError], *, says: str = "", command: str = "frazil check") -> FrazilError:
+    """One error for all: the only one as it is, or a list with each hint under its finding."""
+    if len(findings) == 1:
+        return findings[0]
+    kinds = {type(finding) for finding in findings}
+    kind = kinds.pop() if len(kinds) == 1 else FrazilError
+    listed = "\n".join(f"{type(finding).__name__}: {finding.what}\n    {finding.hint}" for finding in findings)
+    title = says or f"The check found {len(findings)} problems."
+    return kind(f"{title}\n\n{listed}", hint=f"run `{command}` again when they are mended")
+
+
+def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
+    """One line a table: its name, what it reads and how, and where that is written."""
+    for spec in tables:
+        partitions = ", ".join(spec.partition_by) or "nothing"
+        yield (
+            f"{spec.identifier} <- {', '.join(spec.topics)}: {spec.write} {spec.value}, key {spec.key}, "
+            f"partitioned by {partitions} ({spec.source_file})"
+        )

@@ -1,0 +1,22 @@
+"""`frazil demo`: the promise, shown on this machine."""
+
+from __future__ import annotations
+
+import typer
+
+from frazil.cli.options import example
+
+
+def register(app: typer.Typer) -> None:
+    app.command("demo", epilog=example("frazil demo"))(demo)
+
+
+def demo() -> None:
+    """Show exactly-once on this machine, in about a minute.
+
+    Produces stock trades to a Kafka broker of its own, materializes them, kills the run between stage and publish,
+    goes on, and proves that every record is in the table exactly once. Everything is kept in .frazil/demo/.
+    """
+    from frazil.demo.story import main  # noqa: PLC0415 - brings the local services
+
+    raise typer.Exit(main())

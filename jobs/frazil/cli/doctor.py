@@ -1,0 +1,98 @@
+"""`frazil doctor`: is every part reachable and permitted, with what mends each that is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_address_in
+
+if TYPE_CHECKING:
+    from frazil.doctor.finding import Finding, Report
+
+Application = Annotated[
+    str | None,
+    typer.Option("--application", metavar="ID", help="Ask from inside this EMR Serverless application, by a job run."),
+]
+INDENT = " " * 11
+
+
+def register(app: typer.Typer) -> None:
+    examples = example(
+        "frazil doctor", "frazil doctor --json", "frazil doctor --application 00fabcdefghijk09  # asks from inside"
+    )
+    app.command("doctor", epilog=examples)(doctor)
+
+
+def doctor(as_json: Json = False, application: Application = None, config: Config = DEFAULT_CONFIG) -> None:
+    """Ask every part whether it is reachable and permitted, and say what mends each failure; exit 1 if there is one.
+
+    Nothing is changed: one small object is put into the warehouse and removed again. With --application, a job run
+    that is made like the newest one of the application asks the same where the jobs run, in a few minutes.
+    """
+    report = _here(config, show=not as_json) if application is None else _inside(application, show=not as_json)
+    if as_json:
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        print(summary(report))
+    if not report.well:
+        raise typer.Exit(1)
+
+
+def _here(config: Path, *, show: bool) -> Report:
+    """Findings are shown as they come: each may take seconds."""
+    from frazil.adapters.secrets import SecretsManager  # noqa: PLC0415
+    from frazil.cli.doors import new_id  # noqa: PLC0415
+    from frazil.doctor.examine import Surroundings, examine  # noqa: PLC0415
+    from frazil.doctor.finding import Report  # noqa: PLC0415
+
+    surroundings = Surroundings(
+        os.environ,
+        SecretsManager(),
+        now=lambda: datetime.now(UTC),
+        new_id=new_id,
+        local=local_address_in(config),
+    )
+    findings = []
+    for finding in examine(config, surroundings):
+        findings.append(finding)
+        if show:
+            _print(finding)
+    return Report("this machine", tuple(findings))
+
+
+def _inside(application: str, *, show: bool) -> Report:
+    from frazil.adapters.job_runs import EmrServerless  # noqa: PLC0415
+    from frazil.cli.doors import new_id  # noqa: PLC0415
+    from frazil.doctor.inside import Waiting, report_from_inside  # noqa: PLC0415
+
+    waiting = Waiting(say=lambda line: print(line, file=sys.stderr, flush=True))
+    report = report_from_inside(EmrServerless(application), waiting, token=f"frazil-doctor-{new_id()}")
+    for finding in report.findings if show else ():
+        _print(finding)
+    return report
+
+
+def _print(finding: Finding) -> None:
+    print("\n".join(lines(finding)), flush=True)
+
+
+def lines(finding: Finding) -> Iterator[str]:
+    """A line for the finding, and one for the hint where there is one; what has lines itself is indented."""
+    found = finding.found.replace("\n", f"\n{INDENT}")
+    yield f"{finding.verdict:<9}  {finding.part}: {finding.what}: {found}"
+    if finding.hint:
+        hint = finding.hint.replace("\n", f"\n{INDENT}")
+        yield f"{INDENT}hint: {hint}"
+
+
+def summary(report: Report) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in report.counts.items() if count)
+    return f"\n{report.place}: {len(report.findings)} checks: {counts}"

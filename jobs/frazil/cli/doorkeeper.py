@@ -1,0 +1,100 @@
+"""Secrets rotate while a process runs for weeks: doors are opened anew where a secret has another value.
+
+A key that was replaced stays good until the next rotation, so to look now and then is early enough; after something
+outside failed it is looked soon, for a key that was taken out of use at once. Only secrets are taken up. Whatever else
+changed in the configuration waits for a restart, as tables do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.cli.doors import delta_logs_of
+from frazil.materialize.run import Doors
+from frazil.model.errors import FrazilError
+from frazil.model.spec import Secret, Settings, SettingValue
+
+LOG = logging.getLogger(__name__)
+
+LOOK_SECONDS = 900.0
+DOUBT_SECONDS = 60.0
+"""After a failure, and after secrets could not be read: no sooner, or an outage would ask for each batch."""
+
+
+@dataclass(slots=True)
+class SecretWatch:
+    """Gives all tables of a process their doors (`materialize.run.Doorkeeper`). `load` reads the settings again."""
+
+    settings: Settings
+    opened: Doors
+    load: Callable[[], Settings] = field(repr=False)
+    clock: Callable[[], float] = time.monotonic
+    _looked_at: float = field(init=False)
+    _look_again_after: float = LOOK_SECONDS
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._looked_at = self.clock()
+
+    def doors(self) -> Doors:
+        """While one table looks, the others go on with what they have."""
+        if self.clock() - self._looked_at >= self._look_again_after and self._looking.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._looked_at = self.clock()
+                self._looking.release()
+        return self.opened
+
+    def doubt(self) -> None:
+        self._look_again_after = DOUBT_SECONDS
+
+    def _look(self) -> None:
+        try:
+            found = self.load()
+        except FrazilError as problem:
+            LOG.warning("secrets_not_read_again", extra={"problem": problem.what, "hint": problem.hint})
+            self._look_again_after = DOUBT_SECONDS
+            return
+        self._look_again_after = LOOK_SECONDS
+        self._take_up(found)
+
+    def _take_up(self, found: Settings) -> None:
+        if _without_secrets(found) != _without_secrets(self.settings):
+            LOG.warning("settings_changed", extra={"file": found.source_file, "hint": "they wait for a restart"})
+            return
+        self.opened = _opened_anew(self.opened, self.settings, found)
+        self.settings = replace(self.settings, kafka=found.kafka, registry=found.registry, catalog=found.catalog)
+
+
+def _opened_anew(doors: Doors, before: Settings, now: Settings) -> Doors:
+    """Only what a changed secret opens."""
+    if now.kafka != before.kafka:
+        LOG.info("secrets_taken_up", extra={"of": "kafka"})
+        doors = replace(doors, kafka=now.kafka, topics=KafkaTopics(now.kafka))
+    if now.registry != before.registry:
+        LOG.info("secrets_taken_up", extra={"of": "schema_registry"})
+        doors = replace(doors, registry_settings=now.registry, registry=ConfluentRegistry(now.registry))
+    if now.catalog != before.catalog:
+        LOG.info("secrets_taken_up", extra={"of": "catalog"})
+        lake = IcebergLake(now.catalog)
+        doors = replace(doors, lake=lake, delta_logs=delta_logs_of(lake))
+    return doors
+
+
+def _without_secrets(settings: Settings) -> tuple[object, ...]:
+    """What the doors are opened with besides secrets."""
+    parts = (settings.kafka, settings.registry.properties, settings.catalog.properties)
+    catalog = (settings.catalog.type, settings.catalog.warehouse)
+    return (*map(_masked, parts), settings.registry.url, catalog)
+
+
+def _masked(values: Mapping[str, SettingValue]) -> Mapping[str, object]:
+    return {name: Secret if isinstance(value, Secret) else value for name, value in values.items()}

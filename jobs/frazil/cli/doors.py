@@ -1,0 +1,83 @@
+"""The outside world as the settings describe it, opened for the verbs that need it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.materialize.run import Doorkeeper, Doors, Observer, Step, TableRun
+from frazil.model.receipt import Receipt
+from frazil.model.spec import Settings, SnowflakeSettings, TableSpec
+from frazil.ports import DeltaLogs, Lake, Snowflake, TaskRunner
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+def open_doors(
+    settings: Settings, runner: TaskRunner, *, announce: Callable[[Receipt], None], observe: Observer | None = None
+) -> Doors:
+    lake = IcebergLake(settings.catalog)
+    return Doors(
+        lake=lake,
+        topics=KafkaTopics(settings.kafka),
+        registry=ConfluentRegistry(settings.registry),
+        runner=runner,
+        kafka=settings.kafka,
+        registry_settings=settings.registry,
+        now=lambda: datetime.now(UTC),
+        new_id=new_id,
+        announce=announce,
+        observe=observe or _nobody,
+        delta_logs=delta_logs_of(lake),
+        snowflake=open_loader(settings.snowflake),
+    )
+
+
+def open_loader(settings: SnowflakeSettings | None) -> Snowflake | None:
+    """Who tells Snowflake of new Delta logs, if anybody. Nobody logs in before there is one."""
+    if settings is None or settings.loader is None:
+        return None
+    from frazil.adapters.snowflake import SnowflakeAccount  # noqa: PLC0415 - few have an account
+
+    return SnowflakeAccount(settings, settings.loader)
+
+
+def delta_logs_of(lake: Lake) -> Callable[[], DeltaLogs]:
+    """Beside the tables of the lake, opened once and when a table has a log: the library takes a moment to load."""
+
+    @cache
+    def opened() -> DeltaLogs:
+        from frazil.adapters.delta_log import DeltaLogs as Opened  # noqa: PLC0415
+
+        return Opened(lake.storage)
+
+    return opened
+
+
+def open_onlooker(settings: SnowflakeSettings | None) -> Snowflake | None:
+    """Who sees how fresh Snowflake is: the reader, or else the loader. Nobody waits for it as long as a job does."""
+    user = None if settings is None else settings.reader or settings.loader
+    if settings is None or user is None:
+        return None
+    from frazil.adapters.snowflake import SnowflakeAccount  # noqa: PLC0415 - few have an account
+
+    return SnowflakeAccount(settings, user, login_seconds=5)
+
+
+def table_runs(
+    doors: Doors, specs: tuple[TableSpec, ...], *, adopt: bool = False, keeper: Doorkeeper | None = None
+) -> list[TableRun]:
+    """One run a table, all by this process: the writer's id is new in every process."""
+    writer = new_id()
+    return [TableRun(spec, doors, writer, adopt=adopt, keeper=keeper) for spec in specs]
+
+
+def _nobody(when: str, step: Step) -> None:
+    del when, step

@@ -1,0 +1,78 @@
+"""The keys in `frazil status`: a line for each secret that the configuration refers to, and a line for each trouble."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from frazil.model.spec import Settings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from frazil.key_status import KeyStatus
+
+
+def show_keys(settings: Settings) -> None:
+    """Nothing where the configuration refers to no secret."""
+    from rich.console import Console  # noqa: PLC0415
+
+    found = _look(settings)
+    if not found:
+        return
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print("\n", _table(found), sep="")
+    for remark in remarks(found):
+        print(remark)
+
+
+def print_keys_as_json(settings: Settings) -> None:
+    print(json.dumps([each.to_json() for each in _look(settings)], indent=2))
+
+
+def remarks(found: Sequence[KeyStatus]) -> Iterator[str]:
+    for each in found:
+        if each.unknown is not None:
+            yield f"{each.secret}: its age is unknown: {each.unknown}"
+        for warning in each.warnings:
+            yield f"{each.secret}: {warning}"
+
+
+def _look(settings: Settings) -> list[KeyStatus]:
+    from frazil.adapters.secret_histories import SecretsManagerHistories  # noqa: PLC0415
+    from frazil.key_status import key_statuses  # noqa: PLC0415
+
+    return list(key_statuses(SecretsManagerHistories(), settings.secrets, now=datetime.now(UTC)))
+
+
+def _table(found: Sequence[KeyStatus]) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("secret", "state"):
+        table.add_column(name)
+    for name in ("age", "schedule", "last rotation", "next rotation"):
+        table.add_column(name, justify="right")
+    for each in found:
+        table.add_row(each.secret, each.state, *_figures(each))
+    return table
+
+
+def _figures(each: KeyStatus) -> Iterator[str]:
+    from frazil.cli.text import age  # noqa: PLC0415
+
+    history = each.history
+    if history is None:
+        return
+    yield "-" if each.age_seconds is None else age(each.age_seconds)
+    yield history.schedule or "-"
+    yield _moment(history.last_rotation)
+    yield _moment(history.next_rotation)
+
+
+def _moment(at: datetime | None) -> str:
+    from frazil.cli.text import moment  # noqa: PLC0415
+
+    return "-" if at is None else moment(at.replace(microsecond=0))

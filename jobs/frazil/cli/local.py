@@ -1,0 +1,114 @@
+"""`frazil local`: a real Kafka, a real schema registry and a local AWS on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_directory
+from frazil.model.errors import LocalServicesError
+from frazil.model.spec import NOT_RUNNING_HOST
+
+if TYPE_CHECKING:
+    from frazil.local.supervisor import LocalServices, LocalStatus
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Which sample: stock_trades.")]
+Rows = Annotated[int, typer.Option("--rows", min=1, help="How many records.")]
+Rate = Annotated[float | None, typer.Option("--rate", min=0.001, help="Records a second; as fast as possible without.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="The topic; without, the sample's name.")]
+Partitions = Annotated[int, typer.Option("--partitions", min=1, help="Of the topic, where it must be made.")]
+Seed = Annotated[int, typer.Option("--seed", help="What decides the records' content.")]
+Wipe = Annotated[bool, typer.Option("--wipe", help="Remove the data of the services as well.")]
+
+
+def register(app: typer.Typer) -> None:
+    verbs = typer.Typer(no_args_is_help=True, help="Run Kafka, a schema registry and a local AWS on this machine.")
+    verbs.command("up", epilog=example("frazil local up"))(up)
+    verbs.command("down", epilog=example("frazil local down", "frazil local down --wipe"))(down)
+    verbs.command("status", epilog=example("frazil local status", "frazil local status --json"))(status)
+    produce_examples = example("frazil local produce --rows 100000", "frazil local produce stock_trades --rate 100")
+    verbs.command("produce", epilog=produce_examples)(produce)
+    app.add_typer(verbs, name="local", epilog=example("frazil local up"))
+
+
+def up(config: Config = DEFAULT_CONFIG) -> None:
+    """Start the local services, and come back when all of them answer.
+
+    What they keep lies in .frazil/local/ beside the configuration.
+    """
+    from frazil.local import supervisor  # noqa: PLC0415
+
+    services = supervisor.up(directory=local_directory(config))
+    print(f"bootstrap_servers    {services.bootstrap_servers}")
+    print(f"schema_registry_url  {services.schema_registry_url}")
+    print(f"aws_endpoint_url     {services.aws_endpoint_url}")
+    if _names_others(config):
+        print(
+            f"{config} names other addresses: write ${{local:bootstrap_servers}} and ${{local:schema_registry_url}} in"
+            " it to use these services.",
+            file=sys.stderr,
+        )
+    print("`frazil local down` stops them.", file=sys.stderr)
+
+
+def down(config: Config = DEFAULT_CONFIG, wipe: Wipe = False) -> None:
+    """Stop the local services; what they keep stays, unless --wipe."""
+    from frazil.local import supervisor  # noqa: PLC0415
+
+    supervisor.down(local_directory(config), wipe=wipe)
+
+
+def status(config: Config = DEFAULT_CONFIG, as_json: Json = False) -> None:
+    """Show which local services run, and where they answer."""
+    from frazil.local import supervisor  # noqa: PLC0415
+
+    found = supervisor.status(local_directory(config))
+    print(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(_lines(found)))
+
+
+def produce(
+    name: Name = "stock_trades",
+    rows: Rows = 10_000,
+    rate: Rate = None,
+    topic: Topic = None,
+    partitions: Partitions = 6,
+    seed: Seed = 0,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Append sample records to a topic of the local broker."""
+    from frazil.local import produce as samples  # noqa: PLC0415
+
+    services = _running(local_directory(config))
+    done = samples.produce(name, rows, services=services, rate=rate, topic=topic, partitions=partitions, seed=seed)
+    print(f"{done.rows} records appended to {done.topic} in {done.seconds:.1f} s", file=sys.stderr)
+
+
+def _running(directory: Path) -> LocalServices:
+    """The addresses of the services that run. Raises LocalServicesError where one that is needed does not."""
+    from frazil.local import supervisor  # noqa: PLC0415
+
+    addresses = {name: supervisor.running_address(name, directory) for name in supervisor.OWNERS}
+    for name in ("bootstrap_servers", "schema_registry_url"):
+        if NOT_RUNNING_HOST in addresses[name]:
+            raise LocalServicesError(
+                f"the local {supervisor.OWNERS[name]} of {directory} is not running", hint="run `frazil local up`"
+            )
+    return supervisor.LocalServices(**addresses)
+
+
+def _names_others(config: Path) -> bool:
+    """Whether the configuration is there and does not refer to the local services."""
+    return config.is_file() and "${local:" not in config.read_text(encoding="utf-8", errors="replace")
+
+
+def _lines(found: LocalStatus) -> list[str]:
+    states = {(True, True): "ready", (True, False): "starting"}
+    lines = [
+        f"{service.name:<9} {states.get((service.running, service.ready), 'stopped'):<9} {service.address}"
+        for service in found.services
+    ]
+    return lines or [f"nothing has been started in {found.directory}"]

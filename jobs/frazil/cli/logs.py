@@ -1,0 +1,74 @@
+"""Logs are events with fields, on stderr: `2026-01-31T12:00:00Z committed table=lake.orders rows=5`.
+
+Any module writes them through the standard library: `LOG.info("committed", extra={"table": name, "rows": 5})`.
+What may be shown is allow-listed by type: words, numbers, times, ids and paths, and lists of these. Anything else
+(settings, connections, whole records) shows as the name of its type, a secret as ***.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import TextIO
+from uuid import UUID
+
+from frazil.model.spec import Secret
+from frazil.specs.keys import is_sensitive
+
+OURS = "frazil"
+STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+MASK = "***"
+
+
+def configure(stream: TextIO, level: int = logging.INFO) -> None:
+    """Send our events to a stream, and of all libraries only warnings. Safe to call again."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(EventFormatter())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger(OURS).setLevel(level)
+
+
+class EventFormatter(logging.Formatter):
+    """One line an event: when (UTC), what, and the fields in the order given; a failure's trace follows."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()} "
+        fields = "".join(f" {name}={shown(name, value)}" for name, value in fields_of(record).items())
+        trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return f"{when} {level}{record.getMessage()}{fields}{trace}"
+
+
+def fields_of(record: logging.LogRecord) -> Mapping[str, object]:
+    """What the caller gave as `extra`."""
+    return {name: value for name, value in record.__dict__.items() if name not in STANDARD}
+
+
+def shown(name: str, value: object) -> str:
+    """How a field's value stands in a log; quoted where it could be taken for more than one."""
+    if isinstance(value, Secret) or is_sensitive(name):
+        return MASK
+    text = _text(value)
+    return json.dumps(text, ensure_ascii=False) if not text or any(sign in text for sign in ' "=\n') else text
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case Enum():
+            return str(value.value)
+        case str() | int() | float() | Decimal() | date() | timedelta() | PurePath() | UUID():
+            return str(value)
+        case Sequence() | frozenset() if not isinstance(value, bytes | bytearray):
+            return ",".join(MASK if isinstance(each, Secret) else _text(each) for each in value)
+        case _:
+            return f"<{type(value).__name__}>"

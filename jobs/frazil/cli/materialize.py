@@ -1,0 +1,213 @@
+"""`frazil materialize` and `frazil explain`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
+from frazil.model.errors import FrazilError, SettingError, SubjectMissingError, TopicMissingError
+
+if TYPE_CHECKING:
+    from frazil.materialize.run import TableRun
+    from frazil.materialize.schedule import Stopping, TableReport
+    from frazil.model.receipt import Receipt
+    from frazil.model.spec import CatalogSettings
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTED = 130
+NOT_THERE_YET = 3
+
+Once = Annotated[
+    bool, typer.Option("--once", help="Stop when every topic is caught up to where it stood at the start.")
+]
+Every = Annotated[str | None, typer.Option("--every", metavar="TIME", help="Go on for ever, a batch this often: 30s.")]
+CreateOnly = Annotated[
+    bool, typer.Option("--create-only", help="Only make missing tables, empty, and apply changed specs.")
+]
+Adopt = Annotated[
+    bool, typer.Option("--adopt", help="Take over a table that Frazil did not create, if its columns fit.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("explain", epilog=example("frazil explain", "frazil explain lake.stock_trades"))(explain)
+    app.command("materialize", epilog=example("frazil materialize --once", "frazil materialize --every 30s"))(
+        materialize
+    )
+
+
+def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
+    """Show the plan that materialize would carry out; nothing is done.
+
+    Exits as materialize would: with 1 if a table cannot go on, with 2 if its spec contradicts itself or the topic.
+    """
+    from frazil.materialize.explain import explain as explain_table  # noqa: PLC0415
+    from frazil.materialize.explain import lines  # noqa: PLC0415
+    from frazil.model.plan import Halt  # noqa: PLC0415
+
+    failures: list[FrazilError] = []
+    for run in _runs(config, tables):
+        try:
+            explanation = explain_table(run)
+        except FrazilError as failure:
+            failures.append(failure)
+            continue
+        print("\n".join(lines(explanation)))
+        if isinstance(explanation.plan, Halt):
+            failures.append(explanation.plan.error)
+    _raise_all(failures, "explain")
+
+
+def materialize(
+    tables: Tables = None,
+    once: Once = False,
+    every: Every = None,
+    create_only: CreateOnly = False,
+    adopt: Adopt = False,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Turn topics into tables: batch after batch, each all visible at once or not at all.
+
+    Without --once it goes on for ever, each table as often as its `trigger` says. Ctrl-C and SIGTERM let the batches
+    on their way finish; Ctrl-C again stops at once, which is safe as well. With --create-only the exit status is 3
+    where nothing but topics or subjects that are not there yet kept tables from being made.
+    """
+    from frazil.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
+
+    if create_only and (once or every is not None):
+        raise SettingError(
+            "--create-only only makes tables: --once and --every say how often to fill them",
+            hint="run `frazil materialize --create-only` first, then `frazil materialize --once`",
+        )
+    if once and every is not None:
+        raise SettingError("--once and --every exclude each other", hint="choose one")
+    interval = None if every is None else _interval(every)
+    runs = _runs(config, tables, adopt=adopt, check=check_warehouse)
+    if create_only:
+        _create(runs)
+    else:
+        _carry_out(runs, once=once, every=interval)
+
+
+def _runs(
+    config: Config, tables: Tables, *, adopt: bool = False, check: Callable[[CatalogSettings], None] | None = None
+) -> list[TableRun]:
+    """The tables that are named; `check` raises where their catalog cannot be used."""
+    from frazil.adapters.spark import SparkRunner  # noqa: PLC0415
+    from frazil.cli.doorkeeper import SecretWatch  # noqa: PLC0415
+    from frazil.cli.doors import open_doors, table_runs  # noqa: PLC0415
+    from frazil.specs.select import select_tables  # noqa: PLC0415
+
+    settings = settings_from(config)
+    if check is not None:
+        check(settings.catalog)
+    chosen = select_tables(settings, tables or ())
+    log_file = config.parent / ".frazil" / "spark.log"
+    doors = open_doors(settings, SparkRunner(log_file=log_file), announce=_print)
+    keeper = SecretWatch(settings, doors, load=lambda: settings_from(config))
+    return table_runs(doors, chosen, adopt=adopt, keeper=keeper)
+
+
+def _create(runs: Sequence[TableRun]) -> None:
+    failures: list[FrazilError] = []
+    for run in runs:
+        table = run.spec.identifier
+        try:
+            there = run.doors.lake.load(table) is not None
+            run.create()
+        except FrazilError as failure:
+            failures.append(failure)
+            print(f"{table}: failed", file=sys.stderr)
+        else:
+            print(f"{table}: {'is there' if there else 'made, empty'}", file=sys.stderr)
+    if failures and all(isinstance(each, TopicMissingError | SubjectMissingError) for each in failures):
+        not_there_yet = _together(failures, "materialize --create-only")
+        not_there_yet.exit_status = NOT_THERE_YET
+        raise not_there_yet
+    _raise_all(failures, "materialize --create-only")
+
+
+def _carry_out(runs: Sequence[TableRun], *, once: bool, every: timedelta | None) -> None:
+    from frazil.materialize.schedule import Stopping, run_every, run_once  # noqa: PLC0415
+
+    stopping = Stopping()
+    with _stopped_by_signals(stopping) as interrupted:
+        try:
+            reports = run_once(runs, stopping) if once else run_every(runs, every, stopping)
+        finally:
+            for run in runs:
+                run.doors.background.finish()
+            for runner in {id(run.doors.runner): run.doors.runner for run in runs}.values():
+                runner.stop()
+    for report in reports:
+        print(_summary(report), file=sys.stderr)
+    _raise_all([report.failure for report in reports if report.failure is not None], "materialize")
+    if interrupted.is_set():
+        raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _stopped_by_signals(stopping: Stopping) -> Iterator[threading.Event]:
+    """The first SIGINT or SIGTERM lets the batches on their way finish, a second one ends the process at once.
+
+    What it gives is set by SIGINT.
+    """
+    interrupted = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        for each in STOPS:
+            signal.signal(each, signal.SIG_DFL)
+        if number == signal.SIGINT:
+            interrupted.set()
+            print("stopping after the batches on their way; Ctrl-C again stops at once", file=sys.stderr)
+        stopping.stop()
+
+    before = {each: signal.signal(each, stop) for each in STOPS}
+    try:
+        yield interrupted
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _interval(text: str) -> timedelta:
+    from frazil.specs.scalars import parse_duration  # noqa: PLC0415
+    from frazil.specs.shapes import Unfit  # noqa: PLC0415
+
+    try:
+        return parse_duration(text)
+    except Unfit as unfit:
+        raise SettingError(f'--every: expected a time, found "{text}"', hint=str(unfit)) from unfit
+
+
+def _print(receipt: Receipt) -> None:
+    from frazil.materialize.announce import lines  # noqa: PLC0415
+
+    print("\n".join(lines(receipt)), flush=True)
+
+
+def _summary(report: TableReport) -> str:
+    if report.failure is not None:
+        return f"{report.table}: failed after {report.batches} batch(es)"
+    if report.batches == 0:
+        return f"{report.table}: nothing new"
+    return f"{report.table}: {report.rows:,} rows in {report.batches} batch(es)"
+
+
+def _raise_all(failures: Sequence[FrazilError], command: str) -> None:
+    if failures:
+        raise _together(failures, command)
+
+
+def _together(failures: Sequence[FrazilError], command: str) -> FrazilError:
+    from frazil.cli.check import together  # noqa: PLC0415
+
+    return together(failures, says=f"{len(failures)} tables failed.", command=f"frazil {command}")

@@ -1,0 +1,81 @@
+"""`frazil pause` and `frazil resume`."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+
+if TYPE_CHECKING:
+    from frazil.model.spec import TableSpec
+    from frazil.ports import Lake
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
+Why = Annotated[str, typer.Option("--why", help="The reason, for whoever finds the table paused.")]
+By = Annotated[str | None, typer.Option("--by", help="Who pauses it; without, the user of this machine.")]
+
+DeadLetterSchema = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--dead-letter-schema", metavar="ID", help="Make dead letters of the records with this schema; repeatable."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("pause", epilog=example('frazil pause stock_trades --why "the producer is being mended"'))(pause)
+    app.command(
+        "resume", epilog=example("frazil resume stock_trades", "frazil resume stock_trades --dead-letter-schema 11")
+    )(resume)
+
+
+def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG) -> None:
+    """Keep a table from being materialized, until it is resumed; what it holds can still be read.
+
+    Who, when and why stay in the table as a property. A batch that is on its way still ends.
+    """
+    from frazil.pause import pause as pause_table  # noqa: PLC0415
+
+    lake, spec = _table(config, table)
+    already = pause_table(lake, spec, by=by or getpass.getuser(), why=why, at=datetime.now(UTC))
+    if already is None:
+        print(f"{spec.identifier} is paused; `frazil resume {spec.table}` lets it go on", file=sys.stderr)
+    else:
+        print(f"{spec.identifier} is paused already, {already}; nothing was changed", file=sys.stderr)
+
+
+def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Config = DEFAULT_CONFIG) -> None:
+    """Let a paused table go on from where it stands.
+
+    If it was paused because too many records were bad, those are accepted: the same batch then goes through. If it was
+    paused because of a schema, --dead-letter-schema makes dead letters of the records that were written with it.
+    """
+    from frazil.pause import resume as resume_table  # noqa: PLC0415
+
+    lake, spec = _table(config, table)
+    ended = resume_table(lake, spec, dead_letter_schemas=dead_letter_schema or ())
+    for schema_id in dead_letter_schema or ():
+        print(f"records of {spec.identifier} with the schema {schema_id} become dead letters", file=sys.stderr)
+    if ended is None and dead_letter_schema:
+        return
+    if ended is None:
+        print(f"{spec.identifier} is not paused; nothing was changed", file=sys.stderr)
+        return
+    print(f"{spec.identifier} goes on; it was paused {ended}", file=sys.stderr)
+    for topic, ends in sorted((ended.accept or {}).items()):
+        accepted = ", ".join(f"{topic}-{number} up to offset {end}" for number, end in sorted(ends.items()))
+        print(f"bad records are accepted: {accepted}", file=sys.stderr)
+
+
+def _table(config: Config, name: str) -> tuple[Lake, TableSpec]:
+    from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from frazil.specs.select import select_tables  # noqa: PLC0415
+
+    settings = settings_from(config)
+    (spec,) = select_tables(settings, (name,))
+    return IcebergLake(settings.catalog), spec

@@ -1,0 +1,147 @@
+"""`frazil status`: where each table stands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.keys import print_keys_as_json, show_keys
+from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from frazil.status import TableStatus
+
+
+OnlyKeys = Annotated[bool, typer.Option("--keys", help="Show the keys alone.")]
+
+
+def register(app: typer.Typer) -> None:
+    examples = example("frazil status", "frazil status stock_trades --json", "frazil status --keys")
+    app.command("status", epilog=examples)(status)
+
+
+def status(
+    tables: Tables = None, as_json: Json = False, only_keys: OnlyKeys = False, config: Config = DEFAULT_CONFIG
+) -> None:
+    """Show how far behind and how fresh each table is, what it holds, and why it does not go on.
+
+    Tables are shown as they are when Kafka does not answer; only the lag is unknown then. Where no table is named, the
+    keys in AWS Secrets Manager that the configuration refers to are shown as well: their age, and how they rotate.
+    """
+    from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
+    from frazil.cli.doors import delta_logs_of, open_onlooker  # noqa: PLC0415
+    from frazil.specs.select import select_tables  # noqa: PLC0415
+    from frazil.status import table_statuses  # noqa: PLC0415
+
+    settings = settings_from(config)
+    if only_keys:
+        print_keys_as_json(settings) if as_json else show_keys(settings)
+        return
+    specs = select_tables(settings, tables or ())
+    now = datetime.now(UTC)
+    lake, topics = IcebergLake(settings.catalog), KafkaTopics(settings.kafka)
+    logs, snowflake = delta_logs_of(lake), open_onlooker(settings.snowflake)
+    found = list(table_statuses(lake, topics, specs, delta_logs=logs, now=now, snowflake=snowflake))
+    if as_json:
+        print(json.dumps([each.to_json() for each in found], indent=2))
+        return
+    _print(found)
+    for remark in remarks(found):
+        print(remark)
+    if not tables:
+        show_keys(settings)
+
+
+def _print(found: Sequence[TableStatus]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    width = None if sys.stdout.isatty() else 200
+    console = Console(width=width, highlight=False)
+    console.print(_overview(found))
+    for each in found:
+        if each.partitions:
+            console.print(f"\n{each.table}")
+            console.print(_partitions(each))
+
+
+def _overview(found: Sequence[TableStatus]) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("table", "state"):
+        table.add_column(name)
+    for name in ("lag", "complete through", "age", "epoch", "rows", "dead letters", "skipped", "last batch"):
+        table.add_column(name, justify="right")
+    for each in found:
+        table.add_row(each.table, each.state, *_figures(each))
+    return table
+
+
+def _figures(each: TableStatus) -> Iterator[str]:
+    from frazil.cli.text import age, moment  # noqa: PLC0415
+
+    if each.epoch is None:
+        return
+    yield "?" if each.lag is None else f"{each.lag:,}"
+    yield "-" if each.complete_through is None else moment(each.complete_through.replace(microsecond=0))
+    yield "-" if each.age_seconds is None else age(each.age_seconds)
+    yield f"{each.epoch:,}"
+    yield "-" if each.rows is None else f"{each.rows:,}"
+    yield f"{each.counts.dead_letters:,}"
+    yield f"{each.counts.skipped:,}"
+    last = each.last_batch
+    yield "-" if last is None else f"{last.counts.read:,} records in {last.seconds:.1f} s"
+
+
+def _partitions(each: TableStatus) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("partition")
+    for name in ("next offset", "end", "lag"):
+        table.add_column(name, justify="right")
+    for partition in each.partitions:
+        end = "?" if partition.end is None else f"{partition.end:,}"
+        lag = "?" if partition.lag is None else f"{partition.lag:,}"
+        table.add_row(f"{partition.topic}-{partition.partition}", f"{partition.next:,}", end, lag)
+    return table
+
+
+def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
+    """Whatever is not as usual, a line each, and where Delta logs stand."""
+    for each in found:
+        if each.delta is not None:
+            yield f"{each.table}: {each.delta}"
+        if each.delta_in_snowflake is not None:
+            yield f"{each.table}: {each.delta_in_snowflake}"
+        if each.problem is not None:
+            yield f"{each.table}: {each.problem}"
+        if each.pause is not None:
+            hint = each.pause.hint or f"go on with `frazil resume {each.table}`"
+            yield f"{each.table}: paused {each.pause}; {hint}"
+        if each.rolled_back:
+            yield f"{each.table}: somebody rolled the table back; the next run reads on from there"
+        if each.foreign.snapshots:
+            yield (
+                f"{each.table}: others committed {each.foreign.snapshots} snapshots (+{each.foreign.rows_added:,}"
+                f" -{each.foreign.rows_removed:,} rows), lately {each.foreign.names[-1]}"
+            )
+        yield from _of_records(each)
+    for problem in dict.fromkeys(each.kafka_problem for each in found if each.kafka_problem):
+        yield f"lag is unknown: {problem}"
+
+
+def _of_records(each: TableStatus) -> Iterator[str]:
+    """What of the records is not in the table because a setting or the schema says so."""
+    if each.left_out:
+        yield f"{each.table}: fields without a column, since their types hold no data: {', '.join(each.left_out)}"
+    for reason, count in each.skipped_by_reason.items():
+        yield f"{each.table}: {count:,} records skipped: {reason}"

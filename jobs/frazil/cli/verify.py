@@ -1,0 +1,133 @@
+"""`frazil verify`: the completeness proof."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
+
+if TYPE_CHECKING:
+    from frazil.model.spec import Settings
+    from frazil.verify.against_kafka import KafkaSide
+    from frazil.verify.scan import Watch
+    from frazil.verify.verification import Check, Verification
+
+AgainstKafka = Annotated[
+    bool, typer.Option("--against-kafka", help="Compare with all that Kafka still has, record by record.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "verify", epilog=example("frazil verify", "frazil verify stock_trades --against-kafka", "frazil verify --json")
+    )(verify)
+
+
+def verify(
+    tables: Tables = None,
+    against_kafka: AgainstKafka = False,
+    as_json: Json = False,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Prove that no record is missing and none is double, from each table alone; exit 1 where that fails.
+
+    Rows and dead letters are counted and their offsets added up per partition, and compared with the figures that
+    every batch has kept; every file is looked at. What others did to the table openly is named, and is no fault.
+    """
+    from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from frazil.specs.select import select_tables  # noqa: PLC0415
+    from frazil.verify.table import verify_table  # noqa: PLC0415
+
+    if against_kafka:
+        _bound_memory()
+    settings = settings_from(config)
+    specs = select_tables(settings, tables or ())
+    lake, side = IcebergLake(settings.catalog), _kafka(settings) if against_kafka else None
+    found: list[Verification] = []
+    for spec in specs:
+        with _watched(spec.identifier) as watch:
+            found.append(verify_table(lake, spec, kafka=side, watch=watch))
+        if not as_json:
+            print("\n".join(lines(found[-1])), flush=True)
+    if as_json:
+        print(json.dumps([each.to_json() for each in found], indent=2))
+    if not all(each.clean for each in found):
+        raise typer.Exit(1)
+
+
+def _bound_memory() -> None:
+    from frazil.adapters.allocators import give_back_freed_memory  # noqa: PLC0415
+
+    give_back_freed_memory()
+
+
+def _kafka(settings: Settings) -> KafkaSide:
+    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
+    from frazil.adapters.kafka_reader import KafkaReader  # noqa: PLC0415
+    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.verify.against_kafka import CHUNK_BYTES, KafkaSide  # noqa: PLC0415
+
+    return KafkaSide(
+        KafkaTopics(settings.kafka),
+        KafkaReader(settings.kafka, chunk_bytes=CHUNK_BYTES),
+        ConfluentRegistry(settings.registry),
+    )
+
+
+@contextmanager
+def _watched(table: str) -> Iterator[Watch]:
+    """A progress bar on stderr where that is a terminal."""
+    from frazil.verify.table import unwatched  # noqa: PLC0415
+
+    if not sys.stderr.isatty():
+        yield unwatched
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress, TaskID  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bars: dict[str, TaskID] = {}
+
+        def watch(what: str, done: int, total: int) -> None:
+            if what not in bars:
+                bars[what] = progress.add_task(f"{table}: {what}", total=total)
+            progress.update(bars[what], completed=done)
+
+        yield watch
+
+
+def lines(verification: Verification) -> Iterator[str]:
+    """The proof of one table, to be read: a line a check, its findings and notes under it, the verdict first."""
+    yield f"{verification.table}: {_verdict(verification)}"
+    for check in verification.checks:
+        yield f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says if check.passed else _failed(check)}"
+        yield from (f"         {finding.kind}: {finding}" for finding in check.findings)
+        yield from (f"         note: {note}" for note in check.notes)
+
+
+def _failed(check: Check) -> str:
+    from frazil.cli.text import plural  # noqa: PLC0415
+
+    return plural(len(check.findings), "finding")
+
+
+def _verdict(verification: Verification) -> str:
+    from frazil.cli.text import moment, plural  # noqa: PLC0415
+
+    through = verification.complete_through
+    if not verification.checks:
+        return "not made yet: nothing to prove"
+    if verification.epoch is None:
+        return "NOT PROVEN"
+    complete = "" if through is None else f", complete through {moment(through)}"
+    foreign = ""
+    if verification.foreign.snapshots:
+        foreign = f", with {plural(verification.foreign.snapshots, 'foreign commit')}"
+    proven = "proven" if verification.clean else "NOT PROVEN"
+    return f"{proven} at epoch {verification.epoch}, snapshot {verification.snapshot_id}{complete}{foreign}"

@@ -1,0 +1,50 @@
+"""What of a table's columns Delta has no place for, for `check` to say before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, Struct
+from frazil.model.schemas import Finding
+
+_PROBLEMS = {
+    "time": "is a time of day, for which Delta has no type: write a timestamp or a long",
+    "uuid": "is a uuid, for which Delta has no type: write it as a string",
+    "timestamp": "is a local timestamp, which Delta's reader version 1 has no type for: write a timestamp in UTC",
+}
+_FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
+
+
+def inexpressible(columns: tuple[Column, ...]) -> tuple[Finding, ...]:
+    """One finding for each column, at any depth, that a Delta log of reader version 1 cannot name or type."""
+    return tuple(_of_columns(columns, ""))
+
+
+def _of_columns(columns: tuple[Column, ...], path: str) -> Iterator[Finding]:
+    taken: dict[str, str] = {}
+    for column in columns:
+        here = f"{path}.{column.name}" if path else column.name
+        if _FORBIDDEN.search(column.name):
+            yield Finding(here, "holds a character that no name in Delta may have: a blank or one of , ; { } ( ) =")
+        first = taken.setdefault(column.name.lower(), column.name)
+        if first != column.name:
+            yield Finding(here, f"differs from {first} in letter case only, which is one name in Delta")
+        yield from _of_type(column.type, here)
+
+
+def _of_type(column_type: ColumnType, path: str) -> Iterator[Finding]:
+    match column_type:
+        case Scalar(name) if name in _PROBLEMS:
+            yield Finding(path, _PROBLEMS[name])
+        case Fixed():
+            yield Finding(path, f"is a {column_type}, for which Delta has no type: write it as binary")
+        case Struct(columns):
+            yield from _of_columns(columns, path)
+        case ListOf(element):
+            yield from _of_type(element, f"{path}[]")
+        case MapOf(key, value):
+            yield from _of_type(key, f"{path}{{key}}")
+            yield from _of_type(value, f"{path}{{}}")
+        case _:
+            return

@@ -1,0 +1,64 @@
+"""How fresh an external table over a Delta log is: when Snowflake last looked, against the snapshot in the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from frazil.delta.standing import LogStanding
+from frazil.model.errors import FrazilError
+from frazil.model.snapshot import TableView
+from frazil.model.snowflake import delta_table
+from frazil.model.spec import TableSpec
+from frazil.ports import Snowflake
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`looked_at` is None where it never looked, `behind_seconds` the age of the snapshot that it has not seen.
+
+    `problem` says why nothing is known of it.
+    """
+
+    looked_at: datetime | None = None
+    behind_seconds: float | None = None
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        if self.problem is not None:
+            return f"when Snowflake looked at the Delta log is unknown: {self.problem}"
+        if self.looked_at is None:
+            return (
+                "Snowflake never looked at the Delta log: the next run tells it to, as snowflake.loader in frazil.yaml"
+            )
+        looked = f"Snowflake looked at the Delta log at {self.looked_at.isoformat(timespec='seconds')}"
+        if self.behind_seconds is None:
+            return f"{looked}, and has seen its newest version"
+        return f"{looked} and is {self.behind_seconds:.0f} s behind: the next run tells it to look again"
+
+
+@dataclass(slots=True)
+class Looks:
+    """What Snowflake tells of each table; after it has not answered once it is not asked again."""
+
+    account: Snowflake
+    problem: str | None = None
+
+    def of(self, spec: TableSpec, view: TableView, log: LogStanding, *, now: datetime) -> Look | None:
+        """None where there is no log to look at. Raises nothing."""
+        if log.version is None:
+            return None
+        if self.problem is None:
+            try:
+                return _judged(self.account.refreshed_at(delta_table(spec)), view, log, now)
+            except FrazilError as problem:
+                self.problem = problem.what
+        return Look(problem=self.problem)
+
+
+def _judged(looked_at: datetime | None, view: TableView, log: LogStanding, now: datetime) -> Look:
+    """The version was written a moment after its snapshot was published: what looked before has not seen it."""
+    published = None if log.snapshot_id is None else view.snapshots.get(log.snapshot_id)
+    if published is None or (looked_at is not None and looked_at >= published.committed_at):
+        return Look(looked_at)
+    return Look(looked_at, (now - published.committed_at).total_seconds())

@@ -1,0 +1,175 @@
+"""The next version of a Delta log: the difference between what it says and what a snapshot of the table holds.
+
+Delta finds columns by name, Iceberg by id. A file is named only where both find the same, which its footer tells; a
+file that the log names already was held against the log's schema then, so its footer is not read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+
+from frazil.delta.expressible import inexpressible
+from frazil.delta.schema import LoggedColumn, NoPlaceInDeltaError, columns_of, fields_with, metadata_of
+from frazil.delta.statistics import statistics_of
+from frazil.model.delta import (
+    READER_VERSION,
+    WRITER_VERSION,
+    AddFile,
+    BeginLog,
+    DeltaLog,
+    DeltaMetadata,
+    ExtendLog,
+    FileShape,
+    LogIsCurrent,
+    LogPlan,
+    RemoveFile,
+    ReplaceLog,
+    TableFile,
+    TableFiles,
+    Withheld,
+)
+from frazil.model.snapshot import TableView
+
+ReadShapes = Callable[[Sequence[TableFile]], Iterable[FileShape]]
+"""Reads footers; asked only for files that the log does not name."""
+
+
+def plan_log(view: TableView, files: TableFiles, log: DeltaLog | None, *, shapes: ReadShapes) -> LogPlan | None:
+    """What the log must say next for the view's head, whose files are given; None where the table has no snapshot."""
+    if view.head is None:
+        return None
+    try:
+        metadata = metadata_of(view.schema_json)
+    except NoPlaceInDeltaError as none:
+        return Withheld(view.head, f"the column {none}")
+    if log is not None and _describes(log, view.head, files, metadata):
+        return LogIsCurrent(log.version, view.head)
+    reason = _no_place(view) or _without_words(files) or _foreign(log) or _old_names(files, log, metadata)
+    reason = reason or _misfit(shapes(_added(files, log)), metadata)
+    return Withheld(view.head, reason) if reason else _write(view, files, log, metadata)
+
+
+def _describes(log: DeltaLog, head: int, files: TableFiles, wanted: DeltaMetadata) -> bool:
+    """Whether the log stands for the snapshot and says what the snapshot consists of."""
+    return (
+        log.snapshot_id == head
+        and _foreign(log) is None
+        and {file.path for file in log.files} == {file.path for file in files.data}
+        and columns_of(log.metadata.schema) == columns_of(wanted.schema)
+    )
+
+
+def _no_place(view: TableView) -> str | None:
+    return next((f"the column {each.path} {each.problem}" for each in inexpressible(view.columns)), None)
+
+
+def _without_words(files: TableFiles) -> str | None:
+    """What reader version 1 has no words for, whatever the log says now."""
+    deletes = files.position_deletes + files.equality_deletes
+    if deletes:
+        return (
+            f"{deletes} delete file(s) of the table take rows out: a compaction that applies them makes it expressible"
+        )
+    for file in files.data:
+        if file.format != "PARQUET":
+            return f"{file.location} is no Parquet file"
+        if file.path is None:
+            return f"{file.location} lies outside of the table's folder"
+    return None
+
+
+def _foreign(log: DeltaLog | None) -> str | None:
+    if log is None:
+        return None
+    said = (log.metadata.reader_version, log.metadata.writer_version)
+    if said[0] > READER_VERSION or said[1] > WRITER_VERSION:
+        return f"somebody else has put the log to reader version {said[0]} and writer version {said[1]}"
+    if log.metadata.partition_columns:
+        return f"somebody else has given the log the partition columns {', '.join(log.metadata.partition_columns)}"
+    added = next((path for path, each in columns_of(log.metadata.schema).items() if each.field_id is None), None)
+    if added is not None:
+        return f"another writer has added the column {added} to the log"
+    unusual = next((file.path for file in log.files if not file.is_removable), None)
+    if unusual is not None:
+        return f"another writer has added {unusual} to the log, in an encoding that cannot be removed"
+    return None
+
+
+def _old_names(files: TableFiles, log: DeltaLog | None, wanted: DeltaMetadata) -> str | None:
+    """Why files that the log names already would be misread under the table's schema."""
+    kept = 0 if log is None else len({file.path for file in log.files} & {file.path for file in files.data})
+    if log is None or not kept:
+        return None
+    problem = _difference(columns_of(log.metadata.schema), columns_of(wanted.schema))
+    return (
+        problem and f"{problem}, and {kept} older file(s) are not rewritten: a compaction of them makes it expressible"
+    )
+
+
+def _misfit(shapes: Iterable[FileShape], wanted: DeltaMetadata) -> str | None:
+    columns = columns_of(wanted.schema)
+    for shape in shapes:
+        if shape.schema_json is None:
+            return f"{shape.location} names its columns without Iceberg's field ids"
+        try:
+            problem = _difference(columns_of(metadata_of(shape.schema_json).schema), columns)
+        except NoPlaceInDeltaError as none:
+            problem = f"the column {none}"
+        if problem:
+            return f"{problem}, and {shape.location} is not rewritten: a compaction of it makes it expressible"
+    return None
+
+
+def _difference(older: dict[str, LoggedColumn], newer: dict[str, LoggedColumn]) -> str | None:
+    """Why what is written under the older columns cannot be read under the newer ones; additions are no reason."""
+    names = {column.field_id: path for path, column in newer.items()}
+    for path, column in older.items():
+        now = newer.get(path)
+        if now == column:
+            continue
+        if now is not None and now.field_id == column.field_id:
+            return f"the column {path} has changed its type from {column.type} to {now.type}"
+        if column.field_id is not None and column.field_id in names:
+            return f"the column {path} is now called {names[column.field_id]}"
+        return f"the column {path} was dropped" + ("" if now is None else ", and another has its name")
+    return None
+
+
+def _added(files: TableFiles, log: DeltaLog | None) -> tuple[TableFile, ...]:
+    known = set() if log is None else {file.path for file in log.files}
+    return tuple(file for file in files.data if file.path not in known)
+
+
+def _write(
+    view: TableView, files: TableFiles, log: DeltaLog | None, metadata: DeltaMetadata
+) -> BeginLog | ExtendLog | ReplaceLog:
+    head = view.head_snapshot()
+    assert head is not None  # noqa: S101 - plan_log has looked
+    changed = log is None or _changes_rows(view, log.snapshot_id)
+    add = tuple(_add(file, metadata, data_change=changed) for file in _added(files, log))
+    if log is None:
+        return BeginLog(head.id, metadata, add)
+    if _difference(columns_of(log.metadata.schema), columns_of(metadata.schema)):
+        return ReplaceLog(head.id, log.version, metadata, add)
+    live = {file.path for file in files.data}
+    when = int(head.committed_at.timestamp() * 1000)
+    remove = tuple(RemoveFile(f.path, f.size, when, changed) for f in log.files if f.path not in live)
+    return ExtendLog(head.id, log.version, metadata, add, remove, _new_columns(log.metadata, metadata))
+
+
+def _changes_rows(view: TableView, since: int | None) -> bool:
+    """False only where everything since the log's snapshot was compaction: who streams from the log skips that."""
+    between = list(takewhile(lambda snapshot: snapshot.id != since, view.ancestry(view.head)))
+    reached = bool(between) and between[-1].parent_id == since
+    return since is None or not reached or any(snapshot.operation != "replace" for snapshot in between)
+
+
+def _new_columns(logged: DeltaMetadata, wanted: DeltaMetadata) -> tuple[str, ...]:
+    known = columns_of(logged.schema)
+    return fields_with(wanted.schema, [path for path in columns_of(wanted.schema) if path not in known])
+
+
+def _add(file: TableFile, metadata: DeltaMetadata, *, data_change: bool) -> AddFile:
+    assert file.path is not None  # noqa: S101 - _without_words has looked
+    return AddFile(file.path, file.size, file.modified_ms, statistics_of(file, metadata.schema), data_change)

@@ -1,0 +1,56 @@
+"""Where a table's Delta log stands, against the table's head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from frazil.delta.plan import plan_log
+from frazil.model.delta import DeltaLog, LogIsCurrent, LogPlan, Withheld
+from frazil.model.errors import FrazilError
+from frazil.model.snapshot import TableView
+from frazil.ports import DeltaLogs
+
+
+@dataclass(frozen=True, slots=True)
+class LogStanding:
+    """`version` is the log's newest and `snapshot_id` what it stands for; None where there is none, or it says none.
+
+    `behind`: the next run writes what is missing. `withheld`: `reason` says what stands in the way, and until when.
+    """
+
+    state: Literal["current", "behind", "withheld", "unreadable"]
+    version: int | None = None
+    snapshot_id: int | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.state == "unreadable":
+            return f"Delta log: {self.reason}"
+        log = "no Delta log yet" if self.version is None else f"Delta log version {self.version}"
+        of = "" if self.snapshot_id is None else f" of snapshot {self.snapshot_id}"
+        said = {"behind": "behind: the next run brings it to the head", "withheld": f"withheld: {self.reason}"}
+        return f"{log}{of}, {said.get(self.state, self.state)}"
+
+
+def next_version(view: TableView, log: DeltaLog | None, logs: DeltaLogs) -> LogPlan | None:
+    """What the log must say next for the view's head."""
+    return plan_log(view, logs.files(view), log, shapes=lambda files: logs.shapes(view, files))
+
+
+def log_standing(view: TableView, logs: DeltaLogs) -> LogStanding:
+    """Raises nothing: a storage that does not answer is told."""
+    log = None
+    try:
+        log = logs.read(view.location)
+        plan = next_version(view, log, logs)
+    except FrazilError as problem:
+        return LogStanding("unreadable", reason=problem.what)
+    version, snapshot_id = (None, None) if log is None else (log.version, log.snapshot_id)
+    match plan:
+        case None | LogIsCurrent():
+            return LogStanding("current", version, snapshot_id)
+        case Withheld(_, reason):
+            return LogStanding("withheld", version, snapshot_id, reason)
+        case _:
+            return LogStanding("behind", version, snapshot_id)

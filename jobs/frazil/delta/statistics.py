@@ -1,0 +1,62 @@
+"""A file's statistics in Delta's JSON, from the bounds that Iceberg's manifests hold.
+
+Only where both formats mean the same: not for floating point (NaN), decimals (JSON's numbers), or inside structs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from frazil.delta.schema import FIELD_ID
+from frazil.model.delta import TableFile
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def statistics_of(file: TableFile, delta_schema: str) -> str:
+    fields = [field for field in json.loads(delta_schema)["fields"] if isinstance(field["type"], str)]
+    counts = {_id(f): f["name"] for f in fields if _id(f) in file.null_value_counts}
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": _values(fields, file.lower_bounds),
+            "maxValues": _values(fields, file.upper_bounds),
+            "nullCount": {name: file.null_value_counts[field_id] for field_id, name in counts.items()},
+        },
+        separators=(",", ":"),
+    )
+
+
+def _id(field: Mapping[str, Any]) -> int:
+    return int(field["metadata"][FIELD_ID])
+
+
+def _values(fields: list[Mapping[str, Any]], bounds: Mapping[int, bytes]) -> dict[str, int | str]:
+    read = {f["name"]: _value(f["type"], bounds[_id(f)]) for f in fields if _id(f) in bounds}
+    return {name: value for name, value in read.items() if value is not None}
+
+
+def _value(delta_type: str, bound: bytes) -> int | str | None:
+    """None where it has no statistic in Delta, or lies outside of the years that its readers parse."""
+    try:
+        match delta_type:
+            case "integer" | "long":
+                return _number(bound)
+            case "date":
+                return (date(1970, 1, 1) + timedelta(days=_number(bound))).isoformat()
+            case "timestamp":
+                moment = _EPOCH + timedelta(microseconds=_number(bound))
+                return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+            case "string":
+                return bound.decode()
+            case _:
+                return None
+    except (OverflowError, UnicodeDecodeError):
+        return None
+
+
+def _number(bound: bytes) -> int:
+    return int.from_bytes(bound, "little", signed=True)

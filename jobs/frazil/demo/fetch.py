@@ -1,0 +1,24 @@
+"""Fetch what the broker and the registry need, while the rest of the set-up goes on: `python -m frazil.demo.fetch`."""
+
+from __future__ import annotations
+
+import sys
+
+from frazil.cli.app import named
+from frazil.local.broker import BROKER
+from frazil.local.registry import REGISTRY
+from frazil.model.errors import FrazilError
+
+
+def main() -> int:
+    try:
+        for service in (BROKER, REGISTRY):
+            service.fetch()
+    except FrazilError as error:
+        print(named(error), file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

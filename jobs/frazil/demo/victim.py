@@ -1,0 +1,54 @@
+"""The run that the demo kills: `frazil materialize --once` that says when it is about to publish a batch, and waits.
+
+Usage: python -m frazil.demo.victim CONFIG BATCH
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+from frazil.adapters.spark import SparkRunner
+from frazil.cli.doors import open_doors, table_runs
+from frazil.cli.options import settings_from
+from frazil.materialize.announce import lines
+from frazil.materialize.run import Observer, Step
+from frazil.materialize.schedule import Stopping, run_once
+from frazil.model.receipt import Receipt
+
+STAGED = "STAGED"
+"""The line that tells the demo to strike: the batch is staged, nothing of it is visible."""
+
+WAITS_SECONDS = 600
+
+
+def main(config: str, batch: str) -> None:
+    settings = settings_from(Path(config))
+    runner = SparkRunner(log_file=Path(config).parent / "spark.log")
+    doors = open_doors(settings, runner, announce=_print, observe=waiting_before_publish(int(batch)))
+    run_once(table_runs(doors, settings.tables), Stopping())
+
+
+def waiting_before_publish(batch: int) -> Observer:
+    """An observer that never lets the given batch of this process be published."""
+    published = 0
+
+    def observe(when: Literal["before", "after"], step: Step) -> None:
+        nonlocal published
+        if (when, step) == ("after", "publish"):
+            published += 1
+        if (when, step) == ("before", "publish") and published == batch - 1:
+            print(STAGED, flush=True)
+            time.sleep(WAITS_SECONDS)
+
+    return observe
+
+
+def _print(receipt: Receipt) -> None:
+    print("\n".join(lines(receipt)), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,60 @@
+"""Which addresses the settings name, and how to talk to them. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from frazil.adapters.network import Address, Tls
+from frazil.model.spec import RegistrySettings, SettingValue, revealed
+
+KAFKA_PORT = 9092
+ONLY_LIBRDKAFKA = ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem")
+"""Proofs that Python's TLS cannot take: a handshake without them might be refused."""
+PORTS = {"http": 80, "https": 443}
+
+
+def brokers_of(kafka: Mapping[str, SettingValue]) -> tuple[Address, ...]:
+    servers = revealed(kafka).get("bootstrap.servers", "")
+    return tuple(address_of(each.strip()) for each in servers.split(",") if each.strip())
+
+
+def address_of(text: str) -> Address:
+    """`host:port`, also as `PROTOCOL://host:port` and with an IPv6 address in brackets."""
+    parts = urlsplit(f"//{text.rpartition('://')[2]}")
+    return Address(parts.hostname or text, parts.port or KAFKA_PORT)
+
+
+def tls_of_kafka(kafka: Mapping[str, SettingValue]) -> Tls | None:
+    """None where the cluster is talked to in the clear, or where only its client can prove who we are."""
+    given = revealed(kafka)
+    encrypted = given.get("aws_msk_iam") == "true" or given.get("security.protocol", "").lower().endswith("ssl")
+    if not encrypted or any(given.get(name) for name in ONLY_LIBRDKAFKA):
+        return None
+    authorities = given.get("ssl.ca.location")
+    return Tls(
+        verify=given.get("enable.ssl.certificate.verification", "true") == "true",
+        check_name=given.get("ssl.endpoint.identification.algorithm", "https") == "https",
+        authorities_file=None if authorities == "probe" else authorities,
+        authorities=given.get("ssl.ca.pem"),
+        certificate=given.get("ssl.certificate.location"),
+        key=given.get("ssl.key.location"),
+        key_password=given.get("ssl.key.password"),
+    )
+
+
+def registry_address(registry: RegistrySettings) -> Address:
+    parts = urlsplit(registry.url)
+    return Address(parts.hostname or registry.url, parts.port or PORTS.get(parts.scheme, PORTS["https"]))
+
+
+def tls_of_registry(registry: RegistrySettings) -> Tls | None:
+    if urlsplit(registry.url).scheme != "https":
+        return None
+    given = revealed(registry.properties)
+    return Tls(
+        authorities_file=given.get("ssl.ca.location"),
+        certificate=given.get("ssl.certificate.location"),
+        key=given.get("ssl.key.location"),
+        key_password=given.get("ssl.key.password"),
+    )

@@ -1,0 +1,112 @@
+"""The Kafka cluster: the way to each broker, whether it takes who we are, and each topic: there, and readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.kafka_probe import KafkaProbe
+from frazil.adapters.network import Address
+from frazil.doctor.addresses import address_of, brokers_of, tls_of_kafka
+from frazil.doctor.asking import Asking
+from frazil.doctor.configuration import lacks_a_secret
+from frazil.doctor.finding import Finding, not_asked
+from frazil.doctor.ways import SLACK_SECONDS, ways
+from frazil.model.errors import BrokerError, FrazilError, TopicMissingError
+from frazil.model.plan import TopicFacts
+from frazil.model.spec import SettingValue, TableSpec
+
+CLUSTER = "metadata"
+GROUP = "group"
+
+
+def ask_brokers(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
+    """Brokers are first asked where the others are: those have to be reached, too."""
+    found = ways(asking, brokers_of(kafka), tls_of_kafka(kafka))
+    yield from found
+    topics = topics_of(specs)
+    unasked = [CLUSTER, GROUP, *(f"topic {topic}" for topic in topics)]
+    if lacks_a_secret(kafka):
+        yield from _not_asked(unasked, "a secret of `kafka` is missing")
+    elif all(finding.verdict == "failed" for finding in found):
+        yield from _not_asked(unasked, "no broker can be reached")
+    else:
+        yield from _ask_cluster(kafka, topics, asking)
+
+
+def topics_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(topic for spec in specs for topic in spec.topics))
+
+
+def _ask_cluster(kafka: Mapping[str, SettingValue], topics: Sequence[str], asking: Asking) -> Iterator[Finding]:
+    patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
+    brokers: list[Address] = []
+
+    def cluster() -> str:
+        brokers.extend(address_of(each) for each in probe.brokers(topics[0]))
+        return f"{len(brokers)} broker{'s'[: len(brokers) != 1]}{_proof(kafka)}"
+
+    try:
+        opened = closing(KafkaProbe(kafka, seconds=asking.seconds))
+        admin = KafkaTopics({**kafka, "log_level": "0"})
+    except FrazilError as problem:
+        yield Finding(asking.part, CLUSTER, "failed", problem.what, problem.hint)
+        yield from _not_asked([GROUP, *(f"topic {topic}" for topic in topics)], "the cluster does not answer")
+        return
+    with opened as probe:
+        answer = patient.ask(CLUSTER, cluster)
+        yield answer
+        if answer.verdict == "failed":
+            yield from _not_asked([GROUP, *(f"topic {topic}" for topic in topics)], "the cluster does not answer")
+            return
+        yield from ways(asking, [each for each in brokers if each not in brokers_of(kafka)], tls_of_kafka(kafka))
+        yield patient.ask(GROUP, admin.look_up_group)
+        yield from _ask_topics(admin, probe, topics, patient)
+
+
+def _ask_topics(admin: KafkaTopics, probe: KafkaProbe, topics: Sequence[str], asking: Asking) -> Iterator[Finding]:
+    """To describe a topic and to read it are two permissions. The probe ends by itself: it can be closed after it."""
+    for number, topic in enumerate(topics):
+        facts: list[TopicFacts] = []
+        described = asking.ask(f"topic {topic}", lambda topic=topic, facts=facts: _describe(admin, topic, facts))  # type: ignore[misc]
+        yield described
+        if facts and described.verdict == "ok":
+            partition = min(facts[0].partitions)
+            yield asking.ask(f"reading {topic}", lambda topic=topic, n=partition: probe.read(topic, n))  # type: ignore[misc]
+        if described.is_silence:
+            yield from _not_asked(
+                [f"topic {each}" for each in topics[number + 1 :]], "the cluster did not answer before"
+            )
+            return
+
+
+def _describe(admin: KafkaTopics, topic: str, found: list[TopicFacts]) -> str:
+    facts = admin.describe(topic)
+    if facts is None:
+        raise TopicMissingError(
+            f"the cluster has no topic {topic}, or this user may not see it",
+            hint="create it, allow DESCRIBE on it, or mend `topic` in the table spec",
+        )
+    found.append(facts)
+    return in_words(facts)
+
+
+def in_words(facts: TopicFacts) -> str:
+    if not facts.partitions:
+        raise BrokerError(f"the topic {facts.topic} has no partitions", hint="look at it with your Kafka tools")
+    records = sum(each.end - each.earliest for each in facts.partitions.values())
+    count = len(facts.partitions)
+    return f"{count} partition{'s'[: count != 1]}, offsets for {records:,} record{'s'[: records != 1]}"
+
+
+def _proof(kafka: Mapping[str, SettingValue]) -> str:
+    if kafka.get("aws_msk_iam") == "true":
+        return ", which take this process's role"
+    mechanism = kafka.get("sasl.mechanism")
+    return "" if mechanism is None else f", which take the {mechanism} password"
+
+
+def _not_asked(what: Sequence[str], why: str) -> Iterator[Finding]:
+    return (not_asked("broker", each, why) for each in what)

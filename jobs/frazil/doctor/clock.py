@@ -1,0 +1,19 @@
+"""Does this machine's clock agree with others'? Signatures, tokens and certificates depend on it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from frazil.doctor.finding import Finding
+
+MOST_SECONDS = 60.0
+"""AWS refuses what is signed more than five minutes off; timestamps in tables are wrong long before."""
+
+
+def compare_clocks(whose: str, *, theirs: datetime, ours: datetime) -> Finding:
+    off = (ours - theirs).total_seconds()
+    what = f"against {whose}"
+    if abs(off) <= MOST_SECONDS:
+        return Finding("clock", what, "ok", f"{abs(off):.0f} s apart")
+    found = f"this machine is {abs(off):,.0f} s {'ahead' if off > 0 else 'behind'}"
+    return Finding("clock", what, "failed", found, "switch time synchronisation on: `timedatectl set-ntp true`")

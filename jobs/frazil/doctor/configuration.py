@@ -1,0 +1,165 @@
+"""The configuration and its secrets. One that is missing does not keep what needs none from being asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from frazil.doctor.asking import Asking
+from frazil.doctor.finding import Finding, failed, not_asked
+from frazil.model.errors import FrazilError, ServiceError
+from frazil.model.spec import DeferredSecret, Secret, Settings, SettingValue, revealed
+from frazil.specs.load import load_settings
+from frazil.specs.placeholders import LocalAddress, SecretSource, no_local_services
+
+REFERENCE = re.compile(r"\$\{secret:([^}#]+)#([^}]+)\}")
+STAND_IN = "frazil-doctor-found-no-such-secret"
+"""Stands for a secret that could not be read, so that the rest of the configuration can."""
+
+
+@dataclass(slots=True)
+class WatchedSecrets:
+    """Reads each secret once, notes what became of it, and stands in for what is not there.
+
+    `keys` are the JSON keys that the configuration takes from each secret.
+    """
+
+    source: SecretSource
+    keys: Mapping[str, frozenset[str]]
+    asking: Asking
+    findings: list[Finding] = field(default_factory=list)
+    values: set[str] = field(default_factory=set, repr=False)
+    _known: dict[str, str] = field(default_factory=dict, repr=False)
+    _is_silent: bool = False
+
+    @property
+    def any_asked(self) -> bool:
+        return bool(self._known)
+
+    def read(self, name: str) -> str:
+        if name not in self._known:
+            finding, text = self._look_up(name)
+            self.findings.append(finding)
+            self._known[name] = self._completed(name, text)
+        return self._known[name]
+
+    def _look_up(self, name: str) -> tuple[Finding, str | None]:
+        what = f"secret {name}"
+        if self._is_silent:
+            return not_asked("configuration", what, "AWS Secrets Manager did not answer before"), None
+        try:
+            text = self.asking.within(lambda: self.source.read(name))
+        except ServiceError as problem:
+            finding = failed("configuration", what, _forbidden(problem, name))
+            self._is_silent = finding.is_silence
+            return finding, None
+        except FrazilError as problem:
+            return failed("configuration", what, problem), None
+        return self._judged(what, name, text), text
+
+    def _judged(self, what: str, name: str, text: str | None) -> Finding:
+        if text is None:
+            hint = f"see whether `aws secretsmanager get-secret-value --secret-id {name}` finds it in this account and"
+            return Finding("configuration", what, "failed", "there is no such secret, or it has no value yet",
+                           f"{hint} region; `scripts/deploy.sh create` makes those of an environment")  # fmt: skip
+        missing = sorted(self.keys.get(name, frozenset()) - _members(text).keys())
+        if missing:
+            found = f"it has no key {', '.join(missing)}; its keys: {', '.join(sorted(_members(text))) or 'none'}"
+            return Finding("configuration", what, "failed", found, "store JSON that has it, or mend the reference")
+        return Finding("configuration", what, "ok", "readable")
+
+    def _completed(self, name: str, text: str | None) -> str:
+        wanted = self.keys.get(name, frozenset())
+        if text is None:
+            return json.dumps(dict.fromkeys(wanted, STAND_IN)) if wanted else STAND_IN
+        members = _members(text)
+        self.values |= {text, *map(str, members.values())}
+        if wanted <= members.keys():
+            return text
+        return json.dumps({**dict.fromkeys(wanted, STAND_IN), **members})
+
+
+def _forbidden(problem: ServiceError, name: str) -> ServiceError:
+    if "AccessDenied" not in problem.what:
+        return problem
+    hint = f"allow secretsmanager:GetSecretValue on {name}, and kms:Decrypt with its key, to who is named by identity"
+    return ServiceError(problem.what, hint=hint)
+
+
+def _members(text: str) -> Mapping[str, object]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`settings` is None where they cannot be read; `secrets` are values that no output may show."""
+
+    findings: tuple[Finding, ...]
+    settings: Settings | None
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    asked_secrets: bool = False
+    watched: WatchedSecrets | None = field(default=None, repr=False)
+
+    def why_unreadable(self, secret: DeferredSecret) -> str | None:
+        """Of a secret that is looked up only by who uses it; None where it can be read."""
+        told = [] if self.watched is None else self.watched.findings
+        before = len(told)
+        try:
+            text = secret.read().reveal()
+        except FrazilError as problem:
+            return problem.what
+        problems = (finding.found for finding in told[before:] if finding.verdict != "ok")
+        return next(problems, "its secret cannot be read: see above" if STAND_IN in text else None)
+
+
+def load(
+    path: Path,
+    env: Mapping[str, str],
+    source: SecretSource,
+    asking: Asking,
+    *,
+    local: LocalAddress = no_local_services,
+) -> Loaded:
+    watched = WatchedSecrets(source, keys_in(path), asking)
+    try:
+        settings = load_settings(path, env, watched, local=local)
+    except FrazilError as problem:
+        finding = failed("configuration", str(path), problem)
+        return Loaded((finding, *watched.findings), None, frozenset(watched.values))
+    finding = Finding("configuration", str(path), "ok", _described(settings))
+    secrets = frozenset({*watched.values, *_secrets_of(settings)})
+    return Loaded((finding, *watched.findings), settings, secrets, watched.any_asked, watched)
+
+
+def keys_in(path: Path) -> Mapping[str, frozenset[str]]:
+    """Which keys of which secrets the file and the folders beside it name."""
+    found: dict[str, frozenset[str]] = {}
+    for file in (path, *path.parent.glob("*/*.y*ml")):
+        text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        for name, key in REFERENCE.findall(text):
+            found[name] = found.get(name, frozenset()) | {key}
+    return found
+
+
+def lacks_a_secret(settings: Mapping[str, SettingValue]) -> bool:
+    return any(STAND_IN in value for value in revealed(settings).values())
+
+
+def _described(settings: Settings) -> str:
+    count = len(settings.tables)
+    return f"{count} table{'s'[: count != 1]}, catalog {settings.catalog.type}, database {settings.database}"
+
+
+def _secrets_of(settings: Settings) -> Iterator[str]:
+    for section in (settings.kafka, settings.registry.properties, settings.catalog.properties):
+        for value in section.values():
+            if isinstance(value, Secret):
+                yield value.reveal()
+                yield value.reveal().partition(":")[2]

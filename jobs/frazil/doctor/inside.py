@@ -1,0 +1,136 @@
+"""The same checks from inside an EMR Serverless application: a job run made like its newest one, asked for a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from frazil.adapters.job_runs import EmrServerless, JobRun
+from frazil.doctor.finding import Report, report_in
+from frazil.model.errors import FrazilError, Misuse, ServiceError
+
+ENDED = ("SUCCESS", "FAILED", "CANCELLED")
+COMMAND = ("doctor", "--json")
+NAME = "doctor"
+OPTIONS = ("--config", "--tables")
+"""What the entry point of a job run (jobs/frazil/job_run.py) is told before the command."""
+
+NOT_HANDED_ON = ("frazil-definition",)
+"""A tag by which the keeper of the streaming job knows its own runs (lambdas/streaming_job)."""
+
+MOST_MINUTES = 10
+LOOK_SECONDS = 2.0
+LOG_SECONDS = 60.0
+"""How long after its end a run's output may take to arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """`say` is told what happens meanwhile."""
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    say: Callable[[str], None] = print
+
+
+def report_from_inside(emr: EmrServerless, waiting: Waiting, *, token: str) -> Report:
+    """Raises Misuse where there is nothing to go by, ServiceError where no report came back."""
+    like = run_to_imitate(emr.newest(), emr.application)
+    waiting.say(f"as the job run {like.id} ({like.name or 'no name'}), with its role {like.role}")
+    job_run = emr.start(request_like(like, token=token))
+    waiting.say(f"job run {job_run} started")
+    ended = _wait(emr, job_run, waiting)
+    report = _report(emr, ended, waiting)
+    return replace(report, place=f"application {emr.application}, job run {job_run}")
+
+
+def run_to_imitate(runs: Iterable[JobRun], application: str) -> JobRun:
+    """The newest of Frazil's, whatever became of it. Raises Misuse."""
+    found = next((run for run in runs if set(OPTIONS) <= set(run.arguments)), None)
+    if found is None:
+        raise Misuse(
+            f"the application {application} has had no job run of Frazil yet, so there is nothing to imitate",
+            hint="start one: `scripts/deploy.sh create` starts the streaming job, a schedule its scheduled ones",
+        )
+    if found.monitoring is None:
+        raise Misuse(
+            f"the job run {found.id} keeps no log in CloudWatch, where the report would come back",
+            hint="enable cloudWatchLoggingConfiguration for job runs of the application, as scripts/deploy.sh does",
+        )
+    return found
+
+
+def request_like(run: JobRun, *, token: str) -> Mapping[str, object]:
+    """What StartJobRun is asked for: the same program, settings and role, another command, a name of its own."""
+    submit = {
+        "entryPoint": run.entry_point,
+        "entryPointArguments": [*_options(run.arguments), *COMMAND],
+        "sparkSubmitParameters": run.parameters,
+    }
+    tags = {k: v for k, v in run.tags.items() if k not in NOT_HANDED_ON and not k.startswith("aws:")}
+    return {
+        "clientToken": token,
+        "name": f"{run.name.removesuffix(f'-{NAME}')}-{NAME}".removeprefix("-"),
+        "mode": "BATCH",
+        "executionRoleArn": run.role,
+        "executionTimeoutMinutes": MOST_MINUTES,
+        "jobDriver": {"sparkSubmit": {name: value for name, value in submit.items() if value}},
+        **({"configurationOverrides": run.overrides} if run.overrides else {}),
+        **({"tags": tags} if tags else {}),
+    }
+
+
+def _options(arguments: tuple[str, ...]) -> list[str]:
+    """`--config` and `--tables` with what they were given, each once."""
+    given = dict(pairwise(arguments))
+    return [part for option in OPTIONS for part in (option, given[option])]
+
+
+def _wait(emr: EmrServerless, job_run: str, waiting: Waiting) -> JobRun:
+    """The run when it has ended. One that is not waited for any longer, for whatever reason, is cancelled."""
+    deadline, state = waiting.clock() + MOST_MINUTES * 60, ""
+    try:
+        while waiting.clock() < deadline:
+            run = emr.get(job_run)
+            if run.state != state:
+                state = run.state
+                waiting.say(f"job run {job_run}: {state.lower()}")
+            if state in ENDED:
+                return run
+            waiting.sleep(LOOK_SECONDS)
+    finally:
+        if state not in ENDED:
+            with suppress(FrazilError):
+                emr.cancel(job_run)
+    raise ServiceError(
+        f"the job run {job_run} had not ended after {MOST_MINUTES} min, its state is {state}; it is cancelled",
+        hint="is the application's maximum capacity used up, or are its subnets out of addresses? look at its job runs",
+    )
+
+
+def _report(emr: EmrServerless, run: JobRun, waiting: Waiting) -> Report:
+    assert run.monitoring is not None  # noqa: S101 - it is made like one that has it
+    deadline = waiting.clock() + LOG_SECONDS
+    waiting.say(f"reading its report in the log group {run.monitoring.group}")
+    while True:
+        output = emr.driver_output(run)
+        report = report_in(output)
+        if report is not None:
+            return report
+        if waiting.clock() > deadline:
+            raise _no_report(run, output)
+        waiting.sleep(LOOK_SECONDS)
+
+
+def _no_report(run: JobRun, output: str) -> ServiceError:
+    assert run.monitoring is not None  # noqa: S101 - as above
+    said = f": {run.details}" if run.details else ""
+    arrived = "its output holds no report" if output else "no output of it has arrived"
+    return ServiceError(
+        f"the job run {run.id} ended as {run.state}{said}; in the log group {run.monitoring.group} {arrived}",
+        hint=f"look at its stderr there, or run `aws emr-serverless get-job-run --application-id {run.application}"
+        f" --job-run-id {run.id}`; is the deployed release one that has `frazil doctor`?",
+    )

@@ -1,0 +1,52 @@
+"""What this machine brings: Java and Spark, and the native decoder."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+
+from frazil.doctor.asking import Asking
+from frazil.doctor.finding import Finding, not_asked
+from frazil.formats.avro.open import native_available
+from frazil.local.java import ACCEPTED, present_java
+from frazil.model.errors import MissingToolError
+
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit, which has found its Java then."""
+
+
+def look_at_machine(env: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    asking = Asking("machine", seconds=60)
+    yield asking.ask("Python", lambda: ".".join(map(str, sys.version_info[:3])))
+    yield asking.ask("Spark", spark)
+    if SUBMITTED in env:
+        yield not_asked("machine", "Java", "Spark has started this process, so it has its Java")
+    else:
+        yield asking.ask("Java", java)
+    if native_available():
+        yield Finding("machine", "native decoder", "ok", "built for this machine")
+    else:
+        found = "not here: records are decoded in Python, to the same rows, more slowly"
+        yield Finding("machine", "native decoder", "ok", found, "run `make setup`, which builds it where Rust is")
+
+
+def spark() -> str:
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingToolError("pyspark is not installed", hint="run `make setup`")
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return "brought by the machine"
+
+
+def java() -> str:
+    found = present_java()
+    if found is None:
+        raise MissingToolError(
+            f"no Java {' or '.join(map(str, ACCEPTED))} is here",
+            hint="set JAVA_HOME to one; else `frazil local up` and `frazil materialize` install one when they need it",
+        )
+    return f"{found.major} in {found.home}"

@@ -1,0 +1,81 @@
+"""The schema registry: the way to it, whether it takes who we are, and the subject of each topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from frazil.adapters.registry import ConfluentRegistry
+from frazil.doctor.addresses import registry_address, tls_of_registry
+from frazil.doctor.asking import Asking
+from frazil.doctor.configuration import lacks_a_secret
+from frazil.doctor.finding import Finding, not_asked
+from frazil.doctor.ways import SLACK_SECONDS, ways
+from frazil.materialize.layout import reads_avro_keys
+from frazil.model.errors import RegistryError, SubjectMissingError
+from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.ports import SchemaRegistry
+
+REFUSES_ALL = "it refused, or did not answer, before"
+
+
+def ask_registry(registry: RegistrySettings, specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
+    found = ways(asking, [registry_address(registry)], tls_of_registry(registry))
+    yield from found
+    subjects = subjects_of(specs)
+    if not subjects:
+        yield not_asked("registry", "subjects", "each record names its own")
+    elif lacks_a_secret(registry.properties):
+        yield from _not_asked(subjects, "a secret of `schema_registry` is missing")
+    elif found[0].verdict == "failed":
+        yield from _not_asked(subjects, "it cannot be reached")
+    else:
+        yield from ask_subjects(ConfluentRegistry(registry), subjects, asking)
+
+
+def subjects_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
+    """Those that name the schemas of a table's values, and of its keys where they are Avro."""
+    values = (spec.value_subject.of(topic, "value") for spec in specs for topic in spec.topics)
+    keys = (spec.key_subject.of(topic, "key") for spec in specs if reads_avro_keys(spec) for topic in spec.topics)
+    return tuple(dict.fromkeys(subject for subject in (*values, *keys) if subject is not None))
+
+
+def ask_subjects(registry: SchemaRegistry, subjects: Sequence[str], asking: Asking) -> Iterator[Finding]:
+    """Whoever is refused once because of who they are is not refused again for each subject."""
+    patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
+    for number, subject in enumerate(subjects):
+        finding = patient.ask(f"subject {subject}", lambda subject=subject: _subject(registry, subject))  # type: ignore[misc]
+        yield finding
+        if _refuses_all(finding):
+            yield from _not_asked(subjects[number + 1 :], REFUSES_ALL)
+            return
+
+
+def _subject(registry: SchemaRegistry, subject: str) -> str:
+    try:
+        schema = registry.latest(subject)
+    except RegistryError as problem:
+        raise RegistryError(problem.what, hint=_hint(problem, subject)) from problem
+    if schema is None:
+        raise SubjectMissingError(
+            f"the registry has no subject {subject}",
+            hint="start the producer, which registers it with its first record; or name another in `subject` of the"
+            " table spec",
+        )
+    return f"readable, latest schema id {schema.id} ({schema.format})"
+
+
+def _refuses_all(finding: Finding) -> bool:
+    return finding.verdict == "failed" and ("401" in finding.found or finding.is_silence)
+
+
+def _hint(problem: RegistryError, subject: str) -> str:
+    if "401" in problem.what:
+        return "mend basic.auth.user.info of `schema_registry`: it takes a key of its own, not the one of the brokers"
+    if "403" in problem.what:
+        return f"allow reading the subject {subject} to the account of `schema_registry`, such as by DeveloperRead"
+    return problem.hint
+
+
+def _not_asked(subjects: Sequence[str], why: str) -> Iterator[Finding]:
+    return (not_asked("registry", f"subject {subject}", why) for subject in subjects)

@@ -1,0 +1,106 @@
+"""Does Snowflake show the snapshot that the catalog names? By the metadata file that its queries read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import takewhile
+from urllib.parse import urlsplit
+
+from frazil.adapters.iceberg_scan import metadata_location, snapshot_in
+from frazil.adapters.snowflake import SnowflakeAccount
+from frazil.doctor.asking import Asking
+from frazil.doctor.finding import Finding, failed, not_asked
+from frazil.model.errors import FrazilError
+from frazil.model.snapshot import TableView
+from frazil.model.snowflake import Served, iceberg_table
+from frazil.model.spec import DeferredSecret, SnowflakeSettings, TableSpec
+from frazil.ports import Snowflake
+from frazil.specs.snowflake_keys import LOOPBACK
+
+LOGIN_SECONDS = 10.0
+"""A login takes a second or two, and a warehouse none."""
+
+FRESH = timedelta(minutes=5)
+"""Snowflake looks every half minute, and takes its time to read what it finds."""
+
+READS = ("RUNNING", None)
+
+
+def reader_of(
+    settings: SnowflakeSettings, why_unreadable: Callable[[DeferredSecret], str | None]
+) -> tuple[Snowflake | None, str]:
+    """Who asks; or why nobody can. Who may not read the reader's key, such as a job, does not ask."""
+    reader = settings.reader
+    if reader is None:
+        return None, "frazil.yaml has no snowflake.reader"
+    if urlsplit(settings.url or "").hostname in LOOPBACK:
+        return None, "a double of its login answers on loopback, and reads no table"
+    why = why_unreadable(reader.private_key)
+    if why is not None:
+        return None, why
+    return SnowflakeAccount(settings, reader, login_seconds=int(LOGIN_SECONDS)), ""
+
+
+def ask_snowflake(
+    account: Snowflake, specs: Sequence[TableSpec], views: Mapping[str, TableView], asking: Asking, *, now: datetime
+) -> Iterator[Finding]:
+    """Of each table that Snowflake reads; one that does not answer in time is not waited for again."""
+    patient = replace(asking, seconds=max(asking.seconds, LOGIN_SECONDS))
+    is_silent = False
+    for spec in specs:
+        view, what = views.get(spec.identifier), f"snapshot of {spec.identifier}"
+        if is_silent:
+            yield not_asked("snowflake", what, "Snowflake did not answer before")
+        elif view is None:
+            yield not_asked("snowflake", what, "the table could not be loaded, or is not made yet")
+        else:
+            finding = _ask(account, spec, view, patient, what, now=now)
+            is_silent = finding.is_silence
+            yield finding
+
+
+def _ask(account: Snowflake, spec: TableSpec, view: TableView, asking: Asking, what: str, *, now: datetime) -> Finding:
+    try:
+        served = asking.within(lambda: account.served(iceberg_table(spec)))
+        shown = asking.within(lambda: _snapshot_of(view, served))
+    except FrazilError as problem:
+        return failed("snowflake", what, problem)
+    return compare(view, served, shown, what, now=now)
+
+
+def _snapshot_of(view: TableView, served: Served) -> int | None:
+    location = served.metadata_location
+    if location is None:
+        return None
+    return view.head if location == metadata_location(view) else snapshot_in(view, location)
+
+
+def compare(view: TableView, served: Served, shown: int | None, what: str, *, now: datetime) -> Finding:
+    """`shown` is the snapshot that queries see; None where there is none yet."""
+    if shown == view.head:
+        return Finding("snowflake", what, "ok", f"{shown}, as in the catalog")
+    if shown is None:
+        return Finding("snowflake", what, "failed", f"it shows none: {served.status}", _hint(served))
+    chain = list(view.ancestry(view.head))
+    missing = list(takewhile(lambda snapshot: snapshot.id != shown, chain))
+    if len(missing) == len(chain):
+        found = f"it shows {shown}, which is no ancestor of the catalog's {view.head}, or has expired"
+        return Finding("snowflake", what, "failed", found, _hint(served))
+    behind = now - missing[-1].committed_at
+    count = f"{len(missing)} snapshot{'s'[: len(missing) != 1]}"
+    found = f"it shows {shown}, {count} and {behind.total_seconds():.0f} s behind the catalog's {view.head}"
+    late = behind > FRESH or served.refreshing not in READS
+    return Finding("snowflake", what, "failed" if late else "ok", found, _hint(served) if late else "")
+
+
+def _hint(served: Served) -> str:
+    if served.refreshing not in READS:
+        why = f"its own refresh is {served.refreshing}: mend what it names"
+    else:
+        why = "see whether Snowflake gets into Glue and the bucket (worksheets/access.sql, worksheets/freshness.sql)"
+    return (
+        f"{why}; then, as the table's owner, `ALTER ICEBERG TABLE … SET AUTO_REFRESH = FALSE`, `… REFRESH` and"
+        " `… SET AUTO_REFRESH = TRUE` make it look again"
+    )

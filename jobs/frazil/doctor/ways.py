@@ -1,0 +1,24 @@
+"""The way to several addresses, tried at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from frazil.adapters.network import Address, Tls, reach
+from frazil.doctor.asking import Asking
+from frazil.doctor.finding import Finding
+
+SLACK_SECONDS = 1.0
+"""So that the step that is late says so itself."""
+
+
+def ways(asking: Asking, addresses: Sequence[Address], tls: Tls | None) -> list[Finding]:
+    patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
+
+    def tried(address: Address) -> Finding:
+        return patient.ask(f"way to {address}", lambda: reach(address, tls, seconds=asking.seconds / 2))
+
+    with ThreadPoolExecutor(max(len(addresses), 1)) as pool:
+        return list(pool.map(tried, addresses))

@@ -1,0 +1,192 @@
+"""Column types as Arrow types, and rows of one schema made to fit another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import pyarrow as pa
+
+from frazil.formats.placement import Sources, homeless, is_list, join, place_by_name
+from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
+from frazil.model.errors import IncompatibleSchemaError
+
+_SCALARS: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "uuid": pa.uuid(),
+}
+_PROMOTIONS = {
+    (pa.int32(), pa.int64()),
+    (pa.float32(), pa.float64()),
+    (pa.string(), pa.large_string()),
+    (pa.binary(), pa.large_binary()),
+}
+
+
+VALUE = "value"
+"""The path of a column on its own."""
+
+
+def arrow_type(column_type: ColumnType) -> pa.DataType:
+    """The Arrow type in which decoders give a column. Offsets have 32 bits; the table's writer may widen them."""
+    match column_type:
+        case Scalar(name):
+            return _SCALARS[name]
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Fixed(length):
+            return pa.binary(length)
+        case ListOf(element):
+            return pa.list_(arrow_type(element))
+        case MapOf(key, value):
+            return pa.map_(arrow_type(key), arrow_type(value))
+        case Struct(columns):
+            return pa.struct(arrow_fields(columns))
+
+
+def arrow_fields(columns: tuple[Column, ...]) -> list[pa.Field]:
+    return [pa.field(column.name, arrow_type(column.type)) for column in columns]
+
+
+def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
+    """What a decoder of rows with these columns returns: every column may be null."""
+    return pa.schema(arrow_fields(columns))
+
+
+def array_of(values: list[object], column_type: ColumnType) -> pa.Array:
+    """Python values as a column. Times are integers, maps lists of pairs, uuids 16 bytes.
+
+    Arrow does not take a uuid from Python inside a list, map or struct, hence the way around by its bytes.
+    """
+    stored, wanted = _stored_as(column_type), arrow_type(column_type)
+    array = pa.array(values, stored)
+    if stored.equals(wanted):
+        return array
+    sources = place_by_name(pa.schema([(VALUE, stored)]), pa.schema([(VALUE, wanted)]), {})
+    return _fit(array, wanted, VALUE, sources)
+
+
+def _stored_as(column_type: ColumnType) -> pa.DataType:
+    match column_type:
+        case Scalar("uuid"):
+            return pa.binary(16)
+        case ListOf(element):
+            return pa.list_(_stored_as(element))
+        case MapOf(key, value):
+            return pa.map_(_stored_as(key), _stored_as(value))
+        case Struct(columns):
+            return pa.struct([pa.field(column.name, _stored_as(column.type)) for column in columns])
+        case _:
+            return arrow_type(column_type)
+
+
+def project(
+    batch: pa.RecordBatch, target: pa.Schema, former_names: Mapping[str, tuple[str, ...]] | None = None
+) -> pa.RecordBatch:
+    """The batch with exactly the columns, types and field metadata of `target`.
+
+    Columns are found by name at every level, or else by one of `former_names`, which maps a column's dotted path
+    (as in `columns.walk`) to what it was called before. Columns that the batch lacks are null. Raises
+    IncompatibleSchemaError where a column of the batch has no place in the target, or where a type would need more
+    than a safe promotion.
+    """
+    sources = place_by_name(batch.schema, target, former_names or {})
+    lost = homeless(batch.schema, target, sources)
+    if lost:
+        raise no_destination(lost)
+    return fit(batch, target, sources)
+
+
+def no_destination(paths: tuple[str, ...]) -> IncompatibleSchemaError:
+    return IncompatibleSchemaError(
+        f"the table has no column for what the writer's schema has at {', '.join(paths)}",
+        hint="run again: the table is compared with every schema anew; if it stays so, report it as a defect",
+    )
+
+
+def fit(batch: pa.RecordBatch, target: pa.Schema, sources: Sources) -> pa.RecordBatch:
+    """The batch with exactly the columns, types and field metadata of `target`, each from its source or null.
+
+    Values that have their type already are not copied. Raises IncompatibleSchemaError for an unsafe promotion.
+    """
+    given = dict(zip(batch.schema.names, batch.columns, strict=True))
+    arrays = _fit_fields(given, list(target), "", sources, len(batch))
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _fit_fields(
+    given: Mapping[str, pa.Array], wanted: list[pa.Field], path: str, sources: Sources, rows: int
+) -> list[pa.Array]:
+    fitted = []
+    for field in wanted:
+        here = join(path, field.name)
+        source = sources.get(here)
+        fitted.append(pa.nulls(rows, field.type) if source is None else _fit(given[source], field.type, here, sources))
+    return fitted
+
+
+def _fit(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.Array:
+    given = array.type
+    if given.equals(wanted, check_metadata=True):
+        return array
+    types = pa.types
+    if types.is_struct(given) and types.is_struct(wanted):
+        return _fit_struct(array, wanted, path, sources)
+    if types.is_map(given) and types.is_map(wanted):
+        return _fit_map(array, wanted, path, sources)
+    if is_list(given) and is_list(wanted):
+        return _fit_list(array, wanted, path, sources)
+    if given == pa.binary(16) and wanted == pa.uuid():
+        return pa.ExtensionArray.from_storage(wanted, array)
+    if (given, wanted) in _PROMOTIONS or _widens(given, wanted):
+        return array.cast(wanted)
+    raise IncompatibleSchemaError(
+        f"{path}: the table holds {wanted}, the writer's schema gives {given}",
+        hint="see which changes of a schema are safe, and register one that is.",
+    )
+
+
+def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
+    both = pa.types.is_decimal128(given) and pa.types.is_decimal128(wanted)
+    return bool(both and given.scale == wanted.scale and given.precision <= wanted.precision)
+
+
+def _fit_struct(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.StructArray:
+    children = {field.name: array.field(index) for index, field in enumerate(array.type)}
+    fitted = _fit_fields(children, list(wanted), path, sources, len(array))
+    return pa.StructArray.from_arrays(fitted, fields=list(wanted), mask=_mask(array))
+
+
+def _fit_list(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.Array:
+    whole = _unsliced(array)
+    values = _fit(whole.values, wanted.value_type, path + "[]", sources)
+    large = pa.types.is_large_list(wanted)
+    kind = pa.LargeListArray if large else pa.ListArray
+    offsets = whole.offsets.cast(pa.int64() if large else pa.int32())
+    return kind.from_arrays(offsets, values, type=wanted, mask=_mask(whole))
+
+
+def _fit_map(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.MapArray:
+    whole = _unsliced(array)
+    keys = _fit(whole.keys, wanted.key_type, path, sources)
+    values = _fit(whole.items, wanted.item_type, path + "{}", sources)
+    return pa.MapArray.from_arrays(whole.offsets, keys, values, type=wanted, mask=_mask(whole))
+
+
+def _unsliced(array: pa.Array) -> pa.Array:
+    """Arrow refuses a mask together with offsets that do not start at the beginning."""
+    return pa.concat_arrays([array]) if array.offset else array
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return cast("pa.Array", array.is_null()) if array.null_count else None

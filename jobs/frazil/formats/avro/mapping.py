@@ -1,0 +1,111 @@
+"""Which columns a writer schema becomes.
+
+| Avro | Column |
+|---|---|
+| boolean, int, long, float, double, string | the same |
+| bytes, fixed(n) | binary, fixed(n) |
+| decimal(p, s) on bytes or fixed | decimal(p, s), p at most 38 |
+| uuid on string, on fixed(16) | string, uuid |
+| date, time-* | date, time |
+| timestamp-*, local-timestamp-* | timestamptz, timestamp (nanoseconds are cut to microseconds, downwards) |
+| duration | fixed(12) |
+| enum | string |
+| array, map, record | list, map, struct |
+| a union of null and one type, in any order | that type |
+| any other union | a struct with one column a branch, all but one of them null |
+| null alone, a record without fields | no column; in a union, an array or a map a struct with `present` |
+| a record inside itself, below the third level | JSON text |
+| anything but a record at the top | one column, `value` |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, expand
+from frazil.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive
+from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
+from frazil.model.columns import Fixed as FixedColumn
+from frazil.model.schemas import Finding
+
+PRESENCE = Struct((Column("present", Scalar("boolean")),))
+"""Of a value without data in a union, an array or a map: a type that gets fields later fits in."""
+
+_PRIMITIVES: dict[str, ScalarName] = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "bytes": "binary",
+}
+_LOGICAL: dict[str, ScalarName] = {
+    "date": "date",
+    "time-millis": "time",
+    "time-micros": "time",
+    "timestamp-millis": "timestamptz",
+    "timestamp-micros": "timestamptz",
+    "timestamp-nanos": "timestamptz",
+    "local-timestamp-millis": "timestamp",
+    "local-timestamp-micros": "timestamp",
+    "local-timestamp-nanos": "timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The columns, and every reason why there cannot be any. With findings, `columns` are not to be used.
+
+    `notes` say what the columns hold less exactly than the schema says it, and which fields have none.
+    """
+
+    columns: tuple[Column, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[Finding, ...] = ()
+
+
+def map_schema(schema: AvroSchema) -> Mapped:
+    """The columns that rows of this writer schema have, and all findings at once."""
+    expanded = expand(schema)
+    columns = () if expanded.findings else columns_of(expanded.row)
+    return Mapped(columns, expanded.findings, schema.ignored + expanded.notes)
+
+
+def columns_of(shape: Members) -> tuple[Column, ...]:
+    return tuple(_column(field) for field in shape.with_data())
+
+
+def _column(member: Member) -> Column:
+    return Column(member.name, column_type(member.shape), member.aliases, member.doc)
+
+
+def column_type(shape: Shape) -> ColumnType:
+    match shape:
+        case Leaf(leaf):
+            return _leaf_type(leaf)
+        case Items(element):
+            return ListOf(column_type(element))
+        case Entries(value):
+            return MapOf(Scalar("string"), column_type(value))
+        case Members() | Empty():
+            return Struct(columns_of(shape)) if isinstance(shape, Members) else PRESENCE
+        case Choice():
+            values = shape.values()
+            return (
+                column_type(values[0].shape) if len(values) == 1 else Struct(tuple(map(_column, values)), is_union=True)
+            )
+        case Cut():
+            return Scalar("string")
+
+
+def _leaf_type(leaf: Primitive | Fixed | Enum) -> ColumnType:
+    if isinstance(leaf, Enum):
+        return Scalar("string")
+    if leaf.logical and leaf.logical.name == "decimal":
+        return Decimal(leaf.logical.precision, leaf.logical.scale)
+    if isinstance(leaf, Fixed):
+        return Scalar("uuid") if leaf.logical == Logical("uuid") else FixedColumn(leaf.size)
+    if leaf.logical and leaf.logical.name in _LOGICAL:
+        return Scalar(_LOGICAL[leaf.logical.name])
+    return Scalar(_PRIMITIVES[leaf.name])

@@ -1,0 +1,129 @@
+"""The native decoder, for what it covers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.formats.arrow import arrow_schema
+from frazil.formats.avro.mapping import columns_of
+from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape
+from frazil.formats.avro.sizes import ItemSize
+from frazil.formats.avro.types import Enum, Fixed, Primitive
+from frazil.formats.decoder import Decoded
+from frazil.model.dead_letter import Reason, Reject
+
+if TYPE_CHECKING:
+    import frazil_native
+
+MOST_LEVELS = 30
+"""Deeper shapes are left to the fallback: Arrow hands over at most 64 levels between libraries."""
+Told = dict[str, object]
+
+
+@cache
+def native_available() -> bool:
+    """Whether the native module is built for this machine."""
+    try:
+        import frazil_native  # noqa: F401, PLC0415 - it may not be there
+    except ImportError:
+        return False
+    return True
+
+
+def native_decoder(shape: Members) -> NativeDecoder | None:
+    """A decoder for rows of this shape; None if the native module does not cover it, or is not there."""
+    if not native_available() or not shape.with_data() or not _is_covered(shape, MOST_LEVELS):
+        return None
+    import frazil_native  # noqa: PLC0415 - it may not be there
+
+    text = json.dumps(_told(shape))
+    try:
+        return NativeDecoder(arrow_schema(columns_of(shape)), lambda: frazil_native.AvroDecoder(text))
+    except ValueError:
+        return None
+
+
+class NativeDecoder:
+    """arrow-avro behind the rules, without the interpreter's lock."""
+
+    def __init__(self, schema: pa.Schema, new_core: Callable[[], frazil_native.AvroDecoder]) -> None:
+        self.schema = schema
+        self._new_core = new_core
+        self._core = new_core()
+
+    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
+        given = payloads if isinstance(payloads, list) else list(payloads)
+        try:
+            rows, faults, truncated_nanos = self._core.decode(given, skip)
+        except BaseException:
+            self._core = self._new_core()  # it may hold half a row
+            raise
+        rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
+        return Decoded(rows, rejects, truncated_nanos)
+
+
+def _is_covered(shape: Shape, levels: int) -> bool:
+    inside = _inside(shape)
+    return levels > 0 and inside is not None and all(_is_covered(each, levels - 1) for each in inside)
+
+
+def _inside(shape: Shape) -> tuple[Shape, ...] | None:
+    """The shapes directly inside one; None for a shape that the native module does not know."""
+    match shape:
+        case Items(inner) | Entries(inner):
+            return (inner,)
+        case Members(fields):
+            left_out = (field.shape for field in fields if isinstance(field.shape, Empty))
+            return None if any(each.has_bytes for each in left_out) else tuple(m.shape for m in shape.with_data())
+        case Choice(branches):
+            return tuple(value.shape for value in shape.values()) if len(branches) < 128 else None
+        case Leaf():
+            return ()
+        case Cut() | Empty():  # arrow-avro loses how many values of no bytes there are
+            return None
+
+
+def _told(shape: Shape) -> Told:
+    """The shape in the words of `native/src/shape.rs`."""
+    match shape:
+        case Leaf(leaf):
+            return _told_leaf(leaf)
+        case Items(element, item):
+            return {"kind": "array", "items": _told(element), "item": _told_item(item)}
+        case Entries(value, item):
+            return {"kind": "map", "values": _told(value), "item": _told_item(item)}
+        case Members():
+            return {"kind": "record", "fields": [_told_member(field) for field in shape.with_data()]}
+        case Choice(branches):
+            return {"kind": "union", "branches": [_told_member(branch) for branch in branches]}
+        case Cut() | Empty():
+            raise AssertionError(f"{shape} is not covered")
+
+
+def _told_item(item: ItemSize) -> Told:
+    return {"least": item.least_bytes, "slots": item.slots}
+
+
+def _told_member(member: Member | None) -> Told:
+    if member is None:
+        return {"name": "null", "shape": {"kind": "null"}}
+    return {"name": member.name, "shape": _told(member.shape)}
+
+
+def _told_leaf(leaf: Primitive | Fixed | Enum) -> Told:
+    if isinstance(leaf, Enum):
+        return {"kind": "enum", "symbols": list(leaf.symbols)}
+    size = leaf.size if isinstance(leaf, Fixed) else None
+    logical = leaf.logical
+    if logical is None or logical.name == "duration" or (logical.name == "uuid" and size is None):
+        return {"kind": "fixed", "size": size} if size is not None else {"kind": leaf.name}
+    if logical.name == "decimal":
+        return {"kind": "decimal", "precision": logical.precision, "scale": logical.scale, "size": size}
+    if "timestamp" in logical.name:
+        return {"kind": logical.name.removeprefix("local-"), "utc": not logical.name.startswith("local-")}
+    return {"kind": logical.name}

@@ -1,0 +1,35 @@
+"""Which decoder reads a writer schema."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from frazil.formats.avro.fallback import FallbackDecoder
+from frazil.formats.avro.native import native_available, native_decoder
+from frazil.formats.avro.schema import refuse
+from frazil.formats.avro.shape import shape_of
+from frazil.formats.avro.types import AvroSchema
+from frazil.formats.decoder import Decoder
+from frazil.model.errors import MissingToolError
+
+__all__ = ["native_available", "open_decoder"]
+
+Engine = Literal["native", "fallback"]
+
+
+def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
+    """The native decoder where it is built and covers the schema, else the fallback; or the one that is asked for.
+
+    Raises IncompatibleSchemaError with every finding if the schema cannot become columns, and MissingToolError if
+    the native decoder is asked for and cannot be had.
+    """
+    shape, findings = shape_of(schema)
+    if findings:
+        raise refuse(findings)
+    native = None if engine == "fallback" else native_decoder(shape)
+    if native is None and engine == "native":
+        raise MissingToolError(
+            "the native Avro decoder does not cover this schema" if native_available() else "it is not built",
+            hint="run `make setup`, or leave the choice of the decoder open.",
+        )
+    return native or FallbackDecoder(schema, shape)

@@ -1,0 +1,243 @@
+"""Schema texts, as a registry gives them, become one `AvroSchema`.
+
+Names, namespaces and logical types follow the Apache Avro 1.12 specification, sections "Names", "Complex Types"
+and "Logical Types". Everything that is wrong is told at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import cast, get_args
+
+from frazil.formats.avro.logical import logical_of
+from frazil.formats.avro.text import normalised
+from frazil.formats.avro.types import (
+    NULL,
+    Array,
+    AvroSchema,
+    AvroType,
+    Enum,
+    Field,
+    Fixed,
+    Logical,
+    Map,
+    NamedType,
+    Primitive,
+    PrimitiveName,
+    Record,
+    Ref,
+    Union,
+)
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.schemas import Finding
+
+_PRIMITIVES = frozenset(get_args(PrimitiveName))
+
+
+def parse_schema(text: str, references: Iterable[str] = ()) -> AvroSchema:
+    """The schema in `text`; `references` are the texts of the schemas that it uses, dependencies first.
+
+    Raises IncompatibleSchemaError with every problem found.
+    """
+    parser = _Parser()
+    try:
+        for reference in dict.fromkeys(references):
+            parser.parse(reference)
+        root = parser.parse(text)
+        if not parser.problems:
+            return AvroSchema(normalised(root, parser.named), root, parser.named, tuple(parser.ignored))
+    except RecursionError:
+        parser.note("", "types are nested too deeply to be read")
+    raise _refused(parser.problems)
+
+
+def _refused(problems: Iterable[Finding]) -> IncompatibleSchemaError:
+    return IncompatibleSchemaError(
+        "not a valid Avro schema: " + "; ".join(map(str, problems)),
+        hint="compare the registered schema with the Avro 1.12 specification and register a corrected one.",
+    )
+
+
+def refuse(findings: Iterable[Finding]) -> IncompatibleSchemaError:
+    """The error for a schema that is valid, but that a table cannot hold."""
+    return IncompatibleSchemaError(
+        "the Avro schema cannot become columns: " + "; ".join(map(str, findings)),
+        hint="register a schema without these, or leave the topic out.",
+    )
+
+
+class _Parser:
+    """Reads texts into one set of names. A type that cannot be read becomes null, and a problem."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, NamedType] = {}
+        self.open: set[str] = set()
+        self.problems: list[Finding] = []
+        self.ignored: list[Finding] = []
+
+    def note(self, path: str, problem: str) -> None:
+        self.problems.append(Finding(path, problem))
+
+    def parse(self, text: str) -> AvroType:
+        try:
+            raw = json.loads(text)
+        except ValueError as error:
+            self.note("", f"not JSON: {error}")
+            return NULL
+        return self.type(raw, "", "")
+
+    def type(self, raw: object, namespace: str, path: str) -> AvroType:
+        if isinstance(raw, list):
+            return self._union(raw, namespace, path)
+        if isinstance(raw, dict):
+            return self._object(raw, namespace, path)
+        return self._by_name(raw, {}, namespace, path)
+
+    def _object(self, raw: Mapping[str, object], namespace: str, path: str) -> AvroType:
+        match raw.get("type"):
+            case dict() | list() as inner:
+                return self.type(inner, namespace, path)
+            case "array":
+                return Array(self.type(raw.get("items"), namespace, path + "[]"))
+            case "map":
+                return Map(self.type(raw.get("values"), namespace, path + "{}"))
+            case "record" | "error" | "enum" | "fixed" as kind:
+                return self._definition(str(kind), raw, namespace, path)
+            case name:
+                return self._by_name(name, raw, namespace, path)
+
+    def _by_name(self, name: object, about: Mapping[str, object], namespace: str, path: str) -> AvroType:
+        if isinstance(name, str) and name in _PRIMITIVES:
+            return Primitive(cast(PrimitiveName, name), self._logical(about, name, path))
+        if isinstance(name, str):
+            for full_name in (_qualified(name, namespace), name):
+                if full_name in self.named or full_name in self.open:
+                    return Ref(full_name)
+        self.note(path, "a type is missing" if name is None else f"unknown type {name!r}")
+        return NULL
+
+    def _logical(self, about: Mapping[str, object], on: str, path: str) -> Logical | None:
+        """The logical type. One that is unknown, or not valid here, is ignored, and that is told."""
+        logical, name = logical_of(about, on=on), about.get("logicalType")
+        if logical is None and name is not None:
+            self.ignored.append(Finding(path, f"the logical type {name} is ignored: not valid on {on}, or unknown"))
+        return logical
+
+    def _union(self, given: list[object], namespace: str, path: str) -> AvroType:
+        branches = []
+        for branch in given:  # not a comprehension: that is one more frame a level
+            branches.append(self.type(branch, namespace, path))
+        kinds = [_kind(branch) for branch in branches]
+        if not branches:
+            self.note(path, "a union without branches")
+        if "union" in kinds:
+            self.note(path, "a union directly inside a union")
+        for kind in sorted({kind for kind in kinds if kinds.count(kind) > 1}):
+            self.note(path, f"a union with two branches of type {kind}")
+        return Union(tuple(branches))
+
+    def _definition(self, kind: str, raw: Mapping[str, object], namespace: str, path: str) -> AvroType:
+        full_name = self._full_name(raw, namespace, path)
+        namespace = full_name.rpartition(".")[0]
+        aliases = tuple(_qualified(alias, namespace) for alias in self._texts(raw, "aliases", path))
+        if full_name in self.open:
+            self.note(path, f"{full_name} is defined inside itself")
+            return NULL
+        if kind == "enum":
+            return self._keep(Enum(full_name, self._symbols(raw, path), aliases, _doc(raw)), path)
+        if kind == "fixed":
+            logical = self._logical(raw, "fixed", path)
+            return self._keep(Fixed(full_name, self._size(raw, path), logical, aliases), path)
+        self.open.add(full_name)
+        fields = self._fields(raw, namespace, path)
+        self.open.discard(full_name)
+        return self._keep(Record(full_name, fields, aliases, _doc(raw)), path)
+
+    def _keep(self, named: NamedType, path: str) -> Ref:
+        if self.named.setdefault(named.name, named) != named:
+            self.note(path, f"{named.name} is defined twice, differently")
+        return Ref(named.name)
+
+    def _fields(self, raw: Mapping[str, object], namespace: str, path: str) -> tuple[Field, ...]:
+        given = raw.get("fields")
+        if not isinstance(given, list):
+            self.note(path, "a record without a list of fields")
+            return ()
+        fields = []
+        for item in given:
+            if not isinstance(item, dict):
+                self.note(path, f"a field is an object, not {item!r}")
+                continue
+            name = self._name(item.get("name"), path)
+            here = f"{path}.{name}" if path else name
+            aliases = self._texts(item, "aliases", here)
+            fields.append(Field(name, self.type(item.get("type"), namespace, here), aliases, _doc(item)))
+        self._note_repeated([field.name for field in fields], "field", path)
+        return tuple(fields)
+
+    def _full_name(self, raw: Mapping[str, object], enclosing: str, path: str) -> str:
+        name, namespace = raw.get("name"), raw.get("namespace", enclosing)
+        if not isinstance(namespace, str):
+            self.note(path, f"a namespace is a text, not {namespace!r}")
+            namespace = enclosing
+        full_name = _qualified(name, namespace) if isinstance(name, str) else name
+        parts = full_name.split(".") if isinstance(full_name, str) else [full_name]
+        if parts[-1] in _PRIMITIVES and len(parts) == 1:
+            self.note(path, f"{parts[-1]} cannot be the name of a definition")
+        spaces = [self._name(part, path, of_namespace=True) for part in parts[:-1]]
+        return ".".join([*spaces, self._name(parts[-1], path)])
+
+    def _name(self, name: object, path: str, *, of_namespace: bool = False) -> str:
+        """Letters of any script, as most libraries take them; the specification has those of ASCII only.
+
+        A namespace may have a `-`, as it is often made from the name of a topic.
+        """
+        if isinstance(name, str) and (name.replace("-", "_") if of_namespace else name).isidentifier():
+            return name
+        self.note(path, "a name is missing" if name is None else f"{name!r} is not a name")
+        return str(name)
+
+    def _symbols(self, raw: Mapping[str, object], path: str) -> tuple[str, ...]:
+        symbols = self._texts(raw, "symbols", path)
+        if not symbols:
+            self.note(path, "an enum without symbols")
+        self._note_repeated(symbols, "symbol", path)
+        return tuple(self._name(symbol, path) for symbol in symbols)
+
+    def _size(self, raw: Mapping[str, object], path: str) -> int:
+        size = raw.get("size")
+        if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**31:
+            return size
+        self.note(path, f"{size!r} is not the size of a fixed")
+        return 1
+
+    def _texts(self, raw: Mapping[str, object], key: str, path: str) -> tuple[str, ...]:
+        given = raw.get(key, [])
+        if isinstance(given, list) and all(isinstance(item, str) for item in given):
+            return tuple(given)
+        self.note(path, f"{key} is a list of texts, not {given!r}")
+        return ()
+
+    def _note_repeated(self, names: Iterable[str], what: str, path: str) -> None:
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                self.note(path, f"{what} {name} is there twice")
+            seen.add(name)
+
+
+def _qualified(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _doc(raw: Mapping[str, object]) -> str | None:
+    doc = raw.get("doc")
+    return doc if isinstance(doc, str) else None
+
+
+def _kind(avro_type: AvroType) -> str:
+    """What two branches of a union must not share."""
+    if isinstance(avro_type, Primitive | Ref):
+        return avro_type.name
+    return type(avro_type).__name__.lower()

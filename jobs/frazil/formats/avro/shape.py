@@ -1,0 +1,281 @@
+"""What a payload looks like once every reference is followed: the tree that columns and decoders are made from.
+
+Recursion is cut here, so the tree is finite; what lies below a cut is carried as JSON text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from frazil.formats.avro.sizes import ItemSize, Sizes
+from frazil.formats.avro.types import (
+    NULL,
+    Array,
+    AvroSchema,
+    AvroType,
+    Enum,
+    Fixed,
+    Map,
+    NamedType,
+    Primitive,
+    Record,
+    Union,
+)
+from frazil.model.schemas import Finding
+
+RECURSION_LEVELS = 3
+"""How many times a record may stand inside itself as columns; the next one is JSON text."""
+MAX_NESTING = 64
+"""Of records, arrays, maps and unions in one another: Arrow hands no deeper types from one library to another."""
+MAX_COLUMNS = 10_000
+MAX_DIGITS = 38
+LEFT_OUT = "left out: the type holds no data"
+"""Of a field that has no column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value without parts."""
+
+    type: Primitive | Fixed | Enum
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """An array."""
+
+    element: Shape
+    item: ItemSize
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A map. Its items are keys with their values."""
+
+    value: Shape
+    item: ItemSize
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    name: str
+    shape: Shape
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A record."""
+
+    fields: tuple[Member, ...]
+
+    def with_data(self) -> tuple[Member, ...]:
+        """Those that have a column."""
+        return tuple(field for field in self.fields if not isinstance(field.shape, Empty))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A union in the order of its branches; None is null. With more than one value it becomes a struct."""
+
+    branches: tuple[Member | None, ...]
+
+    def values(self) -> tuple[Member, ...]:
+        return tuple(branch for branch in self.branches if branch is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A record inside itself, one time too many: JSON text."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A value that holds no data: null alone, or a record of nothing but such.
+
+    A record's field of this shape has no column. In a union, an array or a map it is a struct with the one column
+    `present`, which says that a value is there; it takes up columns when the type gets fields.
+    `has_bytes` is true where it takes bytes all the same: the index of a union's only branch.
+    """
+
+    has_bytes: bool
+
+
+Shape = Leaf | Items | Entries | Members | Choice | Cut | Empty
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """The shape of one row; why no table can hold it; and what a table holds less exactly than the schema says it."""
+
+    row: Members
+    findings: tuple[Finding, ...]
+    notes: tuple[Finding, ...]
+
+
+def shape_of(schema: AvroSchema) -> tuple[Members, tuple[Finding, ...]]:
+    """The shape of one row, and everything in the schema that no table can hold."""
+    expanded = expand(schema)
+    return expanded.row, expanded.findings
+
+
+def expand(schema: AvroSchema) -> Expanded:
+    expansion = _Expansion(schema)
+    row = Members(expansion.fields(schema.row(), "", ()))
+    return Expanded(row, tuple(expansion.findings), tuple(dict.fromkeys(expansion.notes)))
+
+
+def branch_names(schema: AvroSchema, union: Union) -> tuple[str, ...]:
+    """One name for each branch: that of its type, without the namespace unless that would clash (in any case)."""
+    kinds = [schema.resolve(branch) for branch in union.branches]
+    short = [_short_name(kind) for kind in kinds]
+    count = Counter(name.lower() for name in short)
+    return tuple(
+        kind.name.replace(".", "_").replace("-", "_")
+        if isinstance(kind, NamedType) and count[name.lower()] > 1
+        else name
+        for kind, name in zip(kinds, short, strict=True)
+    )
+
+
+def _short_name(kind: Primitive | Array | Map | Union | NamedType) -> str:
+    if isinstance(kind, Array | Map | Union):
+        return type(kind).__name__.lower()
+    return kind.name.rpartition(".")[2]
+
+
+def _full_name(kind: Primitive | Array | Map | Union | NamedType) -> str:
+    return kind.name if isinstance(kind, NamedType) else _short_name(kind)
+
+
+class _Expansion:
+    """Follows references. The path of names says where a record stands inside itself."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self.findings: list[Finding] = []
+        self.notes: list[Finding] = []
+        self._schema = schema
+        self._sizes = Sizes(schema)
+        self._columns = 0
+
+    def _record(self, record: Record, path: str, inside: tuple[str, ...]) -> Members | Empty:
+        fields = self.fields(record, path, inside)
+        if any(not isinstance(field.shape, Empty) for field in fields):
+            return Members(fields)
+        return Empty(any(isinstance(field.shape, Empty) and field.shape.has_bytes for field in fields))
+
+    def fields(self, record: Record, path: str, inside: tuple[str, ...]) -> tuple[Member, ...]:
+        here = (*inside, record.name)
+        fields = tuple(
+            Member(field.name, self._expand(field.type, _join(path, field.name), here), field.aliases, field.doc)
+            for field in record.fields
+        )
+        for field in fields:
+            if isinstance(field.shape, Empty):
+                self._tell(_join(path, field.name), LEFT_OUT)
+        self._note_case((field.name for field in fields if not isinstance(field.shape, Empty)), path)
+        return fields
+
+    def _expand(self, avro_type: AvroType, path: str, inside: tuple[str, ...]) -> Shape:
+        if isinstance(avro_type, Union):
+            return self._choice(avro_type, path, inside)
+        if not self._has_room(path, inside):
+            return Cut("")
+        match self._schema.resolve(avro_type):
+            case Array(items):
+                return Items(self._expand(items, path + "[]", (*inside, "")), self._sizes.item(items))
+            case Map(values):
+                return Entries(self._expand(values, path + "{}", (*inside, "")), self._sizes.entry(values))
+            case Record(name) as record:
+                return Cut(name) if self._is_cut(name, path, inside) else self._record(record, path, inside)
+            case Primitive() | Fixed() | Enum() as leaf:
+                return self._leaf(leaf, path)
+            case Union():
+                raise AssertionError("a union has no name")
+
+    def _is_cut(self, name: str, path: str, inside: tuple[str, ...]) -> bool:
+        if name in inside and self._sizes.is_endless(name):
+            self._note(path, f"{name} always contains itself, so no record of it ever ends")
+            return True
+        if inside.count(name) < RECURSION_LEVELS:
+            return False
+        self._tell(path, f"{name} inside itself: JSON text from the level {RECURSION_LEVELS + 1} on")
+        return True
+
+    def _choice(self, union: Union, path: str, inside: tuple[str, ...]) -> Choice | Empty:
+        names = branch_names(self._schema, union)
+        values = union.values()
+        inside = inside if len(values) == 1 else (*inside, "")
+        branches: list[Member | None] = []
+        for name, branch in zip(names, union.branches, strict=True):
+            if branch == NULL:
+                branches.append(None)
+                continue
+            here = path if len(values) == 1 else _join(path, name)
+            branches.append(Member(name, self._expand(branch, here, inside), self._former_names(branch)))
+        self._note_branches(union, [branch.name for branch in branches if branch is not None], path)
+        only = branches[0] if len(branches) == 1 else None
+        if not values or (only is not None and isinstance(only.shape, Empty)):
+            return Empty(has_bytes=True)
+        return Choice(tuple(branches))
+
+    def _note_branches(self, union: Union, names: list[str], path: str) -> None:
+        """Two full names may become one column's name."""
+        kinds = [self._schema.resolve(branch) for branch in union.values()]
+        for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+            types = [_full_name(kind) for kind, its in zip(kinds, names, strict=True) if its == name]
+            self._note(path, f"the branches {' and '.join(types)} would both be the column {name}")
+        self._note_case(dict.fromkeys(names), path)
+
+    def _former_names(self, branch: AvroType) -> tuple[str, ...]:
+        kind = self._schema.resolve(branch)
+        return tuple(alias.rpartition(".")[2] for alias in kind.aliases) if isinstance(kind, NamedType) else ()
+
+    def _has_room(self, path: str, inside: tuple[str, ...]) -> bool:
+        self._columns += 1
+        if self._columns == MAX_COLUMNS + 1:
+            self._note(path, f"more than {MAX_COLUMNS} columns")
+        if self._columns <= MAX_COLUMNS and len(inside) > MAX_NESTING:
+            self._note(path, f"nested deeper than {MAX_NESTING} levels")
+        return self._columns <= MAX_COLUMNS and len(inside) <= MAX_NESTING
+
+    def _leaf(self, leaf: Primitive | Fixed | Enum, path: str) -> Leaf | Empty:
+        if leaf == NULL:
+            return Empty(has_bytes=False)
+        self._note_leaf(leaf, path)
+        return Leaf(leaf)
+
+    def _note_leaf(self, leaf: Primitive | Fixed | Enum, path: str) -> None:
+        if isinstance(leaf, Fixed) and leaf.size == 0:
+            self._note(path, "a fixed of 0 bytes")
+        logical = None if isinstance(leaf, Enum) else leaf.logical
+        if logical and logical.name == "decimal" and logical.precision > MAX_DIGITS:
+            self._note(path, f"a decimal of {logical.precision} digits, more than {MAX_DIGITS}")
+        if logical and logical.name.endswith("-nanos"):
+            self._tell(path, f"{logical.name}: digits below the microsecond are cut, and counted")
+        if logical and logical.name == "duration":
+            self._tell(path, "duration: the 12 bytes as they are; no column type holds months, days and milliseconds")
+        if isinstance(leaf, Primitive) and logical and logical.name == "uuid":
+            self._tell(path, "uuid on a string: text, since Avro does not make writers check it")
+
+    def _note_case(self, names: Iterable[str], path: str) -> None:
+        seen: dict[str, str] = {}
+        for name in names:
+            other = seen.setdefault(name.lower(), name)
+            if other != name:
+                self._note(path, f"{other} and {name} differ only in case")
+
+    def _tell(self, path: str, what: str) -> None:
+        self.notes.append(Finding(path, what))
+
+    def _note(self, path: str, problem: str) -> None:
+        self.findings.append(Finding(path, problem))
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

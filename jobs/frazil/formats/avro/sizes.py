@@ -1,0 +1,106 @@
+"""How small a value can be, and how much room it takes in columns: what the counts of blocks are checked against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.formats.avro.types import (
+    NULL,
+    Array,
+    AvroSchema,
+    AvroType,
+    Enum,
+    Fixed,
+    Map,
+    NamedType,
+    Primitive,
+    Record,
+    Ref,
+    Union,
+)
+
+_BYTES = {"null": 0, "float": 4, "double": 8}
+_CEILING = 2**31
+"""No payload is this long, so larger sums say no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSize:
+    """Of an array or a map: the least number of bytes that one takes, and how many columns it fills."""
+
+    least_bytes: int
+    slots: int
+
+
+class Sizes:
+    """The sizes of the types of one schema."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._named = schema.named
+        self._least: dict[str, int | None] = dict.fromkeys(schema.named)
+        self._slots: dict[str, int] = {}
+        self._settle()
+        for name in schema.named:  # definitions come before their uses, so none of these goes deep
+            self._slots_of_definition(name)
+
+    def item(self, items: AvroType) -> ItemSize:
+        """Of an array."""
+        return ItemSize(self._least_bytes(items) or 0, self._slots_of(items))
+
+    def entry(self, values: AvroType) -> ItemSize:
+        """Of a map: a key takes a byte and a column."""
+        value = self.item(values)
+        return ItemSize(1 + value.least_bytes, 1 + value.slots)
+
+    def is_endless(self, name: str) -> bool:
+        """Whether no value of this type ever ends, since each holds another."""
+        return self._least[name] is None
+
+    def _settle(self) -> None:
+        """Compute again until nothing changes: sizes only ever go from "no end" to a number, and down."""
+        changed = True
+        while changed:
+            changed = False
+            for name, before in list(self._least.items()):
+                self._least[name] = self._least_of_definition(self._named[name])
+                changed |= self._least[name] != before
+
+    def _least_bytes(self, avro_type: AvroType) -> int | None:
+        match avro_type:
+            case Primitive(name):
+                return _BYTES.get(name, 1)
+            case Array() | Map():
+                return 1
+            case Union(branches):
+                sizes = [size for branch in branches if (size := self._least_bytes(branch)) is not None]
+                return 1 + min(sizes) if sizes else None
+            case Ref(name):
+                return self._least[name]
+
+    def _least_of_definition(self, named: NamedType) -> int | None:
+        match named:
+            case Fixed(size=size):
+                return size
+            case Enum():
+                return 1
+            case Record(fields=fields):
+                sizes = [self._least_bytes(field.type) for field in fields]
+                return None if None in sizes else min(_CEILING, sum(size or 0 for size in sizes))
+
+    def _slots_of(self, avro_type: AvroType) -> int:
+        """How many columns one value fills, null or not. What arrays and maps in it hold is counted there."""
+        match avro_type:
+            case Union(branches):
+                return min(_CEILING, max(1, sum(self._slots_of(branch) for branch in branches if branch != NULL)))
+            case Ref(name):
+                return self._slots_of_definition(name)
+            case _:
+                return 1
+
+    def _slots_of_definition(self, name: str) -> int:
+        """A record inside itself counts once: it has that many columns a few times, and is one JSON text below."""
+        named = self._named[name]
+        if name not in self._slots and isinstance(named, Record):
+            self._slots[name] = 1
+            self._slots[name] = min(_CEILING, max(1, sum(self._slots_of(field.type) for field in named.fields)))
+        return self._slots.get(name, 1)

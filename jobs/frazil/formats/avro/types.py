@@ -1,0 +1,123 @@
+"""A writer schema as a tree. Named types are referred to by `Ref`, so that a recursive schema is a finite value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from frazil.model.schemas import Finding
+
+PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
+LogicalName = Literal[
+    "decimal", "uuid", "date", "duration", "time-millis", "time-micros",
+    "timestamp-millis", "timestamp-micros", "timestamp-nanos",
+    "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """A logical type that is valid where it stands. Invalid and unknown ones never get here."""
+
+    name: LogicalName
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    name: PrimitiveName
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    items: AvroType
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    values: AvroType
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    branches: tuple[AvroType, ...]
+
+    def optional(self) -> AvroType | None:
+        """The one branch that is not null, where the union says no more than "may be absent"."""
+        values = self.values()
+        return values[0] if len(values) == 1 else None
+
+    def values(self) -> tuple[AvroType, ...]:
+        return tuple(branch for branch in self.branches if branch != NULL)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A use of a named type, by its full name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    name: str
+    size: int
+    logical: Logical | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    name: str
+    symbols: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: AvroType
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    name: str
+    fields: tuple[Field, ...]
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+
+
+NamedType = Record | Enum | Fixed
+AvroType = Primitive | Array | Map | Union | Ref
+NULL = Primitive("null")
+VALUE = "value"
+"""The column (and field) that holds a payload whose schema is not a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    """A writer schema, complete in itself. Two are equal if their normalised texts are."""
+
+    text: str
+    """JSON with full names; every named type is defined where it is first used. Defaults are left out."""
+    root: AvroType = field(compare=False)
+    named: Mapping[str, NamedType] = field(compare=False, repr=False)
+    ignored: tuple[Finding, ...] = field(compare=False, default=())
+    """Logical types that do not count, by path."""
+
+    def resolve(self, avro_type: AvroType) -> Primitive | Array | Map | Union | NamedType:
+        return self.named[avro_type.name] if isinstance(avro_type, Ref) else avro_type
+
+    def row(self) -> Record:
+        """What one payload is, as a record: a schema of any other type becomes the only field, `value`.
+
+        A record adds no bytes of its own, so both read the same payload.
+        """
+        root = self.resolve(self.root)
+        return root if isinstance(root, Record) else Record("", (Field(VALUE, self.root),))

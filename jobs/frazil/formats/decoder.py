@@ -1,0 +1,35 @@
+"""What every format's decoder is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from frazil.model.dead_letter import Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What became of some payloads.
+
+    `rows` holds the accepted ones in the order given, one per payload that no reject names; its columns are the
+    writer schema's, in the Arrow types of `arrow.arrow_type`. `truncated_nanos` counts the values that lost
+    digits below the microsecond.
+    """
+
+    rows: pa.RecordBatch
+    rejects: tuple[Reject, ...]
+    truncated_nanos: int = 0
+
+
+class Decoder(Protocol):
+    """Decodes payloads of one writer schema. Not shared between threads."""
+
+    schema: pa.Schema
+
+    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
+        """Decode payloads, each from its byte `skip` on. Never raises for what a payload holds."""
+        ...

@@ -1,0 +1,89 @@
+"""How old the keys are that the configuration refers to, and whether they rotate as they should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from frazil.model.errors import ServiceError
+from frazil.model.secret_history import SecretHistory
+from frazil.ports import SecretHistories
+
+PENDING_PATIENCE = timedelta(hours=1)
+"""A rotation takes minutes. One that has been pending for longer failed at one of its steps."""
+
+LATE = timedelta(days=1)
+"""A rotation starts any time within a day from when it is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStatus:
+    """One secret. `warnings` call for somebody; `unknown` says why nothing is known of it, which is no failure."""
+
+    secret: str
+    age_seconds: float | None = None
+    history: SecretHistory | None = None
+    warnings: tuple[str, ...] = ()
+    unknown: str | None = None
+
+    @property
+    def state(self) -> str:
+        """In one word or two, for a narrow column."""
+        if self.unknown is not None:
+            return "unknown"
+        if self.warnings:
+            return "in trouble"
+        return "rotates" if self.history is not None and self.history.schedule else "by hand"
+
+    def to_json(self) -> dict[str, Any]:
+        history = {} if self.history is None else asdict(self.history)
+        every = history.pop("every", None)
+        history["every_seconds"] = None if every is None else every.total_seconds()
+        told = {name: each.isoformat() if isinstance(each, datetime) else each for name, each in history.items()}
+        return {
+            "secret": self.secret,
+            "state": self.state,
+            "age_seconds": self.age_seconds,
+            **told,
+            "warnings": list(self.warnings),
+            "unknown": self.unknown,
+        }
+
+
+def key_statuses(histories: SecretHistories, names: Sequence[str], *, now: datetime) -> Iterator[KeyStatus]:
+    """Each secret's status. Raises nothing: what may not be described is said as such."""
+    for name in names:
+        try:
+            history = histories.history(name)
+        except ServiceError as problem:
+            yield KeyStatus(name, unknown=problem.what)
+        else:
+            yield _status(name, history, now)
+
+
+def _status(name: str, history: SecretHistory | None, now: datetime) -> KeyStatus:
+    if history is None:
+        return KeyStatus(name, warnings=("there is no such secret in this account and region",))
+    age = None if history.since is None else (now - history.since).total_seconds()
+    return KeyStatus(name, age, history, tuple(_warnings(history, now)))
+
+
+def _warnings(history: SecretHistory, now: datetime) -> Iterator[str]:
+    if history.since is None:
+        yield "it has no value yet: run `scripts/deploy.sh create`, which has the first key made"
+    if history.pending_since is not None and now - history.pending_since > PENDING_PATIENCE:
+        at = history.pending_since.isoformat(timespec="seconds")
+        yield (
+            f"its rotation fails: a version that was begun at {at} never became current. The key before still works;"
+            " see the log of the function that rotates keys"
+        )
+    elif _is_late(history, now):
+        yield f"it should have rotated: the schedule is {history.schedule}; see the alarms of the environment"
+
+
+def _is_late(history: SecretHistory, now: datetime) -> bool:
+    too_old = history.since is not None and history.every is not None and now - history.since > history.every + LATE
+    overdue = history.next_rotation is not None and now - history.next_rotation > LATE
+    return too_old or overdue

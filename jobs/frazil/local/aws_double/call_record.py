@@ -1,0 +1,169 @@
+"""Every API call as a line of JSON: what the proof of permissions compares with the policies of the roles.
+
+A line has time, service (as it signs requests), operation (API name), principal (a role's ARN or `user`), resource
+(what the call is about), status. The resource holds identifiers from a list of known names and nothing else, so that
+no body and no secret value can get into the file.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import parse_qs
+
+from moto.core.request import Request
+from moto.core.routing import get_service_router
+from werkzeug.exceptions import HTTPException
+
+from frazil.local.aws_double.principals import Signature, principal, read_signature
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+Application = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+MODELS = {"monitoring": "cloudwatch", "states": "stepfunctions", "email": "ses"}
+"""botocore's name of a service, where it is not the name that signs its requests."""
+BODIES = ("application/x-amz-json", "application/x-www-form-urlencoded", "application/json")
+LONGEST_BODY = 1_000_000
+IDENTIFIERS = frozenset(
+    (
+        *("Bucket", "Key", "Prefix", "prefix", "VersionId", "CopySource"),
+        *("CatalogId", "DatabaseName", "TableName", "Name"),
+        *("SecretId", "VersionStage", "KeyId"),
+        *("applicationId", "jobRunId", "executionRoleArn"),
+        *("logGroupName", "logStreamName", "logGroupIdentifier", "Namespace", "AlarmName"),
+        *("FunctionName", "Qualifier", "GroupName", "TopicArn", "QueueUrl", "StreamName"),
+        *("RoleArn", "RoleName", "PolicyArn", "UserName"),
+        *("WorkGroup", "QueryExecutionId", "resourceArn", "ResourceArn"),
+    )
+)
+NESTED = {"TableInput": "Name", "DatabaseInput": "Name"}
+_DELETED_KEY = re.compile(r"<Key>([^<]*)</Key>")
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """Appends to one file; each line is whole and flushed before the next."""
+
+    path: Path
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _file: IO[str] | None = None
+
+    def open(self) -> None:
+        """Begins anew; the record of the process before stays as `.1`."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.exists():
+            self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+        self._file = self.path.open("w", encoding="utf-8")
+
+    def append(self, call: Mapping[str, object]) -> None:
+        line = json.dumps(call) + "\n"
+        with self._writing:
+            if self._file is not None:
+                self._file.write(line)
+                self._file.flush()
+
+
+def recorded(application: Application, record: CallRecord) -> Application:
+    """The same application, which tells every signed request and the status of its answer to the record."""
+
+    def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        signature = _signature(environ)
+        if signature is None:
+            return application(environ, start_response)
+        body = _keep_body(environ, signature.service)
+        status = ["500"]
+
+        def start(line: str, *rest: Any) -> Any:
+            status[0] = line
+            return start_response(line, *rest)
+
+        try:
+            return application(environ, start)
+        finally:
+            record.append(describe(environ, signature, body) | {"status": int(status[0].split()[0])})
+
+    return answer
+
+
+def describe(environ: Environ, signature: Signature, body: bytes) -> dict[str, object]:
+    """Everything of a call but how it ended."""
+    operation, labels = _operation(environ | {"wsgi.input": io.BytesIO(body)}, signature.service)
+    given = labels | _query(environ) | _parameters(environ, body)
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "service": signature.service,
+        "operation": operation,
+        "principal": principal(signature.access_key),
+        "resource": {name: given[name] for name in sorted(IDENTIFIERS & given.keys())},
+    }
+
+
+def _signature(environ: Environ) -> Signature | None:
+    header = environ.get("HTTP_AUTHORIZATION") or ""
+    if header:
+        return read_signature(header)
+    credential = parse_qs(environ.get("QUERY_STRING", "")).get("X-Amz-Credential")
+    return read_signature(f"Credential={credential[0]}") if credential else None
+
+
+def _keep_body(environ: Environ, service: str) -> bytes:
+    """Bodies that can hold an identifier: a small one that is not the content of an object."""
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    deletes = service == "s3" and environ["REQUEST_METHOD"] == "POST" and "delete" in environ.get("QUERY_STRING", "")
+    if not deletes and (service == "s3" or not environ.get("CONTENT_TYPE", "").startswith(BODIES)):
+        return b""
+    if not 0 < length <= LONGEST_BODY:
+        return b""
+    body: bytes = environ["wsgi.input"].read(length)
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
+
+
+def _operation(environ: Environ, service: str) -> tuple[str, dict[str, object]]:
+    """The operation's name in the API and what stands in the path; the method and path where nobody knows it."""
+    try:
+        operation, labels = _router(service).match(Request(environ))
+    except (HTTPException, NotImplementedError, ValueError):
+        return f"{environ['REQUEST_METHOD']} {environ.get('PATH_INFO', '')}", {}
+    return str(operation.name), dict(labels)
+
+
+@functools.cache
+def _router(service: str) -> Any:
+    return get_service_router(MODELS.get(service, service))
+
+
+def _query(environ: Environ) -> dict[str, object]:
+    return {name: values[0] for name, values in parse_qs(environ.get("QUERY_STRING", "")).items()} | (
+        {"CopySource": environ["HTTP_X_AMZ_COPY_SOURCE"]} if "HTTP_X_AMZ_COPY_SOURCE" in environ else {}
+    )
+
+
+def _parameters(environ: Environ, body: bytes) -> dict[str, object]:
+    text = body.decode("utf-8", "replace")
+    if text.startswith("{"):
+        return _json_parameters(text)
+    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        return {name: values[0] for name, values in parse_qs(text).items()}
+    return {"Key": keys} if (keys := _DELETED_KEY.findall(text)) else {}
+
+
+def _json_parameters(text: str) -> dict[str, object]:
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return {}
+    inner = {name: given[name].get(key) for name, key in NESTED.items() if isinstance(given.get(name), dict)}
+    name = next((value for value in inner.values() if value), None)
+    return {key: value for key, value in given.items() if not isinstance(value, dict)} | (
+        {"Name": name} if name else {}
+    )

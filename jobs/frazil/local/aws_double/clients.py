@@ -1,0 +1,38 @@
+"""Clients of the double itself, for what AWS does in the name of a role: the calls are recorded like any other."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import boto3  # type: ignore[import-untyped]
+from botocore.config import Config  # type: ignore[import-untyped]
+
+from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.principals import Session
+
+_CONFIG = Config(retries={"total_max_attempts": 2}, s3={"addressing_style": "path"})
+_making = threading.Lock()
+_models = boto3.session.Session()  # keeps the service models, which are slow to read
+
+
+def client(place: Place, service: str, *, session: Session, region: str) -> Any:  # boto3 makes its classes at run time
+    with _making:
+        return _models.client(
+            service,
+            endpoint_url=place.endpoint_url,
+            region_name=region,
+            config=_CONFIG,
+            **session.as_client_options(),
+        )
+
+
+def environment(place: Place, *, session: Session, region: str) -> dict[str, str]:
+    """What a process needs to call the double as the role, and nobody else."""
+    return {
+        **session.as_environment(),
+        "AWS_ENDPOINT_URL": place.endpoint_url,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }

@@ -1,0 +1,167 @@
+"""One attempt of a job run: fetch, spark-submit, wait, copy the logs. The job has its role's credentials, no others.
+
+The interpreter is the one that this environment was made from, without what is installed beside it: like the release's
+own image it brings Spark, and the job brings the rest in its archives.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+
+from frazil.local import class_data
+from frazil.local.aws_double import children, clients
+from frazil.local.aws_double.emr_serverless import files, spark_submit
+from frazil.local.aws_double.log_streams import CopiedLog
+from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.principals import NotAssumableError, Session, assume
+from frazil.local.java import find_java
+from frazil.model.errors import FrazilError
+
+SERVICE = "emr-serverless.amazonaws.com"
+LOG_GROUP = "/aws/emr-serverless"
+LOOK_SECONDS = 0.25
+COPY_LOGS_SECONDS = 2.0
+TOLD_CHARACTERS = 256
+JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""A job run here lasts seconds: the second compiler takes half of the CPU of its start and brings nothing."""
+
+INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+_SPARK = Path(pyspark.__file__).resolve().parent
+"""Resolved: the archive of its classes fits one path only."""
+_unpacking = threading.Lock()
+
+
+class JobFailedError(Exception):
+    """Why the attempt failed, as the job run tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """`log_stream` is what the names of its log streams begin with."""
+
+    request: Mapping[str, Any]
+    application: Mapping[str, Any]
+    folder: Path
+    region: str
+    job_run_id: str
+    log_stream: str
+
+    @property
+    def work(self) -> Path:
+        return self.folder / "work"
+
+    @property
+    def stdout(self) -> Path:
+        return self.folder / "stdout"
+
+    @property
+    def stderr(self) -> Path:
+        return self.folder / "stderr"
+
+
+@dataclass(slots=True)
+class Stop:
+    """How others end an attempt: the seconds between SIGTERM and SIGKILL, once somebody asks."""
+
+    grace_seconds: float | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        return self.grace_seconds is not None
+
+
+def carry_out(place: Place, attempt: Attempt, stop: Stop, *, on_running: Callable[[], None]) -> None:
+    """Returns when the job has succeeded or was stopped. Raises JobFailedError otherwise."""
+    try:
+        session = assume(attempt.request["executionRoleArn"], service=SERVICE, session_name=attempt.job_run_id)
+        child = _start(place, attempt, session)
+        on_running()
+        status = _wait(child, stop, _logs(place, attempt, session))
+    except (NotAssumableError, ClientError, BotoCoreError, FrazilError, OSError, shutil.ReadError) as exc:
+        raise JobFailedError(str(exc)) from exc
+    if status and not stop.is_asked:
+        raise JobFailedError(f"Job failed, please check complete logs in {attempt.stderr}. ExitCode: {status}.")
+
+
+def _start(place: Place, attempt: Attempt, session: Session) -> children.Child:
+    attempt.work.mkdir(parents=True)
+    asked = spark_submit.read(attempt.request, attempt.application)
+    s3 = clients.client(place, "s3", session=session, region=attempt.region)
+    submission = asked.with_local_files(files.fetch(s3, asked.files, attempt.work))
+    with _unpacking:
+        files.unpack(s3, submission.archives, attempt.work, place.unpacked)
+    return children.run(
+        submission.command(_SPARK / "bin" / "spark-submit"),
+        environment=_environment(submission.environment)
+        | clients.environment(place, session=session, region=attempt.region),
+        folder=attempt.work,
+        stdout=attempt.stdout,
+        stderr=attempt.stderr,
+    )
+
+
+def _environment(asked: Mapping[str, str]) -> dict[str, str]:
+    interpreter = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    given = {name: _interpreter(value, interpreter) if name in INTERPRETERS else value for name, value in asked.items()}
+    return {
+        "PATH": os.pathsep.join((str(interpreter.parent), os.defpath)),
+        "HOME": str(Path.home()),
+        "LANG": "C.UTF-8",
+        "PYTHONNOUSERSITE": "1",
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_HOME": str(_SPARK),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LAUNCHER_OPTS": JVM_OPTIONS,
+        "SPARK_SUBMIT_OPTS": f"{JVM_OPTIONS} {class_data.spark_options()}",
+        "PYSPARK_PYTHON": str(interpreter),
+        **given,
+    }
+
+
+def _interpreter(asked: str, ours: Path) -> str:
+    """One of an archive as it is; one of the image (`/usr/bin/python3.11`) is ours."""
+    return str(ours) if Path(asked).is_absolute() else asked
+
+
+def _wait(child: children.Child, stop: Stop, logs: list[CopiedLog]) -> int | None:
+    next_copy = time.monotonic() + COPY_LOGS_SECONDS
+    stopping = False
+    while (status := child.wait(LOOK_SECONDS)) is None:
+        if stop.grace_seconds is not None and not stopping:
+            child.stop(grace_seconds=stop.grace_seconds)
+            stopping = True
+        if time.monotonic() > next_copy:
+            _each(logs, CopiedLog.copy)
+            next_copy = time.monotonic() + COPY_LOGS_SECONDS
+    _each(logs, CopiedLog.finish)
+    return status
+
+
+def _each(logs: list[CopiedLog], act: Callable[[CopiedLog], None]) -> None:
+    for log in logs:
+        act(log)
+
+
+def _logs(place: Place, attempt: Attempt, session: Session) -> list[CopiedLog]:
+    """Both outputs of the driver, where the request or the application asks for CloudWatch."""
+    monitoring = (attempt.request.get("configurationOverrides") or {}).get("monitoringConfiguration")
+    wanted = (monitoring or attempt.application.get("monitoringConfiguration") or {}).get(
+        "cloudWatchLoggingConfiguration"
+    )
+    if not wanted or not wanted.get("enabled"):
+        return []
+    client = clients.client(place, "logs", session=session, region=attempt.region)
+    group = wanted.get("logGroupName") or LOG_GROUP
+    stream = "/".join(filter(None, (wanted.get("logStreamNamePrefix"), attempt.log_stream)))
+    return [CopiedLog(client, group, f"{stream}/{file.name}", file) for file in (attempt.stdout, attempt.stderr)]

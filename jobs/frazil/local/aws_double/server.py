@@ -1,0 +1,92 @@
+"""moto's server, taught what it lacks, with a record of calls in front of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Iterable
+from http import HTTPStatus
+from types import FrameType
+
+from moto import backends
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import run_simple
+
+from frazil.local.aws_double import (
+    athena,
+    cloudwatch,
+    glue,
+    lambda_functions,
+    s3,
+    scheduler,
+    secrets_manager,
+    step_functions,
+)
+from frazil.local.aws_double.call_record import Application, CallRecord, Environ, StartResponse, recorded
+from frazil.local.aws_double.emr_serverless import api as emr_serverless
+from frazil.local.aws_double.emr_serverless.files import forget_unpacked
+from frazil.local.aws_double.place import Place
+
+OWN_PATH = "/_double/"
+DEFAULT_REGION = "us-east-1"
+UNUSED_DAYS = 2
+
+
+def serve(place: Place, port: int) -> None:
+    """Until SIGTERM. Job runs and functions end with the process, however it ends (`leash.py`)."""
+    os.environ |= {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "MOTO_PORT": str(port)}
+    place.begin_anew()
+    forget_unpacked(place.unpacked, unused_days=UNUSED_DAYS)
+    teach(place)
+    _list_modules_once()
+    record = CallRecord(place.calls)
+    record.open()
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line a request is the record's
+    signal.signal(signal.SIGTERM, _leave)
+    application = _with_own_path(recorded(DomainDispatcherApplication(create_backend_app), record), place)
+    run_simple("127.0.0.1", port, application, threaded=True, request_handler=MotoRequestHandler)
+
+
+def teach(place: Place) -> None:
+    for service in (athena, cloudwatch, glue, s3, secrets_manager, step_functions):
+        service.teach()
+    for running in (emr_serverless, lambda_functions):
+        running.teach(place)
+
+
+def _list_modules_once() -> None:
+    """Keep moto from listing its folder anew for every request, which is a sixth of what a request costs."""
+    modules = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: modules
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+def _with_own_path(application: Application, place: Place) -> Application:
+    """What is not AWS: `POST /_double/schedules/GROUP/NAME/fire?region=us-east-1`."""
+
+    def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        path = str(environ.get("PATH_INFO", ""))
+        if not path.startswith(OWN_PATH):
+            return application(environ, start_response)
+        status, told = _own_answer(place, path.removeprefix(OWN_PATH).split("/"), environ.get("QUERY_STRING", ""))
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
+        return [json.dumps(told, default=str).encode()]
+
+    return answer
+
+
+def _own_answer(place: Place, words: list[str], query: str) -> tuple[HTTPStatus, dict[str, object]]:
+    region = query.removeprefix("region=") or DEFAULT_REGION
+    match words:
+        case ["schedules", group, name, "fire"]:
+            try:
+                return HTTPStatus.OK, scheduler.fire(place, region=region, group=group, name=name)
+            except Exception as exc:  # noqa: BLE001 - whatever the target answers is told to who fired
+                return HTTPStatus.BAD_GATEWAY, {"error": type(exc).__name__, "message": str(exc)}
+        case _:
+            return HTTPStatus.NOT_FOUND, {"error": "NotFound", "message": f"the double knows no {'/'.join(words)}"}

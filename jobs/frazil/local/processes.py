@@ -1,0 +1,105 @@
+"""Start, recognise and stop processes that outlive the command that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from frazil.local.state import Running
+
+LOG_TAIL_LINES = 20
+
+
+def spawn(command: Sequence[str], *, environment: Mapping[str, str], log: Path) -> Running:
+    """Start a process in a session and a folder of its own, its output in `log`; the last log stays as `<log>.1`."""
+    if log.exists():
+        log.replace(log.with_name(f"{log.name}.1"))
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            command,
+            env=os.environ | environment,
+            cwd=log.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    running = Running(child.pid, _started(child.pid) or "")
+    child.returncode = 0  # the state file owns it from here on: Popen would complain when it is forgotten
+    return running
+
+
+def is_alive(process: Running) -> bool:
+    return _started(process.pid) == process.started
+
+
+def listens(process: Running, port: int) -> bool:
+    """Whether it is this process, and not a stranger, that answers on the port."""
+    try:
+        sockets = psutil.Process(process.pid).net_connections(kind="tcp")
+    except psutil.Error:
+        return False
+    return any(held.status == psutil.CONN_LISTEN and held.laddr.port == port for held in sockets)
+
+
+def ask_to_stop(process: Running) -> None:
+    _signal_group(process, signal.SIGTERM)
+
+
+def wait_or_kill(process: Running, *, within_seconds: float) -> bool:
+    """Wait for a process that was asked to stop; whether it went by itself."""
+    if _is_gone(process, within_seconds):
+        return True
+    _signal_group(process, signal.SIGKILL)
+    _is_gone(process, within_seconds)
+    return False
+
+
+def tail(log: Path) -> str:
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return "(no log)"
+    return "\n".join(lines[-LOG_TAIL_LINES:])
+
+
+def _started(pid: int) -> str | None:
+    """When the process with this id started; None if there is none, or only its exit status is left.
+
+    On Linux in clock ticks of this boot: a wall clock that is set does not make a living process look like another.
+    """
+    try:
+        seen = psutil.Process(pid)
+        if seen.status() == psutil.STATUS_ZOMBIE and seen.num_threads() == 1:  # with more, they still hold its ports
+            return None
+        return _linux_start(pid) if psutil.LINUX else repr(seen.create_time())
+    except (psutil.Error, OSError):
+        return None
+
+
+def _linux_start(pid: int) -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+    return f"{boot} {after_name.split()[19]}"
+
+
+def _signal_group(process: Running, number: signal.Signals) -> None:
+    if is_alive(process):
+        os.killpg(process.pid, number)
+
+
+def _is_gone(process: Running, within_seconds: float) -> bool:
+    if not is_alive(process):
+        return True
+    try:
+        psutil.Process(process.pid).wait(timeout=within_seconds)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return not is_alive(process)
+    return True

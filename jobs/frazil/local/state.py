@@ -1,0 +1,61 @@
+"""What `.frazil/local/state.json` remembers: the ports of every service, and the process that holds them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from frazil.model.errors import SettingError
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process, told from later ones with the same id by when it started."""
+
+    pid: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceState:
+    """The ports outlive the process, so that clients find the next one where the last one was."""
+
+    ports: Mapping[str, int]
+    process: Running | None = None
+
+
+State = dict[str, ServiceState]
+
+
+def read_state(directory: Path) -> State:
+    path = directory / "state.json"
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        return {name: _parse(entry) for name, entry in written.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+        raise SettingError(
+            f"The state of the local services cannot be read from {path}: expected what `frazil local up` wrote, "
+            f"found something else ({exc}).",
+            hint=f"stop their processes, delete {path} and run: frazil local up",
+        ) from exc
+
+
+def write_state(directory: Path, state: State) -> None:
+    """Replaces the file in one step: a reader sees the state before or after, never a part."""
+    entries = {name: asdict(service) for name, service in sorted(state.items())}
+    with tempfile.NamedTemporaryFile("w", dir=directory, prefix=".state", delete=False, encoding="utf-8") as file:
+        json.dump(entries, file, indent=2)
+    Path(file.name).replace(directory / "state.json")
+
+
+def _parse(entry: dict[str, dict[str, int] | None]) -> ServiceState:
+    ports, process = entry["ports"], entry["process"]
+    return ServiceState(
+        ports={name: int(port) for name, port in (ports or {}).items()},
+        process=Running(int(process["pid"]), str(process["started"])) if process else None,
+    )

@@ -1,0 +1,127 @@
+"""Carries expiry out between the batches of a table: one commit, then the files in the background."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from frazil.maintain.background import Background
+from frazil.maintain.expire import enough, expiry_of, is_due
+from frazil.model.errors import FrazilError
+from frazil.model.expiry import Cleaned, Expiry
+from frazil.model.snapshot import TableView
+from frazil.model.spec import KeepSnapshots
+from frazil.ports import CommitRejectedError, CommitUnknownError, DeltaLogs, Lake
+
+LOOK_SECONDS = 600.0
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstSeen:
+    """The newest snapshot's time and the local one when a process first saw a table; `at` in seconds of its clock."""
+
+    newest: datetime
+    now: datetime
+    at: float
+
+
+@dataclass(slots=True)
+class Expiring:
+    """Expires the snapshots of one table as a process sees them. Nothing in here fails a batch.
+
+    The local clock is trusted for snapshots that this process committed, and for the time that passed since it first
+    saw the table. The snapshots that it found age from the newest of them, so a clock that is ahead expires none early.
+    """
+
+    keep: KeepSnapshots
+    checkpoint: str
+    clock: Callable[[], float] = time.monotonic
+    _first_seen: _FirstSeen | None = None
+    _looked_at: float = -math.inf
+    _batches: int = 0
+
+    def look(self, view: TableView, *, now: datetime) -> None:
+        """Note the time of the newest snapshot, before this process commits one of its own."""
+        if self._first_seen is None:
+            newest = max((snapshot.committed_at for snapshot in view.snapshots.values()), default=now)
+            self._first_seen = _FirstSeen(newest, now, self.clock())
+
+    def between_batches(
+        self, lake: Lake, logs: Callable[[], DeltaLogs], view: TableView, background: Background, *, now: datetime
+    ) -> bool:
+        """Whether snapshots were expired. The view may be older than the table: it is read again where that is due."""
+        try:
+            return self._expire(lake, logs, view, background, now)
+        except (CommitRejectedError, CommitUnknownError, FrazilError) as failed:
+            LOG.warning("expiry_failed", extra={"table": view.identifier, "problem": str(failed)})
+        except Exception:
+            LOG.exception("expiry_failed", extra={"table": view.identifier})
+        return False
+
+    def _expire(
+        self, lake: Lake, logs: Callable[[], DeltaLogs], view: TableView, background: Background, now: datetime
+    ) -> bool:
+        now = self._no_later_than(view, now)
+        if not self._is_time() or not self._is_due(view, now):
+            return False
+        fresh = lake.load(view.identifier)
+        if fresh is None or not self._is_due(fresh, now):
+            return False
+        expiry = expiry_of(fresh, self.keep, now=now, checkpoint=self.checkpoint)
+
+        def committed() -> bool:
+            lake.expire(fresh, expiry)
+            LOG.info("expired", extra=_told(fresh, expiry))
+            return True
+
+        since = now - self.keep.age
+        return background.start(lambda: clean(lake, logs, fresh, expiry, since), before=committed)
+
+    def _is_due(self, view: TableView, now: datetime) -> bool:
+        expiry = expiry_of(view, self.keep, now=now, checkpoint=self.checkpoint)
+        return bool(expiry) and is_due(expiry, view, self.keep, now=now)
+
+    def _is_time(self) -> bool:
+        """Whether to look: a look goes through every snapshot, so it comes once in some batches or minutes."""
+        self._batches += 1
+        if self._batches < enough(self.keep) and self.clock() - self._looked_at < LOOK_SECONDS:
+            return False
+        self._batches, self._looked_at = 0, self.clock()
+        return True
+
+    def _no_later_than(self, view: TableView, now: datetime) -> datetime:
+        """Return the time to measure ages by: the local time or an earlier one.
+
+        Until the process has run for as long as snapshots are kept, only snapshots that it found can be too old, and
+        their time goes on from the newest of them. Later only its own are left, which its own clock has stamped.
+        """
+        self.look(view, now=now)
+        assert self._first_seen is not None  # noqa: S101 - noted by look
+        passed = timedelta(seconds=self.clock() - self._first_seen.at)
+        start = self._first_seen.newest if passed < self.keep.age else self._first_seen.now
+        return min(now, start + passed)
+
+
+def clean(lake: Lake, logs: Callable[[], DeltaLogs], before: TableView, expiry: Expiry, since: datetime) -> None:
+    """Delete what only the expired snapshots referenced. What fails stays as orphans, which harm nothing."""
+    cleaned = lake.delete_unreachable(
+        before, expiry.snapshots, named_elsewhere=lambda: logs().named_since(before.location, since)
+    )
+    _tell(before.identifier, cleaned)
+
+
+def _tell(table: str, cleaned: Cleaned) -> None:
+    LOG.info("expired_files_deleted", extra={"table": table, "files": cleaned.deleted})
+    if cleaned.left:
+        problems = "; ".join(cleaned.problems)
+        LOG.warning("expired_files_left", extra={"table": table, "files": cleaned.left, "problem": problems})
+
+
+def _told(view: TableView, expiry: Expiry) -> dict[str, object]:
+    return {"table": view.identifier, "snapshots": len(expiry.snapshots), "tags": len(expiry.put)}

@@ -1,0 +1,162 @@
+"""The accounts of a batch: what the tasks returned, checked, as the table's next state and the batch's receipt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from frazil.materialize.complete_through import observation, with_observation
+from frazil.model.errors import CountMismatchError
+from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
+from frazil.model.plan import BatchPlan, PartitionFacts
+from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
+from frazil.model.receipt import RangeReceipt, Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What all tasks of a batch returned, together."""
+
+    ranges: tuple[RangeResult, ...]
+    row_files: tuple[WrittenFile, ...]
+    dead_letter_files: tuple[WrittenFile, ...]
+    unknown_schema_ids: tuple[int, ...]
+    truncated_nanos: int
+
+    @property
+    def counts(self) -> Counts:
+        return sum((each.counts for each in self.ranges), Counts())
+
+    @property
+    def met_value_ids(self) -> tuple[int, ...]:
+        return tuple(sorted({i for each in self.ranges for i in each.met_schema_ids}))
+
+    @property
+    def met_key_ids(self) -> tuple[int, ...]:
+        return tuple(sorted({i for each in self.ranges for i in each.met_key_schema_ids}))
+
+    @property
+    def advanced(self) -> bool:
+        """Whether any offset was read: a batch that only met new schemas publishes nothing."""
+        return any(each.end > each.start for each in self.ranges)
+
+
+def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
+    """All results together. Raises CountMismatchError where they do not add up to what was planned."""
+    gathered = Ingested(
+        ranges=tuple(r for result in results for r in result.ranges),
+        row_files=tuple(f for result in results for f in result.row_files),
+        dead_letter_files=tuple(f for result in results for f in result.dead_letter_files),
+        unknown_schema_ids=tuple(sorted({i for result in results for i in result.unknown_schema_ids})),
+        truncated_nanos=sum(result.truncated_nanos for result in results),
+    )
+    for expectation, expected, found in _checks(plan, gathered):
+        if expected != found:
+            raise CountMismatchError(
+                f"{plan.table}: batch {plan.batch_id}: {expectation}: expected {expected}, found {found};"
+                f" nothing was published",
+                hint="this is a defect of Frazil: report it with the log; running again starts from the same offsets",
+            )
+    return gathered
+
+
+def _checks(plan: BatchPlan, got: Ingested) -> Iterable[tuple[str, object, object]]:
+    """What must hold before anything is staged: name, expected, found."""
+    planned = sorted((r.topic, r.partition, r.start) for r in plan.ranges)
+    yield "the ranges read", planned, sorted((r.topic, r.partition, r.start) for r in got.ranges)
+    yield "rows in files", got.counts.rows, sum(file.rows for file in got.row_files)
+    yield "dead letters in files", got.counts.dead_letters, sum(file.rows for file in got.dead_letter_files)
+    ends = {(r.topic, r.partition): r.end for r in plan.ranges}
+    for each in got.ranges:
+        name = f"{each.topic}-{each.partition}"
+        yield f"{name}: {each.counts.formula()}", True, each.counts.balanced
+        yield (
+            f"{name}: end {each.end} within the plan",
+            True,
+            each.start <= each.end <= ends[each.topic, each.partition],
+        )
+        yield (
+            f"{name}: read to its end unless stopped",
+            True,
+            each.stopped_by != "end" or each.end == ends[each.topic, each.partition],
+        )
+        yield f"{name}: no more records than offsets", True, each.gaps >= 0
+
+
+def next_state(
+    plan: BatchPlan, got: Ingested, *, writer: str, planned_at: datetime, fitted: Fitted | None = None
+) -> TableState:
+    """The table's state after the batch. `fitted` records the plan's schemas."""
+    by_source = {(each.topic, each.partition): each for each in got.ranges}
+    known = {source.topic: source for source in plan.state.sources}
+    sources = []
+    for facts in plan.topics:
+        before = known.get(facts.topic, SourceProgress(facts.topic, facts.topic_id, 0, {}))
+        partitions = {
+            number: _advance(before.partitions.get(number), by_source.get((facts.topic, number)), partition)
+            for number, partition in facts.partitions.items()
+        }
+        sources.append(replace(before, topic_id=facts.topic_id or before.topic_id, partitions=partitions))
+    read = replace(plan.state, sources=tuple(sources))
+    through, observations = with_observation(read, observation(planned_at, plan.topics, sources))
+    return replace(
+        read,
+        fitted=fitted,
+        complete_through=through,
+        observations=observations,
+        epoch=plan.epoch,
+        writer=writer,
+        batch_id=plan.batch_id,
+        schema_ids=tuple(sorted(set(plan.state.schema_ids) | set(plan.schemas.values))),
+        key_schema_ids=tuple(sorted(set(plan.state.key_schema_ids) | set(plan.schemas.keys))),
+        skipped_by_reason=_added(plan.state.skipped_by_reason, (r.skipped_by_reason for r in got.ranges)),
+    )
+
+
+def _advance(before: PartitionProgress | None, result: RangeResult | None, facts: PartitionFacts) -> PartitionProgress:
+    if before is None:
+        before = PartitionProgress.beginning_at(facts.earliest if result is None else result.start)
+    if result is None:
+        return replace(before, start=before.next)
+    return PartitionProgress(
+        origin=before.origin,
+        start=result.start,
+        next=result.end,
+        counts=before.counts + result.counts,
+        sums=before.sums + result.sums,
+        leader_epoch=before.leader_epoch if result.leader_epoch is None else result.leader_epoch,
+        record_bytes=before.record_bytes if not result.counts.read else _mean_bytes(result),
+    )
+
+
+def _mean_bytes(result: RangeResult) -> int:
+    """At least 1, so that a partition of empty records needs some of the budget as well."""
+    return max(-(-result.payload_bytes // result.counts.read), 1)
+
+
+def receipt_of(plan: BatchPlan, got: Ingested, state: TableState, *, seconds: Mapping[str, float]) -> Receipt:
+    return Receipt(
+        table=plan.table,
+        epoch=state.epoch,
+        batch_id=state.batch_id,
+        ranges=tuple(RangeReceipt(r.topic, r.partition, r.start, r.end, r.counts, r.gaps) for r in got.ranges),
+        counts=got.counts,
+        skipped_by_reason=_added({}, (r.skipped_by_reason for r in got.ranges)),
+        dead_letters_by_reason=_added({}, (r.dead_letters_by_reason for r in got.ranges)),
+        payload_bytes=sum(r.payload_bytes for r in got.ranges),
+        file_bytes=sum(file.size for file in got.row_files),
+        files=len(got.row_files),
+        truncated_nanos=got.truncated_nanos,
+        complete_through=state.complete_through,
+        foreign=state.foreign.names,
+        seconds=dict(seconds),
+    )
+
+
+def _added(base: Mapping[str, int], more: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total = Counter(base)
+    for each in more:
+        total.update(each)
+    return dict(sorted(total.items()))

@@ -1,0 +1,132 @@
+"""The part of announce for readers of Delta: the log beside the table gets a version for the table's head.
+
+Nothing here fails a batch, whose rows are published: what goes wrong is told, and mended by the next run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from frazil.delta.standing import next_version
+from frazil.materialize.branches import ATTEMPTS
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.delta import Announced, LogFailed, LogIsCurrent, LogWritten, Withheld
+from frazil.model.errors import FrazilError
+from frazil.model.snapshot import TableView
+from frazil.ports import CommitRejectedError, CommitUnknownError, DeltaLogs, Lake
+
+LOG = logging.getLogger(__name__)
+
+DELTA_TAG = "frazil_delta"
+"""Keeps the files that the Delta log names alive through any expiry: the snapshot that its newest version stands for.
+
+It moves after that version is written: until then it keeps the files of the one before.
+"""
+
+NEXT_DELTA_TAG = "frazil_delta_next"
+"""Keeps the files of a version that is about to be written, where no other tag of ours does."""
+
+
+CHECK_EVERY = timedelta(minutes=5)
+"""How often a running process reads the log of a table that does not change: others may have written to it."""
+
+
+@dataclass(slots=True)
+class LogProgress:
+    """What one process knows of a table's Delta log. `version` is the newest that describes the table's head."""
+
+    version: int | None = None
+    _checked: tuple[int | None, str] | None = None
+    _checked_at: datetime | None = None
+
+    def is_due(self, view: TableView, *, now: datetime) -> bool:
+        """Whether the head or the schema has changed since the last check, or that was long ago."""
+        seen = (view.head, view.schema_json)
+        return seen != self._checked or self._checked_at is None or now - self._checked_at >= CHECK_EVERY
+
+    def record(self, view: TableView, announced: Announced | None, *, now: datetime) -> None:
+        """Remember the outcome of a check; a failure leaves it due."""
+        if isinstance(announced, LogFailed):
+            return
+        if isinstance(announced, LogWritten | LogIsCurrent):
+            self.version = announced.version
+        self._checked, self._checked_at = (view.head, view.schema_json), now
+
+
+def announce_delta(lake: Lake, open_logs: Callable[[], DeltaLogs], view: TableView) -> Announced | None:
+    """Bring the table's Delta log to its head. None where the table has no snapshot. Raises nothing."""
+    try:
+        return _announced(lake, open_logs(), view)
+    except FrazilError as problem:
+        return LogFailed(problem.what, problem.hint)
+    except (CommitRejectedError, CommitUnknownError) as problem:
+        return LogFailed(str(problem), "look for others that write the log or the table; the next run tries again")
+    except Exception as problem:
+        LOG.exception("unforeseen", extra={"table": view.identifier})
+        return LogFailed(f"{type(problem).__name__}: {problem}", "if it comes again, report it with the trace")
+
+
+def _announced(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None:
+    """At the second attempt a log that is current counts as written: by whomever, its readers have not looked yet."""
+    try:
+        return _brought_to_head(lake, logs, view)
+    except CommitRejectedError:
+        announced = _brought_to_head(lake, logs, view)
+    if isinstance(announced, LogIsCurrent):
+        return LogWritten(announced.version, announced.snapshot_id)
+    return announced
+
+
+def _brought_to_head(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None:
+    """One attempt. Raises CommitRejectedError where somebody else has written the log meanwhile.
+
+    The log is read before the table, so it never stands for a later snapshot than the one that is announced.
+    """
+    log = logs.read(view.location)
+    view = lake.load(view.identifier) or view
+    plan = next_version(view, log, logs)
+    match plan:
+        case None | LogIsCurrent() | Withheld():
+            _keep(lake, view, None if log is None else log.snapshot_id)
+            return plan
+        case write:
+            view = _held(lake, view, write.snapshot_id)
+            logs.write(view.location, write)
+            _keep(lake, view, write.snapshot_id)
+            return LogWritten(write.version, write.snapshot_id)
+
+
+def _held(lake: Lake, view: TableView, snapshot_id: int) -> TableView:
+    """With a tag on the snapshot, whatever becomes of `main` from here on. That of the last batch has one already."""
+    if snapshot_id in (view.tags.get(CHECKPOINT_TAG), view.tags.get(NEXT_DELTA_TAG)):
+        return view
+    lake.move_tags(view, put={NEXT_DELTA_TAG: snapshot_id})
+    return lake.load(view.identifier) or view
+
+
+def _keep(lake: Lake, view: TableView, snapshot_id: int | None) -> None:
+    """Move the tag to the snapshot that the log stands for. What fails here is done by the next run."""
+    try:
+        _move_tag(lake, view, snapshot_id)
+    except (FrazilError, CommitRejectedError, CommitUnknownError) as problem:
+        LOG.warning("delta_tag_not_moved", extra={"table": view.identifier, "problem": str(problem)})
+
+
+def _move_tag(lake: Lake, view: TableView, snapshot_id: int | None) -> None:
+    """Where another process moves it meanwhile, it is left there: that one has announced a later snapshot."""
+    seen = view.tags.get(DELTA_TAG)
+    for _ in range(ATTEMPTS):
+        left = [NEXT_DELTA_TAG] if NEXT_DELTA_TAG in view.tags else []
+        there = view.tags.get(DELTA_TAG)
+        if snapshot_id is None or snapshot_id not in view.snapshots or there != seen:
+            break
+        if there == snapshot_id and not left:
+            break
+        try:
+            lake.move_tags(view, put={DELTA_TAG: snapshot_id}, drop=left)
+            break
+        except CommitRejectedError:
+            view = lake.load(view.identifier) or view

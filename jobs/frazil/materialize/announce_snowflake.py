@@ -1,0 +1,52 @@
+"""The part of announce for Snowflake: an external table over a Delta log sees a new version when it is told to look.
+
+Nothing here fails a batch, whose rows are published. To look costs a login and does no harm, so who was told of what is
+remembered by the process alone: a new one tells once, and thereby makes good what a dead one left undone.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from frazil.model.errors import FrazilError
+from frazil.model.snowflake import delta_table
+from frazil.model.spec import TableSpec
+from frazil.ports import Snowflake
+
+LOG = logging.getLogger(__name__)
+
+REST = timedelta(minutes=1)
+"""After a failure, which may have taken the time of a login that nobody answers: batches are not held up each time."""
+
+
+@dataclass(slots=True)
+class Telling:
+    """What Snowflake was told of one table: `told` is a version of its Delta log."""
+
+    told: int | None = None
+    not_before: datetime | None = None
+
+    def tell(self, snowflake: Snowflake, spec: TableSpec, version: int, *, now: datetime) -> None:
+        """Raises nothing."""
+        if version == self.told or (self.not_before is not None and now < self.not_before):
+            return
+        table = delta_table(spec)
+        try:
+            snowflake.refresh(table)
+        except FrazilError as problem:
+            self.not_before = now + REST
+            self._failed(spec, problem.what, problem.hint)
+        except Exception as problem:
+            LOG.exception("unforeseen", extra={"table": spec.identifier})
+            self.not_before = now + REST
+            self._failed(spec, f"{type(problem).__name__}: {problem}", "if it comes again, report it with the trace")
+        else:
+            self.told = version
+            LOG.info("snowflake_refreshed", extra={"table": spec.identifier, "as": table, "version": version})
+
+    def _failed(self, spec: TableSpec, problem: str, hint: str) -> None:
+        """The external table goes on with what it saw before; the next batch tells it again."""
+        fields = {"table": spec.identifier, "as": delta_table(spec), "problem": problem, "hint": hint}
+        LOG.warning("snowflake_not_refreshed", extra=fields)

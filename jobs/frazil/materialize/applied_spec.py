@@ -1,0 +1,133 @@
+"""The spec that a table follows at present, kept in a property of the table: what a changed spec is compared with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from frazil.model.spec import (
+    BadRecordLimit,
+    KeyFormat,
+    MetadataColumns,
+    Start,
+    StartEarliest,
+    StartLatest,
+    StartOffsets,
+    StartTimestamp,
+    SubjectSettings,
+    TableSpec,
+)
+
+SPEC_PROPERTY = "frazil.spec"
+"""A table property: JSON of the keys of the spec that the table follows, and of `sometimes_kept`."""
+
+
+FIXED = ("start",)
+"""Keys whose value a table keeps from when it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedSpec:
+    """`keys` are the values by key, as text. `sometimes_kept` names metadata columns that some of the rows lack."""
+
+    keys: Mapping[str, str]
+    sometimes_kept: tuple[str, ...] = ()
+
+    @property
+    def prefix(self) -> str:
+        return self.keys["metadata.prefix"]
+
+    @property
+    def keep(self) -> tuple[str, ...]:
+        return tuple(self.keys["metadata.keep"].split(", "))
+
+
+def applied_spec_of(properties: Mapping[str, str]) -> AppliedSpec | None:
+    """What the table follows; None where nothing was recorded, as in a table that is being adopted."""
+    text = properties.get(SPEC_PROPERTY)
+    if text is None:
+        return None
+    value = json.loads(text)
+    return AppliedSpec(value["keys"], tuple(value["sometimes_kept"]))
+
+
+def spec_property(applied: AppliedSpec) -> dict[str, str]:
+    value = {"keys": dict(applied.keys), "sometimes_kept": list(applied.sometimes_kept)}
+    return {SPEC_PROPERTY: json.dumps(value)}
+
+
+def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpec:
+    """What a table follows once the spec is applied to it."""
+    keys = {key: text(spec) for key, text in TEXTS.items()}
+    if before is None:
+        return AppliedSpec(keys)
+    keys |= {key: before.keys[key] for key in FIXED if key in before.keys}
+    changed = set(before.keep) ^ set(spec.metadata.keep)
+    if before.keys["key"] != spec.key:
+        changed.add("key")
+    return AppliedSpec(keys, tuple(sorted({*before.sometimes_kept, *changed})))
+
+
+def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
+    """The spec with the metadata columns and the key that the table has now, for commands that only read."""
+    applied = applied_spec_of(properties)
+    if applied is None:
+        return spec
+    key = cast("KeyFormat", applied.keys["key"])
+    return replace(spec, key=key, metadata=MetadataColumns(applied.prefix, applied.keep))
+
+
+def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
+    """The spec with every metadata column that the table ever had: no field of a record may take their names."""
+    applied = applied_spec_of(properties)
+    if applied is None:
+        return spec
+    names = dict.fromkeys((*spec.metadata.keep, *applied.keep, *applied.sometimes_kept))
+    return replace(spec, metadata=replace(spec.metadata, keep=tuple(names)))
+
+
+def _limit(limit: BadRecordLimit) -> str:
+    return "off" if limit == BadRecordLimit.off() else f"{limit.share:.10g} and at least {limit.at_least}"
+
+
+def _start(start: Start) -> str:
+    match start:
+        case StartEarliest():
+            return "earliest"
+        case StartLatest():
+            return "latest"
+        case StartTimestamp(at):
+            return f"timestamp {at.isoformat()}"
+        case StartOffsets(offsets):
+            return "offsets " + ", ".join(f"{number}: {offset}" for number, offset in sorted(offsets.items()))
+
+
+def _subject(subject: SubjectSettings) -> str:
+    return subject.naming if subject.override is None else f"name {subject.override}"
+
+
+TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
+    "topics": lambda spec: ", ".join(sorted(spec.topics)),
+    "key": lambda spec: spec.key,
+    "partition_by": lambda spec: ", ".join(spec.partition_by) or "nothing",
+    "readers": lambda spec: ", ".join(spec.readers) or "none",
+    "on_bad_record": lambda spec: spec.on_bad_record,
+    "bad_record_limit": lambda spec: _limit(spec.bad_record_limit),
+    "on_tombstone": lambda spec: spec.on_tombstone,
+    "trigger.every": lambda spec: f"{spec.trigger.every.total_seconds():g} s",
+    "trigger.rows": lambda spec: f"{spec.trigger.rows:,}",
+    "trigger.bytes": lambda spec: f"{spec.trigger.bytes:,} bytes",
+    "maintain.target_file": lambda spec: f"{spec.maintain.target_file_bytes:,} bytes",
+    "maintain.keep_snapshots.age": lambda spec: f"{spec.maintain.keep_snapshots.age.total_seconds():g} s",
+    "maintain.keep_snapshots.count": lambda spec: f"{spec.maintain.keep_snapshots.count:,}",
+    "maintain.keep_snapshots.daily": lambda spec: f"{spec.maintain.keep_snapshots.daily} days",
+    "formats": lambda spec: ", ".join(spec.formats),
+    "start": lambda spec: _start(spec.start),
+    "metadata.prefix": lambda spec: spec.metadata.prefix,
+    "metadata.keep": lambda spec: ", ".join(spec.metadata.keep),
+    "subject": lambda spec: _subject(spec.value_subject),
+    "key_subject": lambda spec: _subject(spec.key_subject),
+}
+"""The keys of a spec that can differ from the table's, each with its value as text."""

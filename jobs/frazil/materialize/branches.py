@@ -1,0 +1,80 @@
+"""Branches: each attempt stages its files on one of its own, which nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from frazil.model.errors import CatalogError, ContendedError
+from frazil.model.ingested import WrittenFile
+from frazil.model.snapshot import TableView
+from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+
+STAGE_PREFIX = "frazil_stage_"
+ATTEMPTS = 5
+"""How often a commit that others overtook is tried again."""
+
+
+class BaseExpiredError(Exception):
+    """The snapshot that a branch was to begin at is gone: others have moved `main` on, and it has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A staged snapshot. `base` is the snapshot that its branch began at."""
+
+    branch: str
+    snapshot_id: int
+    base: int
+
+
+def branch_names(prefix: str, writer: str) -> Iterator[str]:
+    """A new branch name for every attempt of a writer: a commit that lands late lands on a branch nobody uses."""
+    attempt = 0
+    while True:
+        attempt += 1
+        yield f"{prefix}{writer}_{attempt}"
+
+
+def stage_on_branch(
+    lake: Lake,
+    view: TableView,
+    *,
+    base: int,
+    names: Iterator[str],
+    files: Sequence[WrittenFile],
+    summary: Mapping[str, str],
+    document: bytes = b"",
+    without: str | None = None,
+) -> Staged:
+    """Stage files on top of `base`, `without` the rows that meet that condition.
+
+    Raises BaseExpiredError; ContendedError where the catalog refuses, CatalogError where it does not answer, each time.
+    """
+    for _ in range(ATTEMPTS):
+        if base not in view.snapshots:
+            raise BaseExpiredError
+        branch = next(names)
+        try:
+            head = lake.stage(
+                view, base=base, branch=branch, files=files, summary=summary, document=document, without=without
+            )
+            return Staged(branch, head, base)
+        except (CommitRejectedError, CommitUnknownError) as failed:
+            reason: Exception = failed
+        fresh = lake.load(view.identifier)
+        if fresh is not None:
+            view = fresh
+        if branch in view.branches:
+            return Staged(branch, view.branches[branch], base)
+    raise given_up(view.identifier, "stage", reason) from reason
+
+
+def given_up(table: str, step: str, reason: Exception) -> ContendedError | CatalogError:
+    """After as many attempts as there are: others were always faster, or the catalog never answered."""
+    what = f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {reason}"
+    if isinstance(reason, CommitUnknownError):
+        return CatalogError(what, hint="see whether catalog and storage are up and have room; the next run goes on")
+    return ContendedError(
+        what, hint="look for another process that keeps committing to the table; the next run goes on"
+    )

@@ -1,0 +1,359 @@
+"""Safe changes of a table's schema, found by comparing what writers write with what the table has.
+
+Safe: a new column, int → long, float → double, a decimal with more digits before the point, a rename that the
+writer's schema declares by an alias. A column that a writer no longer has stays, and is null in its rows.
+Everything else is a finding, and all of them are collected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+
+from frazil.materialize.former_names import FormerNames
+from frazil.materialize.name_tree import NameTree, join, tree_of
+from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
+from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.schemas import Finding
+
+_WIDENS = {("int", "long"), ("float", "double")}
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What has to change so that the table can hold a writer's records, and what stands against it."""
+
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    former_names: FormerNames = field(default_factory=dict)
+
+    def __add__(self, other: Evolution) -> Evolution:
+        """One after the other: whoever comes later was given the former names and returns all of them."""
+        return Evolution(self.changes + other.changes, self.findings + other.findings, other.former_names)
+
+
+def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
+    """The former names that a new table begins with: every alias that is not a column beside it, given once."""
+    found: dict[str, tuple[str, ...]] = {}
+    taken = {column.name for column in columns}
+    for column in columns:
+        here = join(path, column.name)
+        former = tuple(alias for alias in column.aliases if alias not in taken)
+        taken.update(former)
+        if former:
+            found[here] = former
+        for inner_path, inner in _structs_in(column.type, here):
+            found.update(aliases_of(inner.columns, inner_path))
+    return found
+
+
+def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames) -> Evolution:
+    """What the table's columns `have` need in order to hold the columns `wanted`.
+
+    The cost is linear in the number of columns and of former names.
+    """
+    names, found = tree_of(former_names), _Found()
+    for path, problem in _exchanged(wanted):
+        found.refuse(path, problem)
+    _compare_columns(wanted, _Level(_Place(), names, wanted, have), found)
+    return Evolution(tuple(found.changes), tuple(found.findings), dict(names.flat()))
+
+
+def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) -> IncompatibleSchemaError:
+    """`schema_id` is None where it is the spec that asks for columns about the record."""
+    listed = "\n".join(f"  - {finding}" for finding in findings)
+    what = f"the writer schema {schema_id}" if schema_id is not None else "what the spec asks for about each record"
+    return IncompatibleSchemaError(
+        f"{table}: {what} cannot be carried over safely, {len(findings)} finding(s):\n{listed}",
+        hint=_way_out(table, schema_id),
+    )
+
+
+def _way_out(table: str, schema_id: int | None) -> str:
+    if schema_id is None:
+        return f"change `metadata` in the spec, or materialize into another `table`; then `frazil resume {table}`"
+    return (
+        f"register a compatible schema and write with that. Records that have the schema {schema_id} already become"
+        f" dead letters with `frazil resume {table} --dead-letter-schema {schema_id}`, or rows of another `table`"
+    )
+
+
+def applied(columns: tuple[Column, ...], changes: tuple[Change, ...]) -> tuple[Column, ...]:
+    """The columns after the changes of one comparison, whose paths are all in the names before it."""
+    return _applied(columns, [(change.path, change) for change in changes]) if changes else columns
+
+
+_Pending = Sequence[tuple[str, Change]]
+"""Changes, each with what is left of its path."""
+
+
+def _applied(columns: tuple[Column, ...], changes: _Pending) -> tuple[Column, ...]:
+    added: list[Column] = []
+    inside: dict[str, list[tuple[str, Change]]] = {}
+    for path, change in changes:
+        step = re.split(r"[.\[{]", path, maxsplit=1)[0]
+        rest = path[len(step) :]
+        if isinstance(change, AddColumn) and not rest:
+            added.append(Column(step, change.type, doc=change.doc))
+        else:
+            inside.setdefault(step, []).append((rest, change))
+    return (*(_changed(each, inside.get(each.name, ())) for each in columns), *added)
+
+
+def _changed(column: Column, changes: _Pending) -> Column:
+    if not changes:
+        return column
+    names = [change.new_name for rest, change in changes if isinstance(change, RenameColumn) and not rest]
+    return replace(column, name=names[-1] if names else column.name, type=_changed_type(column.type, changes))
+
+
+def _changed_type(column_type: ColumnType, changes: _Pending) -> ColumnType:
+    widened = [change.to_type for rest, change in changes if isinstance(change, WidenType) and not rest]
+    inside = [(rest, change) for rest, change in changes if rest]
+    match column_type:
+        case ListOf(element) if inside:
+            return ListOf(_changed_type(element, _without("[]", inside)))
+        case MapOf(key, value) if inside:
+            return MapOf(key, _changed_type(value, _without("{}", inside)))
+        case Struct(columns) if inside:
+            return replace(column_type, columns=_applied(columns, _without(".", inside)))
+        case _:
+            return widened[-1] if widened else column_type
+
+
+def _without(prefix: str, changes: _Pending) -> _Pending:
+    return [(rest.removeprefix(prefix), change) for rest, change in changes]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a comparison has found so far."""
+
+    changes: list[Change] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def refuse(self, path: str, problem: str) -> None:
+        self.findings.append(Finding(path, problem))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A path in the names after all renames, for findings, and in those before, as changes have to name it.
+
+    The library resolves every path of one update against the names before it.
+    """
+
+    now: str = ""
+    was: str = ""
+
+    def step(self, now: str, was: str | None = None) -> _Place:
+        return _Place(join(self.now, now), join(self.was, now if was is None else was))
+
+
+class _Level:
+    """The columns of one struct, with all that is looked up for each of them."""
+
+    def __init__(self, place: _Place, names: NameTree, wanted: tuple[Column, ...], have: tuple[Column, ...]) -> None:
+        self.place, self.names = place, names
+        self.have = {each.name: each for each in have}
+        self.beside = {each.name for each in (*wanted, *have)}
+        self.matches = _matches(wanted, have, names)
+        self.shifted = _shifted(wanted, self.have)
+        self._by_lower: dict[str, list[str]] = {}
+        for each in have:
+            self._by_lower.setdefault(each.name.lower(), []).append(each.name)
+        self._owners: dict[str, set[str]] = {}
+        for name, node in names.under.items():
+            self._own(name, node.former)
+
+    def knows(self, name: str, column: str) -> bool:
+        """Whether the table knows that records call the column so."""
+        return name == column or name in self.names.step(column).former
+
+    def twin(self, name: str, match: Column | None) -> str | None:
+        """Another column of the table whose name differs in letter case only."""
+        own = None if match is None else match.name
+        return next((each for each in self._by_lower.get(name.lower(), ()) if each != own), None)
+
+    def holder(self, name: str, match: Column | None) -> str | None:
+        """The column beside it, other than the one to be renamed, that records may still call `name`."""
+        own = None if match is None else match.name
+        return min(self._owners.get(name, set()) & self.beside - {own, name}, default=None)
+
+    def learn(self, aliases: Sequence[str], column: str) -> None:
+        """A writer may name an alias later than the column: it is remembered, unless it means another column."""
+        new = tuple(dict.fromkeys(a for a in aliases if a not in self.beside and a not in self._owners))
+        if new:
+            self.names.step(column).former += new
+            self._own(column, new)
+
+    def rename(self, old: str, new: str) -> None:
+        node = self.names.move(old, new)
+        for former in node.former:
+            self._owners[former].discard(old)
+        node.former += (old,)
+        self._own(new, node.former)
+
+    def _own(self, column: str, former: Sequence[str]) -> None:
+        for name in former:
+            self._owners.setdefault(name, set()).add(column)
+
+
+def _matches(wanted: tuple[Column, ...], have: tuple[Column, ...], names: NameTree) -> dict[str, Column]:
+    """The table's column for each of the writer's: by its name, by a former name, or by an alias. None serves two."""
+    free = {each.name: each for each in have}
+    found = {column.name: free.pop(column.name) for column in wanted if column.name in free}
+    written = {column.name for column in wanted} - set(found)
+    for each in tuple(free.values()):
+        former = next((name for name in names.step(each.name).former if name in written), None)
+        if former is not None:
+            written.remove(former)
+            found[former] = free.pop(each.name)
+    for column in wanted:
+        alias = next((alias for alias in column.aliases if alias in free), None)
+        if column.name in written and alias is not None:
+            found[column.name] = free.pop(alias)
+    return found
+
+
+def _exchanged(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each field whose alias leads around a ring: `a` was `b`, and `b` was `a`, at every level.
+
+    The table knows columns by name, so an older record's value would share a column with another field's.
+    """
+    named = {column.name: column for column in columns}
+    for ring in _rings({name: [a for a in each.aliases if a in named and a != name] for name, each in named.items()}):
+        names = ", ".join(sorted(ring))
+        problem = "takes the name of a field that is renamed in the same schema: by their aliases the fields"
+        yield from ((join(path, name), f"{problem} {names} exchange names") for name in sorted(ring))
+    for column in columns:
+        for inner_path, inner in _structs_in(column.type, join(path, column.name)):
+            yield from _exchanged(inner.columns, inner_path)
+
+
+def _rings(before: Mapping[str, Sequence[str]]) -> Iterator[set[str]]:
+    """The rings among the names, each name in one of them at most."""
+    left = {name: former for name, former in before.items() if former}
+    while left:
+        try:
+            return TopologicalSorter(left).prepare()
+        except CycleError as found:
+            ring = set(found.args[1])
+            yield ring
+            left = {name: [f for f in former if f not in ring] for name, former in left.items() if name not in ring}
+
+
+def _shifted(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str, str]:
+    """Fields that take the name of a column which the same schema renames: `a` to `b`, while `b` becomes `c`.
+
+    The table finds `b` by its name, so that values of two meanings would share the column.
+    """
+    written = {column.name for column in wanted}
+    unwritten = have.keys() - written
+    moved_on = {alias: column.name for column in wanted for alias in column.aliases if alias != column.name}
+    return {
+        column.name: f"is the renamed column {alias}, and takes the name of the column that becomes"
+        f" {moved_on[column.name]}"
+        for column in wanted
+        for alias in column.aliases
+        if alias in unwritten and column.name in moved_on and column.name in have
+    }
+
+
+def _compare_columns(wanted: tuple[Column, ...], level: _Level, found: _Found) -> None:
+    for column in wanted:
+        if column.name in level.shifted:
+            found.refuse(level.place.step(column.name).now, level.shifted[column.name])
+        else:
+            _compare_column(column, level.matches.get(column.name), level, found)
+
+
+def _compare_column(column: Column, match: Column | None, level: _Level, found: _Found) -> None:
+    if match is not None and level.knows(column.name, match.name):
+        level.learn(column.aliases, match.name)
+        names, place = level.names.step(match.name), level.place.step(match.name)
+        return _compare_types(column.type, match.type, names, place, found)
+    here = level.place.step(column.name).now
+    twin = level.twin(column.name, match)
+    if twin is not None:
+        return found.refuse(here, f"differs only in letter case from the table's column {twin}")
+    holder = level.holder(column.name, match)
+    if holder is not None:
+        return found.refuse(
+            here, f"is a former name or an alias of the column {holder}: older records use it for that column"
+        )
+    if match is not None:
+        return _rename(column, match, level, found)
+    return _add(column, level, found)
+
+
+def _rename(column: Column, old: Column, level: _Level, found: _Found) -> None:
+    place = level.place.step(column.name, old.name)
+    found.changes.append(RenameColumn(place.was, column.name))
+    level.rename(old.name, column.name)
+    level.learn(column.aliases, column.name)
+    _compare_types(column.type, old.type, level.names.step(column.name), place, found)
+
+
+def _add(column: Column, level: _Level, found: _Found) -> None:
+    found.changes.append(AddColumn(level.place.step(column.name).was, column.type, column.doc))
+    level.learn(column.aliases, column.name)
+    for path, former in aliases_of((column,)).items():
+        if path != column.name:
+            level.names.at(path).former = former
+
+
+def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place: _Place, found: _Found) -> None:
+    match wanted, have:
+        case Struct(columns), Struct(present):
+            if wanted.is_union is not have.is_union:
+                problem = f"is {_kind(wanted)} in the writer's schema, the table has {_kind(have)}"
+                return found.refuse(place.now, problem)
+            return _compare_columns(columns, _Level(place, names, columns, present), found)
+        case ListOf(element), ListOf(present_element):
+            return _compare_types(element, present_element, names.step("[]"), place.step("[]"), found)
+        case MapOf(key, value), MapOf(present_key, present_value):
+            if key != present_key:
+                return found.refuse(place.now, f"the map's keys are {key}, the table has {present_key}")
+            return _compare_types(value, present_value, names.step("{}"), place.step("{}"), found)
+        case _:
+            return _compare_scalars(wanted, have, place, found)
+
+
+def _compare_scalars(wanted: ColumnType, have: ColumnType, place: _Place, found: _Found) -> None:
+    if wanted == have or _widens(wanted, have):
+        return
+    if _widens(have, wanted):
+        found.changes.append(WidenType(place.was, have, wanted))
+    else:
+        found.refuse(place.now, f"is {wanted} in the writer's schema, the table has {have}")
+
+
+def _widens(narrow: ColumnType, wide: ColumnType) -> bool:
+    match narrow, wide:
+        case Scalar(a), Scalar(b):
+            return (a, b) in _WIDENS
+        case Decimal(digits, scale), Decimal(more_digits, same_scale):
+            return scale == same_scale and digits < more_digits
+        case _:
+            return False
+
+
+def _kind(struct: Struct) -> str:
+    names = ", ".join(struct.names())
+    return f"a union of {names}" if struct.is_union else f"a record of {names}"
+
+
+def _structs_in(column_type: ColumnType, path: str) -> Iterator[tuple[str, Struct]]:
+    match column_type:
+        case Struct():
+            yield path, column_type
+        case ListOf(element):
+            yield from _structs_in(element, f"{path}[]")
+        case MapOf(_, value):
+            yield from _structs_in(value, f"{path}{{}}")
+        case _:
+            return

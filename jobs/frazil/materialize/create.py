@@ -1,0 +1,309 @@
+"""Tables that are missing, made from the registry's latest schemas, with the state to begin from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.avro.types import Record
+from frazil.materialize.applied_spec import applied_by, spec_property
+from frazil.materialize.compare import aliases_of, applied, compare, refusal
+from frazil.materialize.dead_letters import check_owner
+from frazil.materialize.former_names import FormerNames, former_names_of, former_names_property
+from frazil.materialize.layout import (
+    TABLE_PROPERTIES,
+    delta_problems,
+    metadata_columns,
+    name_clashes,
+    partition_problems,
+    reads_avro_keys,
+    unreadable,
+)
+from frazil.materialize.notices import left_out_property, mapped, notes_of_keys, notes_of_values
+from frazil.materialize.required import required_findings
+from frazil.materialize.state import CHECKPOINT_TAG, standing
+from frazil.model.columns import Column, ColumnType, Struct
+from frazil.model.errors import (
+    ForeignTableError,
+    IncompatibleSchemaError,
+    SpecError,
+    StateLostError,
+    SubjectMissingError,
+    TopicMissingError,
+)
+from frazil.model.plan import TopicFacts
+from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
+from frazil.model.schemas import Finding, RegisteredSchema
+from frazil.model.snapshot import TableView
+from frazil.model.spec import StartOffsets, TableSpec
+from frazil.model.summary import store
+from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
+from frazil.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
+
+NOT_MADE = (
+    "register a compatible schema: the table is made from the newest one. Records that have this schema already pause"
+    " the table when they are read, and can be made dead letters then"
+)
+"""The way out where no table can be made: there is none yet that could be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSchemas:
+    """The newest schemas of a spec's subjects; empty where each record names its own subject."""
+
+    values: tuple[RegisteredSchema, ...]
+    keys: tuple[RegisteredSchema, ...]
+
+
+def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
+    """Raises SubjectMissingError."""
+    values = [_latest(registry, spec, spec.value_subject.of(topic, "value"), topic) for topic in spec.topics]
+    if not reads_avro_keys(spec):
+        return LatestSchemas(_known(values), ())
+    keys = [_latest(registry, spec, spec.key_subject.of(topic, "key"), topic) for topic in spec.topics]
+    return LatestSchemas(_known(values), _known(keys))
+
+
+def _known(found: Sequence[RegisteredSchema | None]) -> tuple[RegisteredSchema, ...]:
+    return tuple({schema.id: schema for schema in found if schema is not None}.values())
+
+
+def _latest(registry: SchemaRegistry, spec: TableSpec, subject: str | None, topic: str) -> RegisteredSchema | None:
+    if subject is None:
+        return None
+    schema = registry.latest(subject)
+    if schema is None:
+        raise SubjectMissingError(
+            f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
+            hint=f"register it (a producer does with its first record), or name another in `subject` in"
+            f" {spec.source_file}",
+        )
+    if schema.format != "AVRO":
+        raise refusal(spec.identifier, schema.id, (Finding("", f"is {schema.format}, the spec says avro"),))
+    return schema
+
+
+def describe_topics(topics: Topics, spec: TableSpec) -> tuple[TopicFacts, ...]:
+    """Raises TopicMissingError."""
+    return tuple(_described(topics, spec, topic) for topic in spec.topics)
+
+
+def _described(topics: Topics, spec: TableSpec, topic: str) -> TopicFacts:
+    facts = topics.describe(topic)
+    if facts is None:
+        raise TopicMissingError(
+            f"{spec.identifier}: the cluster has no topic {topic}, or this user may not see it",
+            hint=f"create the topic, or mend `topic` in {spec.source_file}",
+        )
+    return facts
+
+
+def ensure_table(
+    lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, new_writer: str, adopt: bool
+) -> TableView:
+    """The spec's table with a state in its ancestry, made if it is not there.
+
+    Raises ForeignTableError where the table exists without one, unless it is to be adopted.
+    """
+    view = lake.load(spec.identifier)
+    if view is None:
+        return _create(lake, topics, registry, spec, writer=new_writer)
+    try:
+        standing(view, pipeline=spec.pipeline)
+    except ForeignTableError:
+        if not adopt:
+            raise
+        return _adopt(lake, topics, spec, view, latest_schemas(registry, spec), writer=new_writer)
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that is to be made, once nothing stands against it."""
+
+    columns: tuple[Column, ...]
+    former_names: FormerNames
+    state: TableState
+    notes: tuple[Finding, ...] = ()
+
+
+def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> NewTable:
+    """Decide what to make. Raises the first problem that there is: nothing is made where anything is wrong."""
+    latest = latest_schemas(registry, spec)
+    columns, former_names = initial_columns(spec, latest)
+    facts = describe_topics(topics, spec)
+    for problem in (*partition_problems(spec, columns), *delta_problems(spec, columns), *start_problems(spec, facts)):
+        raise problem
+    _check_dead_letters(lake, spec)
+    return NewTable(columns, former_names, initial_state(topics, spec, writer=writer), notes_of(spec, latest))
+
+
+def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[Finding, ...]:
+    """What the table will hold less exactly than these schemas say it."""
+    values = (note for schema in latest.values for note in notes_of_values(schema))
+    keys = (note for schema in latest.keys for note in notes_of_keys(schema, spec.metadata.prefix + "key"))
+    return tuple(dict.fromkeys((*values, *keys)))
+
+
+def _check_dead_letters(lake: Lake, spec: TableSpec) -> None:
+    dead_letters = lake.load(spec.dead_letters_identifier)
+    if dead_letters is not None:
+        check_owner(dead_letters, spec)
+
+
+def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> TableView:
+    new = new_table(lake, topics, registry, spec, writer=writer)
+    properties = {
+        **TABLE_PROPERTIES,
+        "write.target-file-size-bytes": str(spec.maintain.target_file_bytes),
+        **former_names_property(new.former_names),
+        **unions_property(new.columns),
+        **spec_property(applied_by(spec)),
+        **left_out_property({}, new.notes, new.columns),
+    }
+    stored = store(new.state)
+    try:
+        return lake.create(
+            spec.identifier,
+            new.columns,
+            partition_by=spec.partition_by,
+            properties=properties,
+            summary=stored.summary,
+            document=stored.document,
+            tag=CHECKPOINT_TAG,
+        )
+    except CommitRejectedError:
+        made = lake.load(spec.identifier)
+        if made is None:
+            raise StateLostError(
+                f"the table {spec.identifier} was made and dropped by somebody else meanwhile",
+                hint="run `frazil materialize` again",
+            ) from None
+        return made
+
+
+def _adopt(
+    lake: Lake, topics: Topics, spec: TableSpec, view: TableView, latest: LatestSchemas, *, writer: str
+) -> TableView:
+    """Give a table of somebody else's a state to begin from; its rows count as foreign and stay untouched."""
+    findings = adoption_findings(spec, view, latest)
+    if findings:
+        raise refusal(spec.identifier, latest.values[0].id if latest.values else None, findings)
+    for problem in delta_problems(spec, view.columns):
+        raise problem
+    _check_dead_letters(lake, spec)
+    unions = unions_property(_with_unions(view, initial_columns(spec, latest)[0]))
+    if unions:
+        lake.set_properties(spec.identifier, put=unions)
+    state = initial_state(topics, spec, writer=writer)
+    head = view.head_snapshot()
+    there = ForeignChanges(snapshots=1, rows_added=head.live_rows, names=(head.name,)) if head else ForeignChanges()
+    stored = store(state.with_foreign(there))
+    lake.begin(view, stored.summary, document=stored.document, tag=CHECKPOINT_TAG)
+    adopted = lake.load(spec.identifier)
+    assert adopted is not None  # noqa: S101 - it was committed to a moment ago
+    return adopted
+
+
+def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -> tuple[Finding, ...]:
+    """Why Frazil cannot go on with a table that somebody else made."""
+    columns, _ = initial_columns(spec, latest)
+    evolution = compare(columns, _with_unions(view, columns), former_names_of(view.properties))
+    findings = evolution.findings + required_findings(spec, view.schema_json)
+    if view.format_version == 2:
+        return findings
+    return (*findings, Finding("", f"the table has Iceberg format version {view.format_version}, expected 2"))
+
+
+def _with_unions(view: TableView, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Which structs of an adopted table are unions is only known from what will be written to it."""
+    return view.columns if UNIONS_PROPERTY in view.properties else marked_like(view.columns, wanted)
+
+
+def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
+    """The columns that hold what all latest schemas write, then those about the record; and their former names.
+
+    Raises IncompatibleSchemaError with every finding of the first schema that does not fit.
+    """
+    try:
+        return _initial_columns(spec, latest)
+    except IncompatibleSchemaError as refused:
+        raise IncompatibleSchemaError(refused.what, hint=NOT_MADE) from refused
+
+
+def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
+    record, former_names = _merged(spec, [(schema, record_columns(spec, schema)) for schema in latest.values])
+    keys = [(schema, (Column("key", key_column_type(spec, schema)),)) for schema in latest.keys]
+    key_columns, _ = _merged(spec, keys)
+    metadata = metadata_columns(spec, key_columns[0].type if key_columns else None)
+    clashes = name_clashes(record, spec)
+    if clashes:
+        raise refusal(spec.identifier, latest.values[0].id, clashes)
+    return record + metadata, {**former_names, **aliases_of(metadata)}
+
+
+def _merged(
+    spec: TableSpec, schemas: Sequence[tuple[RegisteredSchema, tuple[Column, ...]]]
+) -> tuple[tuple[Column, ...], FormerNames]:
+    """One schema after the other, as if each came to a table that the ones before had made."""
+    columns: tuple[Column, ...] = ()
+    former_names: FormerNames = {}
+    for schema, wanted in schemas:
+        evolution = compare(wanted, columns, former_names)
+        if evolution.findings:
+            raise refusal(spec.identifier, schema.id, evolution.findings)
+        columns, former_names = applied(columns, evolution.changes), evolution.former_names
+    return columns, former_names
+
+
+def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
+    """The columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
+    found = mapped(schema)
+    findings = found.findings + unreadable(found.columns, spec)
+    if findings:
+        raise refusal(spec.identifier, schema.id, findings)
+    return found.columns
+
+
+def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
+    """A record key is a struct; a key of any other type is that type."""
+    columns = record_columns(spec, schema)
+    if not columns:
+        raise refusal(spec.identifier, schema.id, (Finding("", "a key without data: read it with `key: bytes`"),))
+    parsed = parse_schema(schema.text, schema.references)
+    return Struct(columns) if isinstance(parsed.resolve(parsed.root), Record) else columns[0].type
+
+
+def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState:
+    """Epoch 0: where each partition begins, fixed once, as the spec's `start` says."""
+    sources = []
+    for facts in describe_topics(topics, spec):
+        first = topics.first_offsets(facts, spec.start)
+        partitions = {number: PartitionProgress.beginning_at(offset) for number, offset in first.items()}
+        sources.append(SourceProgress(facts.topic, facts.topic_id, 0, partitions))
+    return TableState(pipeline=spec.pipeline, epoch=0, writer=writer, batch_id="", sources=tuple(sources))
+
+
+def start_problems(spec: TableSpec, topics: Sequence[TopicFacts]) -> tuple[SpecError, ...]:
+    """What `start` names that is not in the topic."""
+    if not isinstance(spec.start, StartOffsets):
+        return ()
+    asked = ((facts, number, offset) for facts in topics for number, offset in sorted(spec.start.offsets.items()))
+    found = (_start_problem(spec, facts, number, offset) for facts, number, offset in asked)
+    return tuple(problem for problem in found if problem is not None)
+
+
+def _start_problem(spec: TableSpec, facts: TopicFacts, number: int, offset: int) -> SpecError | None:
+    partition = facts.partitions.get(number)
+    if partition is not None and partition.earliest <= offset <= partition.end:
+        return None
+    there = (
+        f"which has the partitions {', '.join(map(str, sorted(facts.partitions)))}"
+        if partition is None
+        else f"which has the offsets {partition.earliest} to {partition.end}"
+    )
+    return SpecError(
+        f"{spec.identifier}: `start` names offset {offset} of {facts.topic}-{number}, {there}",
+        hint=f"mend `start` in {spec.source_file}",
+    )

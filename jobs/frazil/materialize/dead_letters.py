@@ -1,0 +1,266 @@
+"""Dead letters become visible exactly when their batch does, in two steps.
+
+They are prepared on a branch of their own table before the rows are published, and revealed right after. Whoever
+comes next finishes a prepared branch whose batch the rows carry; a branch whose batch they do not carry is dropped
+once another batch has been published, when it never can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
+from frazil.materialize.layout import DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
+from frazil.model.ingested import WrittenFile
+from frazil.model.plan import BatchPlan
+from frazil.model.progress import TableState
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.spec import TableSpec
+from frazil.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, ROWS_UUID, VERSION
+from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+
+PREPARED_PREFIX = "frazil_prepared_"
+NO_BATCH = ""
+
+
+def ensure_dead_letters(lake: Lake, spec: TableSpec) -> TableView:
+    """The spec's dead-letter table, made if it is not there."""
+    view = lake.load(spec.dead_letters_identifier)
+    if view is None:
+        try:
+            view = lake.create(
+                spec.dead_letters_identifier,
+                DEAD_LETTER_COLUMNS,
+                partition_by=(),
+                properties=TABLE_PROPERTIES,
+                summary=_summary(spec.pipeline, epoch=0, batch_id=NO_BATCH),
+                tag=CHECKPOINT_TAG,
+            )
+        except CommitRejectedError:
+            view = _load(lake, spec.dead_letters_identifier)
+    check_owner(view, spec)
+    return view
+
+
+def check_owner(view: TableView, spec: TableSpec) -> None:
+    """Raises ForeignTableError or ForeignOwnerError where these are not the spec's dead letters."""
+    tagged = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
+    known = (*view.ancestry(view.head), *([] if tagged is None else [tagged]))
+    owner = next((snapshot.summary[PIPELINE] for snapshot in known if PIPELINE in snapshot.summary), None)
+    if owner is None:
+        raise ForeignTableError(
+            f"the table {view.identifier}, which would hold the dead letters, exists and Frazil did not create it",
+            hint="rename or drop it, or choose another `table` for this spec",
+        )
+    if owner != spec.pipeline:
+        raise ForeignOwnerError(
+            f"the dead letters in {view.identifier} belong to the pipeline {owner}, not to {spec.pipeline}",
+            hint="give this spec another `table`",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a batch begins: generation by topic, and offsets by topic and partition.
+
+    Visible dead letters of the same table of rows with these offsets, or later ones, are of batches that were taken
+    back.
+    """
+
+    rows_uuid: str
+    sources: Mapping[str, tuple[int, Mapping[int, int]]]
+
+    @staticmethod
+    def after(state: TableState, rows_uuid: str) -> Beginning:
+        """Of the batch that follows a state."""
+        nexts = {s.topic: (s.generation, {n: p.next for n, p in s.partitions.items()}) for s in state.sources}
+        return Beginning(rows_uuid, nexts)
+
+    @staticmethod
+    def of_last(state: TableState, rows_uuid: str) -> Beginning:
+        """Of the batch that a state ends with."""
+        starts = {s.topic: (s.generation, {n: p.start for n, p in s.partitions.items()}) for s in state.sources}
+        return Beginning(rows_uuid, starts)
+
+    @property
+    def condition(self) -> str:
+        """What holds for dead letters from here on, as Iceberg filters by it."""
+        of_topics = " OR ".join(_from_here_on(topic, *each) for topic, each in sorted(self.sources.items()))
+        of_table = f"table_uuid = '{self.rows_uuid}'"
+        return f"{of_table} AND ({of_topics})" if of_topics else of_table
+
+
+def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> str:
+    behind = [f"(partition = {number} AND offset >= {offset})" for number, offset in sorted(offsets.items())]
+    known = ", ".join(str(number) for number in sorted(offsets))
+    new = [f"partition NOT IN ({known})"] if known else ["partition >= 0"]
+    here = f"(generation = {generation} AND ({' OR '.join(behind + new)}))"
+    return f"(topic = '{topic}' AND (generation > {generation} OR {here}))"
+
+
+def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
+    """Put a batch's dead letters on a branch that nobody reads, unless they are there."""
+    view = _load(lake, identifier)
+    place = _place_for(view, plan.epoch, plan.table_uuid)
+    nothing_to_change = not files and place.whole and place.base == view.head
+    if nothing_to_change or _prepared_of(view, plan.batch_id) is not None:
+        return
+    names = branch_names(PREPARED_PREFIX, writer + "_" + plan.batch_id)
+    summary = {
+        **_summary(plan.state.pipeline, epoch=plan.epoch, batch_id=plan.batch_id),
+        ROWS_UUID: plan.table_uuid,
+    }
+    beginning = Beginning.after(plan.state, plan.table_uuid)
+    _stage(lake, view, names=names, files=files, summary=summary, beginning=beginning)
+
+
+def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) -> None:
+    """Make the prepared dead letters of the batch that a state ends with visible, if there are any left to be."""
+    reason: Exception = CommitRejectedError("not tried")
+    for _ in range(ATTEMPTS):
+        view = _load(lake, identifier)
+        prepared = _prepared_of(view, state.batch_id)
+        if prepared is None or _carries(view, state.batch_id):
+            return
+        if prepared.base != _place_for(view, state.epoch, rows_uuid).base:
+            _stage_again(lake, view, prepared, Beginning.of_last(state, rows_uuid))
+            continue
+        drop = list(_branches_of(view, state.batch_id))
+        try:
+            lake.publish(view, branch=prepared.branch, tag=CHECKPOINT_TAG, drop=drop)
+        except (CommitRejectedError, CommitUnknownError) as failed:
+            reason = failed
+    if not _carries(_load(lake, identifier), state.batch_id):
+        raise given_up(identifier, "reveal its dead letters", reason) from reason
+
+
+def pending_batches(view: TableView) -> dict[str, int]:
+    """Batches whose dead letters are kept for a look and not visible: batch id → the snapshot that has them."""
+    found = {view.snapshots[head].summary.get(BATCH_ID, ""): head for _, head in _prepared(view)}
+    return {batch_id: head for batch_id, head in found.items() if not _carries(view, batch_id)}
+
+
+def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_uuid: str) -> None:
+    """Drop prepared branches of batches that can never be published, right after `batch_id` was.
+
+    Those of later epochs are a successor's: whoever published this one may have slept since. Those of another table
+    of rows are never dropped here: epochs of two tables cannot be compared.
+    """
+    view = _load(lake, identifier)
+    prepared = ((name, view.snapshots[head]) for name, head in _prepared(view))
+    same_table = ((name, s) for name, s in prepared if s.summary.get(ROWS_UUID) == rows_uuid)
+    others = [n for n, s in same_table if _epoch(s) <= epoch and s.summary.get(BATCH_ID) != batch_id]
+    try:
+        lake.drop_branches(view, others)
+    except (CommitRejectedError, CommitUnknownError):
+        return  # Whoever publishes next drops them.
+
+
+def _stage_again(lake: Lake, view: TableView, prepared: Staged, beginning: Beginning) -> None:
+    """The table moved since (it was compacted, say): the same files, on top of where it stands now."""
+    kept = {n: text for n, text in view.snapshots[prepared.snapshot_id].summary.items() if n.startswith("frazil.")}
+    names = branch_names(f"{prepared.branch}_on_{view.head}_", "")
+    files = lake.added_files(view, prepared.snapshot_id)
+    _stage(lake, view, names=names, files=files, summary=kept, beginning=beginning)
+
+
+def _stage(
+    lake: Lake,
+    view: TableView,
+    *,
+    names: Iterator[str],
+    files: Sequence[WrittenFile],
+    summary: Mapping[str, str],
+    beginning: Beginning,
+) -> None:
+    for _ in range(ATTEMPTS):
+        place = _place_for(view, int(summary[EPOCH]), beginning.rows_uuid)
+        without = None if place.whole else beginning.condition
+        try:
+            stage_on_branch(lake, view, base=place.base, names=names, files=files, summary=summary, without=without)
+        except BaseExpiredError as expired:
+            view, reason = _load(lake, view.identifier), expired
+        else:
+            return
+    raise given_up(view.identifier, "prepare dead letters", reason) from reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The snapshot that dead letters go on top of. It is not `whole` where some have to be taken out of it first."""
+
+    base: int
+    whole: bool
+
+
+def _place_for(view: TableView, epoch: int, rows_uuid: str) -> _Place:
+    """Where dead letters of an epoch belong: on the head, or before those of a batch that was rolled back.
+
+    The table of rows was rolled back if dead letters of this epoch, or of a later one, and of the same table are
+    visible before it is published: they are read again, and must not stand twice. Where the snapshot from before them
+    has expired, or another table's came on top of them, they are taken out.
+    """
+    assert view.head is not None  # noqa: S101 - the table was made with a snapshot
+    carriers = [snapshot for snapshot in view.ancestry(view.head) if EPOCH in snapshot.summary]
+    known = [snapshot for snapshot in carriers or _tagged(view) if snapshot.summary.get(ROWS_UUID) == rows_uuid]
+    later = [snapshot for snapshot in known if _epoch(snapshot) >= epoch]
+    if not later:
+        all_known = bool(known) or not carriers or not carriers[-1].summary[BATCH_ID]
+        return _Place(view.head, whole=all_known)
+    taken_back = list(takewhile(lambda snapshot: snapshot in later, carriers))
+    if len(taken_back) < len(later):
+        return _Place(view.head, whole=False)
+    oldest = taken_back[-1]
+    before = oldest.parent_id
+    return _Place(before, whole=True) if before in view.snapshots and before else _Place(oldest.id, whole=False)
+
+
+def _tagged(view: TableView) -> list[Snapshot]:
+    """The snapshot of the last batch, where the chain from the head does not reach it any more."""
+    snapshot = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
+    return [] if snapshot is None else [snapshot]
+
+
+def _prepared(view: TableView) -> Iterator[tuple[str, int]]:
+    return ((name, head) for name, head in view.branches.items() if name.startswith(PREPARED_PREFIX))
+
+
+def _branches_of(view: TableView, batch_id: str) -> Iterator[str]:
+    return (name for name, head in _prepared(view) if view.snapshots[head].summary.get(BATCH_ID) == batch_id)
+
+
+def _prepared_of(view: TableView, batch_id: str) -> Staged | None:
+    branch = max(
+        _branches_of(view, batch_id), key=lambda b: view.snapshots[view.branches[b]].committed_at, default=None
+    )
+    if branch is None:
+        return None
+    head = view.branches[branch]
+    base = next((s.id for s in view.ancestry(head) if s.summary.get(BATCH_ID) != batch_id), 0)
+    return Staged(branch, head, base)
+
+
+def _carries(view: TableView, batch_id: str) -> bool:
+    return any(snapshot.summary.get(BATCH_ID) == batch_id for snapshot in view.ancestry(view.head))
+
+
+def _epoch(snapshot: Snapshot) -> int:
+    return int(snapshot.summary[EPOCH])
+
+
+def _summary(pipeline: str, *, epoch: int, batch_id: str) -> dict[str, str]:
+    return {VERSION: FORMAT_VERSION, PIPELINE: pipeline, EPOCH: str(epoch), BATCH_ID: batch_id}
+
+
+def _load(lake: Lake, identifier: str) -> TableView:
+    view = lake.load(identifier)
+    if view is None:
+        raise StateLostError(
+            f"the table {identifier}, which holds the dead letters, was dropped",
+            hint="restore it: the proof of completeness needs it",
+        )
+    return view

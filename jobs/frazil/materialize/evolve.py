@@ -1,0 +1,260 @@
+"""The step evolve: the table gets a place for everything that known writers write, before anything is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from frazil.materialize.applied_spec import ever_kept
+from frazil.materialize.branches import ATTEMPTS, given_up
+from frazil.materialize.compare import Evolution, applied, compare, refusal
+from frazil.materialize.create import LatestSchemas, key_column_type, latest_schemas, record_columns
+from frazil.materialize.fitted import still_fitting
+from frazil.materialize.former_names import FormerNames, former_names_of, former_names_property
+from frazil.materialize.layout import metadata_columns, name_clashes
+from frazil.materialize.notices import differences, left_out_property, notes_of_keys, notes_of_values
+from frazil.materialize.pausing import dead_letter_schemas_of
+from frazil.model.columns import Column, walk
+from frazil.model.plan import WriterSchemas
+from frazil.model.progress import TableState
+from frazil.model.schemas import Finding, RegisteredSchema
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.unions import unions_property
+from frazil.ports import CommitRejectedError, CommitUnknownError, Lake, SchemaRegistry
+
+
+@dataclass(slots=True)
+class Absorbed:
+    """The writer schemas that the table has been seen to have columns for, in this process, by id.
+
+    `table_schema` is the table's schema that they were compared with, as Iceberg's JSON: with another one, which
+    somebody else made, nothing of this is known any more.
+    """
+
+    values: dict[int, RegisteredSchema]
+    keys: dict[int, RegisteredSchema]
+    table_schema: str | None = None
+
+    def forget_unless(self, table_schema: str) -> WriterSchemas:
+        """Forget all if the table has another schema now. Returns what is to be compared again."""
+        if table_schema == self.table_schema:
+            return WriterSchemas({}, {})
+        before = self.as_writer_schemas()
+        self.values.clear()
+        self.keys.clear()
+        return before
+
+    def follow(self, before: TableView, after: TableView, expected: tuple[Column, ...]) -> None:
+        """Keep what is known through a change of our own, if the table has exactly the expected columns after it."""
+        if self.table_schema == before.schema_json and _shape(after.columns) == _shape(expected):
+            self.table_schema = after.schema_json
+
+    def as_writer_schemas(self) -> WriterSchemas:
+        return WriterSchemas(dict(self.values), dict(self.keys))
+
+
+def _shape(columns: tuple[Column, ...]) -> list[tuple[str, str]]:
+    return [(path, str(column.type)) for path, column in walk(columns)]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Columns that the table has to hold. `schema_id` is None for those about the record, which the spec asks for.
+
+    The record's own columns and those about it are compared apart, so that no alias leads from one to the other.
+    """
+
+    columns: tuple[Column, ...]
+    schema_id: int | None
+    of_record: bool
+    notes: tuple[Finding, ...] = ()
+
+
+def evolve(
+    lake: Lake,
+    registry: SchemaRegistry,
+    spec: TableSpec,
+    view: TableView,
+    *,
+    state: TableState,
+    met: WriterSchemas,
+    absorbed: Absorbed,
+) -> TableView:
+    """Evolve the table for the subjects' latest schemas, those that its state names, and those that were met.
+
+    Idempotent and additive. Raises IncompatibleSchemaError with every finding of the first schema that cannot be
+    carried over, RegistryError, ContendedError.
+    """
+    latest = latest_schemas(registry, spec)
+    if absorbed.table_schema is None:
+        _recall(registry, spec, view, state, absorbed)
+    for _ in range(ATTEMPTS):
+        again = absorbed.forget_unless(view.schema_json)
+        met = WriterSchemas({**met.values, **again.values}, {**met.keys, **again.keys})
+        absorbed.table_schema = view.schema_json
+        view = _evolve_for_all(lake, registry, spec, view, latest=latest, state=state, met=met, absorbed=absorbed)
+        if view.schema_json == absorbed.table_schema:
+            return view
+    raise given_up(spec.identifier, "evolve the schema", CommitRejectedError("its schema kept changing"))
+
+
+def _evolve_for_all(
+    lake: Lake,
+    registry: SchemaRegistry,
+    spec: TableSpec,
+    view: TableView,
+    *,
+    latest: LatestSchemas,
+    state: TableState,
+    met: WriterSchemas,
+    absorbed: Absorbed,
+) -> TableView:
+    """One pass over the schemas that are not absorbed.
+
+    All of them fit if nobody else changed the schema between two commits of this pass: what we change ourselves takes
+    nothing from a schema that fits already.
+    """
+    refused = dead_letter_schemas_of(view.properties)
+    view = _evolve(lake, spec, view, _about_the_record(spec), absorbed)
+    for schema in _new(_values(registry, latest, state, met), absorbed.values, refused):
+        view = _evolve(lake, spec, view, _of_values(spec, schema), absorbed)
+        absorbed.values[schema.id] = schema
+    for schema in _new(_keys(registry, latest, state, met), absorbed.keys, refused):
+        view = _evolve(lake, spec, view, _of_keys(spec, schema), absorbed)
+        absorbed.keys[schema.id] = schema
+    return view
+
+
+def _recall(registry: SchemaRegistry, spec: TableSpec, view: TableView, state: TableState, absorbed: Absorbed) -> None:
+    """Absorb, without comparing them, the schemas that the table's own record proves to fit."""
+    values = {schema_id: registry.by_id(schema_id) for schema_id in state.schema_ids}
+    keys = {schema_id: registry.by_id(schema_id) for schema_id in state.key_schema_ids}
+    there = WriterSchemas(
+        {schema_id: schema for schema_id, schema in values.items() if schema is not None},
+        {schema_id: schema for schema_id, schema in keys.items() if schema is not None},
+    )
+    proven = still_fitting(state.fitted, spec, view, there)
+    absorbed.values.update(proven.values)
+    absorbed.keys.update(proven.keys)
+    absorbed.table_schema = view.schema_json
+
+
+def known_schemas(
+    registry: SchemaRegistry, spec: TableSpec, state: TableState, *, refused: frozenset[int] = frozenset()
+) -> WriterSchemas:
+    """Those that a process which has met no other evolves the table for. Raises SubjectMissingError, RegistryError."""
+    latest, met = latest_schemas(registry, spec), WriterSchemas({}, {})
+    return WriterSchemas(
+        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, refused)},
+        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {}, refused)},
+    )
+
+
+def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
+    """What these schemas would do to the table. Raises IncompatibleSchemaError where one is no table at all."""
+    columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
+    wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]
+    for each in (*wanted, *(_of_keys(spec, schema) for schema in latest.keys)):
+        evolution = needed(ever_kept(spec, view.properties), each, columns, total.former_names, view.partition_names)
+        columns, total = applied(columns, evolution.changes), total + evolution
+    return total
+
+
+def differences_of_newest(
+    spec: TableSpec, columns: tuple[Column, ...], former_names: FormerNames, latest: LatestSchemas
+) -> tuple[Finding, ...]:
+    """How the newest schema differs from a table with these columns. Of several topics' schemas nothing is said."""
+    if len(latest.values) != 1:
+        return ()
+    about = {finding.path for finding in name_clashes(columns, spec)}
+    of_record = tuple(column for column in columns if column.name not in about)
+    return tuple(differences(record_columns(spec, latest.values[0]), of_record, former_names))
+
+
+def needed(
+    spec: TableSpec,
+    wanted: Wanted,
+    columns: tuple[Column, ...],
+    former_names: FormerNames,
+    partition_names: frozenset[str],
+) -> Evolution:
+    """What a table with these columns needs in order to hold the wanted ones."""
+    about = {finding.path for finding in name_clashes(columns, spec)}
+    have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
+    evolution = compare(wanted.columns, have, former_names)
+    clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
+    after = {column.name for column in applied(have, evolution.changes)}
+    taken = tuple(
+        Finding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
+    )
+    return replace(evolution, findings=evolution.findings + clashes + taken)
+
+
+def _about_the_record(spec: TableSpec) -> Wanted:
+    return Wanted(metadata_columns(spec, None), None, of_record=False)
+
+
+def _of_values(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
+    return Wanted(record_columns(spec, schema), schema.id, of_record=True, notes=notes_of_values(schema))
+
+
+def _of_keys(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
+    column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
+    return Wanted((column,), schema.id, of_record=False, notes=notes_of_keys(schema, column.name))
+
+
+def _values(
+    registry: SchemaRegistry, latest: LatestSchemas, state: TableState, met: WriterSchemas
+) -> Iterable[RegisteredSchema | None]:
+    yield from latest.values
+    yield from met.values.values()
+    yield from (registry.by_id(schema_id) for schema_id in state.schema_ids)
+
+
+def _keys(
+    registry: SchemaRegistry, latest: LatestSchemas, state: TableState, met: WriterSchemas
+) -> Iterable[RegisteredSchema | None]:
+    yield from latest.keys
+    yield from met.keys.values()
+    yield from (registry.by_id(schema_id) for schema_id in state.key_schema_ids)
+
+
+def _new(
+    schemas: Iterable[RegisteredSchema | None], absorbed: dict[int, RegisteredSchema], refused: frozenset[int]
+) -> Iterable[RegisteredSchema]:
+    """Those not seen yet. One that the registry has lost since is left out: its records will be dead letters.
+
+    So are the `refused` ones, which the operator gave up on.
+    """
+    known = (schema for schema in schemas if schema is not None)
+    return (schema for schema in known if schema.id not in absorbed and schema.id not in refused)
+
+
+def _new_unions(view: TableView, columns: tuple[Column, ...]) -> dict[str, str]:
+    """The table's own record of its unions, where the changed columns have another one or have moved one."""
+    after = unions_property(columns)
+    return {name: paths for name, paths in after.items() if view.properties.get(name) != paths}
+
+
+def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted, absorbed: Absorbed) -> TableView:
+    """Apply what one schema needs; on a conflict load again, compare again, and keep what is already true."""
+    reason: Exception = CommitRejectedError("not tried")
+    for _ in range(ATTEMPTS):
+        known = former_names_of(view.properties)
+        evolution = needed(ever_kept(spec, view.properties), wanted, view.columns, known, view.partition_names)
+        if evolution.findings:
+            raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
+        learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
+        columns = applied(view.columns, evolution.changes)
+        learnt |= _new_unions(view, columns) | left_out_property(view.properties, wanted.notes, columns)
+        if not evolution.changes and not learnt:
+            return view
+        try:
+            after = lake.change_schema(view, evolution.changes, learnt)
+            absorbed.follow(view, after, columns)
+            return after
+        except (CommitRejectedError, CommitUnknownError) as failed:
+            reason = failed
+        view = lake.load(spec.identifier) or view
+    raise given_up(spec.identifier, "evolve the schema", reason) from reason

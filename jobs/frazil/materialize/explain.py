@@ -1,0 +1,141 @@
+"""What `materialize` would do, nothing done: the changes to the schema, then the plan that it would carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from frazil.materialize.create import LatestSchemas, describe_topics, latest_schemas, new_table, notes_of
+from frazil.materialize.evolve import differences_of_newest, known_schemas
+from frazil.materialize.foresee import Foresight, foresee
+from frazil.materialize.pausing import PAUSED_PROPERTY, dead_letter_schemas_of
+from frazil.materialize.plan import plan_batch
+from frazil.materialize.record_subjects import foretell
+from frazil.materialize.run import TableRun
+from frazil.materialize.state import Standing, standing
+from frazil.model.changes import Change
+from frazil.model.columns import Column
+from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, WriterSchemas
+from frazil.model.progress import TableState
+from frazil.model.schemas import Finding
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.spec_change import SpecChange
+from frazil.model.summary import store
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`new_columns` are those of a new table, as far as they are known; the plan and the notes are of every table, and
+    the rest is of tables that exist.
+
+    The plan is a Halt wherever `materialize` would not go on. The notes say what the columns hold less exactly than the
+    writer schemas say it, which fields have none, and how the newest schema differs from the table.
+    """
+
+    table: str
+    plan: Plan
+    new_columns: tuple[Column, ...] = ()
+    spec_changes: tuple[SpecChange, ...] = ()
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
+
+
+def explain(run: TableRun) -> Explanation:
+    """Raises FrazilError where the plan cannot even be made."""
+    doors, spec = run.doors, run.spec
+    view = doors.lake.load(spec.identifier)
+    topics = describe_topics(doors.topics, spec)
+    if view is None:
+        new = new_table(doors.lake, doors.topics, doors.registry, spec, writer=run.writer)
+        here, schemas = _not_made_yet(run, new.state), known_schemas(doors.registry, spec, new.state)
+        plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
+        foretold = foretell(doors.registry, spec, latest_schemas(doors.registry, spec), new.columns)
+        notes = (*new.notes, *foretold.notes)
+        return Explanation(spec.identifier, plan, new_columns=foretold.columns, notes=notes)
+    here = standing(view, pipeline=spec.pipeline)
+    refused = dead_letter_schemas_of(view.properties)
+    schemas = known_schemas(doors.registry, spec, here.state, refused=refused)
+    foresight = foresee(spec, view, schemas)
+    plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
+    if foresight.refusals and PAUSED_PROPERTY not in view.properties:
+        plan = Halt(spec.identifier, foresight.refusals[0])
+    evolution = foresight.evolution
+    return Explanation(
+        spec.identifier,
+        plan,
+        spec_changes=foresight.spec_changes,
+        changes=evolution.changes,
+        findings=evolution.findings,
+        notes=_notes(run, foresight, schemas),
+    )
+
+
+def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple[Finding, ...]:
+    known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
+    notes = notes_of(run.spec, known)
+    if foresight.refusals:
+        return notes
+    newest = latest_schemas(run.doors.registry, run.spec).values
+    latest = LatestSchemas(tuple(schema for schema in newest if schema.id in schemas.values), ())
+    former_names = foresight.evolution.former_names
+    return notes + differences_of_newest(run.spec, foresight.columns, former_names, latest)
+
+
+def _not_made_yet(run: TableRun, state: TableState) -> Standing:
+    """Where a table that is yet to be made would stand."""
+    snapshot = Snapshot(0, None, "append", store(state).summary, run.doors.now())
+    view = TableView(
+        identifier=run.spec.identifier,
+        location="",
+        head=snapshot.id,
+        branches={},
+        tags={},
+        snapshots={snapshot.id: snapshot},
+        properties={},
+        columns=(),
+        format_version=2,
+        schema_json="",
+        partition_spec_json="",
+        partition_fields=run.spec.partition_by,
+        current=None,
+    )
+    return Standing(view, state, snapshot, (), rolled_back=False)
+
+
+def lines(explanation: Explanation) -> Iterator[str]:
+    """An explanation for people."""
+    yield explanation.table
+    for column in explanation.new_columns:
+        yield f"  new table: {column.name}: {column.type}"
+    for difference in explanation.spec_changes:
+        yield f"  spec: {difference}"
+    for change in explanation.changes:
+        yield f"  {change}"
+    for finding in explanation.findings:
+        yield f"  refused: {finding}"
+    for note in explanation.notes:
+        yield f"  note: {note}"
+    match explanation.plan:
+        case NothingToDo(_, state):
+            yield f"  nothing to do: read to the end of every partition, {state.total().rows:,} rows so far"
+        case Halt(_, error):
+            yield f"  halt: {error.what}"
+        case BatchPlan():
+            yield from _plan_lines(explanation.plan, new=bool(explanation.new_columns))
+        case never:
+            assert_never(never)
+
+
+def _plan_lines(plan: BatchPlan, *, new: bool) -> Iterator[str]:
+    yield f"  epoch {plan.epoch}: {plan.offsets:,} offsets of {len(plan.ranges)} partition(s)"
+    for each in sorted(plan.ranges, key=lambda r: (r.topic, r.partition)):
+        yield f"    {each.topic}-{each.partition}: [{each.start}, {each.end}){_left(each)}"
+    base = "the new table's first snapshot" if new else f"snapshot {plan.base_snapshot_id}"
+    yield f"  on {base}; writer schemas {sorted(plan.schemas.values)}"
+
+
+def _left(each: OffsetRange) -> str:
+    left = each.partition_end - each.end
+    return f", {left:,} left for the next batch" if left else ""

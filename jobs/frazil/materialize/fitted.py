@@ -1,0 +1,56 @@
+"""The table's own record of the writer schemas that it has columns for, so that a start compares only what changed.
+
+A schema is known by a hash of its text, what it was compared with by a hash of all that a comparison depends on. The
+record is stored with each batch. If it is missing or differs, the schemas are compared again, which is always safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import lru_cache
+
+from frazil.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.model.plan import WriterSchemas
+from frazil.model.progress import Fitted
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+
+RULES = 1
+"""Grows when schemas are mapped to columns, or compared with a table, in another way than before."""
+
+
+def fitted(spec: TableSpec, view: TableView, schemas: WriterSchemas) -> Fitted:
+    """The record for schemas that the table, as viewed, has been seen to have columns for."""
+    return Fitted(
+        table=_table_hash(spec, view),
+        values={schema_id: _schema_hash(schema) for schema_id, schema in schemas.values.items()},
+        keys={schema_id: _schema_hash(schema) for schema_id, schema in schemas.keys.items()},
+    )
+
+
+def still_fitting(known: Fitted | None, spec: TableSpec, view: TableView, candidates: WriterSchemas) -> WriterSchemas:
+    """Those candidates that the record proves to need no comparison."""
+    if known is None or known.table != _table_hash(spec, view):
+        return WriterSchemas({}, {})
+    return WriterSchemas(
+        {n: each for n, each in candidates.values.items() if known.values.get(n) == _schema_hash(each)},
+        {n: each for n, each in candidates.keys.items() if known.keys.get(n) == _schema_hash(each)},
+    )
+
+
+def _table_hash(spec: TableSpec, view: TableView) -> str:
+    own = {name: value for name, value in view.properties.items() if name.startswith("frazil.")}
+    remembered = sorted((name, own[name]) for name in own.keys() - {PAUSED_PROPERTY, ACCEPTED_PROPERTY})
+    parts = [RULES, repr(spec), view.uuid, view.schema_json, view.partition_spec_json, remembered]
+    return _hash(json.dumps(parts))
+
+
+@lru_cache(maxsize=10_000)
+def _schema_hash(schema: RegisteredSchema) -> str:
+    return _hash(json.dumps([schema.format, schema.text, schema.references]))
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,58 @@
+"""Bring a table to what its spec says: the commits for differences that `spec_changes` found to be applicable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from frazil.materialize.branches import ATTEMPTS, given_up
+from frazil.materialize.layout import partition_columns
+from frazil.materialize.spec_changes import needed_properties, once_followed, refused_changes, spec_changes
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.spec_change import SpecChange
+from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+
+PARTITIONING = "partition_by"
+
+
+def follow_spec(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
+    """Apply every difference but the partitioning, and record the spec. Nothing is applied where one is refused.
+
+    Raises SpecChangeError with the first difference that is refused, ContendedError.
+    """
+    return _follow(lake, spec, view, lambda change: change.key != PARTITIONING)
+
+
+def follow_partitioning(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
+    """Give the table the spec's partitioning, once it has all columns. Files that are there keep theirs.
+
+    Raises SpecChangeError where the table cannot be partitioned so, ContendedError.
+    """
+    return _follow(lake, spec, view, lambda change: change.key == PARTITIONING)
+
+
+def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[SpecChange], bool]) -> TableView:
+    """Commit what is needed; on a conflict load again and compare again."""
+    reason: Exception = CommitRejectedError("not tried")
+    for _ in range(ATTEMPTS):
+        found = spec_changes(spec, view)
+        changes = [change for change in found if is_meant(change)]
+        for refused in refused_changes(spec, changes if _awaits_columns(spec, view, found) else found):
+            raise refused
+        renames = [rename for change in changes for rename in change.renames]
+        partition_by = next((change.partition_by for change in changes if change.partition_by is not None), None)
+        properties = needed_properties(spec, view, changes)
+        if not renames and not properties and partition_by is None:
+            return view
+        try:
+            return lake.change_schema(view, renames, properties, partition_by=partition_by)
+        except (CommitRejectedError, CommitUnknownError) as failed:
+            reason = failed
+        view = lake.load(spec.identifier) or view
+    raise given_up(spec.identifier, "apply the changed spec", reason) from reason
+
+
+def _awaits_columns(spec: TableSpec, view: TableView, changes: Sequence[SpecChange]) -> bool:
+    """Whether the spec partitions by a column that the table does not have: the next schema may bring it."""
+    present = {column.name for column in once_followed(spec, view, changes).columns}
+    return not partition_columns(spec) <= present

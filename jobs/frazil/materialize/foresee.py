@@ -1,0 +1,64 @@
+"""What the next batch would change about a table before it reads, and what it would refuse: asked by `explain`
+and `check`, which change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frazil.materialize.compare import Evolution, applied, refusal
+from frazil.materialize.create import LatestSchemas
+from frazil.materialize.evolve import foreseen
+from frazil.materialize.pausing import without_dead_letter_schemas
+from frazil.materialize.spec_changes import once_followed, refused_changes, spec_changes
+from frazil.model.columns import Column
+from frazil.model.errors import FrazilError, IncompatibleSchemaError
+from frazil.model.plan import WriterSchemas
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.spec_change import SpecChange
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """`columns` are those that the table would have. `refusals` come in the order in which materialize meets them."""
+
+    spec_changes: tuple[SpecChange, ...]
+    evolution: Evolution
+    columns: tuple[Column, ...]
+    refusals: tuple[FrazilError, ...]
+
+
+def foresee(spec: TableSpec, view: TableView, schemas: WriterSchemas) -> Foresight:
+    """What the spec and these writer schemas mean for a table that is there."""
+    followed = once_followed(spec, view, spec_changes(spec, view))
+    schemas = without_dead_letter_schemas(schemas, view.properties)
+    known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
+    try:
+        evolution = foreseen(spec, followed, known)
+    except IncompatibleSchemaError as no_table:
+        changes = spec_changes(spec, view)
+        return Foresight(changes, Evolution(), followed.columns, (*refused_changes(spec, changes), no_table))
+    columns = applied(followed.columns, evolution.changes)
+    changes = spec_changes(spec, view, arriving=columns[len(followed.columns) :])
+    refused = refused_changes(spec, changes)
+    if evolution.findings and not refused:
+        return Foresight(changes, evolution, columns, (_refusal(spec, followed, known, evolution),))
+    return Foresight(changes, evolution, columns, refused)
+
+
+def _refusal(spec: TableSpec, view: TableView, known: LatestSchemas, all_of: Evolution) -> IncompatibleSchemaError:
+    """The refusal of the first schema that does not fit, by its id."""
+    for schema_id, alone in _alone(known):
+        findings = foreseen(spec, view, alone).findings
+        if findings:
+            return refusal(spec.identifier, schema_id, findings)
+    return refusal(spec.identifier, None, all_of.findings)
+
+
+def _alone(known: LatestSchemas) -> Iterator[tuple[int | None, LatestSchemas]]:
+    yield None, LatestSchemas((), ())
+    for value in known.values:
+        yield value.id, LatestSchemas((value,), ())
+    for key in known.keys:
+        yield key.id, LatestSchemas((), (key,))

@@ -1,0 +1,87 @@
+"""Rows of the dead-letter table: the record byte for byte, and why it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.formats.framing import HEADER_BYTES
+from frazil.model.dead_letter import Reason, Reject
+from frazil.model.ingested import TaskContext
+from frazil.model.records import Headers, Records, UnreadableHeaders
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def dead_rows(
+    context: TaskContext,
+    *,
+    schema: pa.Schema,
+    topic: str,
+    partition: int,
+    records: Records,
+    dead: Sequence[Reject],
+    now: Callable[[], datetime],
+) -> pa.RecordBatch | None:
+    """The refused records in the dead-letter table's schema; None where there is none."""
+    if not dead:
+        return None
+    topic_id, generation = context.source_ids[topic]
+    places = [reject.index for reject in dead]
+    headers = [records.headers[i] for i in places]
+    columns: dict[str, list[Any]] = {
+        "topic": [topic] * len(dead),
+        "topic_id": [topic_id] * len(dead),
+        "generation": [generation] * len(dead),
+        "partition": [partition] * len(dead),
+        "offset": [records.offsets[i] for i in places],
+        "timestamp": [micros(records.timestamps_ms[i]) for i in places],
+        "key": [records.keys[i] for i in places],
+        "value": [records.values[i] for i in places],
+        "headers": [header_structs(each) for each in headers],
+        "reason": [reject.reason.value for reject in dead],
+        "detail": [_detail(reject, each) for reject, each in zip(dead, headers, strict=True)],
+        "path": [reject.path for reject in dead],
+        "schema_id": [_schema_id(records.values[i]) for i in places],
+        "batch_id": [context.batch_id] * len(dead),
+        "read_at": [(now() - _EPOCH).total_seconds() * 1e6 // 1] * len(dead),
+        "table_uuid": [context.rows.uuid] * len(dead),
+    }
+    return pa.RecordBatch.from_arrays([_column(columns[f.name], f.type) for f in schema], schema=schema)
+
+
+def header_structs(headers: Headers | UnreadableHeaders | None) -> list[dict[str, Any]] | None:
+    """Null for a record without headers, and for one whose headers cannot be read."""
+    if headers is None or isinstance(headers, UnreadableHeaders):
+        return None
+    return [{"key": key, "value": value} for key, value in headers]
+
+
+def _detail(reject: Reject, headers: Headers | UnreadableHeaders | None) -> str:
+    """What was wrong. A dead letter without headers that the record has says so."""
+    if not isinstance(headers, UnreadableHeaders) or reject.reason is Reason.UNREADABLE_HEADERS:
+        return reject.detail
+    return f"{reject.detail}; the headers are left out: {headers.problem}"
+
+
+def _column(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(arrow_type):
+        return pa.array(values, pa.int64()).cast(arrow_type)
+    return pa.array(values, arrow_type)
+
+
+def micros(milliseconds: int | None) -> int | None:
+    """A record's timestamp as tables keep it; None where it has none, or one that their 64 bits do not reach."""
+    if milliseconds is None or not -(2**63) <= milliseconds * 1000 < 2**63:
+        return None
+    return milliseconds * 1000
+
+
+def _schema_id(value: bytes | None) -> int | None:
+    """The id that a framed value names, as the signed number that registries count with."""
+    if value is None or len(value) < HEADER_BYTES or value[0] != 0:
+        return None
+    return int.from_bytes(value[1:HEADER_BYTES], "big", signed=True)

@@ -1,0 +1,279 @@
+"""Records become rows of the table, dead letters, or records skipped because a setting says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.formats.framing import Framed, group_by_schema_id
+from frazil.materialize.ingest.dead_rows import dead_rows, header_structs, micros
+from frazil.materialize.ingest.isolate import Refused, blanked, isolating
+from frazil.materialize.ingest.keys import avro_key_schema, avro_keys, bad_keys, former_key_names, text_keys
+from frazil.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
+from frazil.materialize.ingest.placing import ByName, Place, nowhere
+from frazil.materialize.ingest.writers import Writers
+from frazil.materialize.layout import reads_avro_keys
+from frazil.model.dead_letter import Reason, Reject
+from frazil.model.errors import BadRecordLimitError
+from frazil.model.ingested import TaskContext
+from frazil.model.records import Records, UnreadableHeaders, Wanted
+
+TOMBSTONE = "tombstone"
+"""The reason under which skipped tombstones are counted."""
+
+_NO_KEYS = Framed((), (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRecords:
+    """What became of the first `read` records of a chunk. `rows` and `dead_letters` are in their tables' schemas."""
+
+    read: int
+    rows: pa.RecordBatch
+    row_offsets: Indexes
+    dead_letters: pa.RecordBatch | None
+    dead_letters_by_reason: Mapping[str, int]
+    skipped_by_reason: Mapping[str, int]
+    truncated_nanos: int
+    stop: Stop | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Records of one partition, their values and Avro keys sorted by writer schema."""
+
+    topic: str
+    partition: int
+    records: Records
+    values: Framed
+    keys: Framed
+
+
+class RecordDecoder:
+    """Decodes the records of one task."""
+
+    def __init__(
+        self,
+        context: TaskContext,
+        *,
+        row_schema: pa.Schema,
+        dead_letter_schema: pa.Schema,
+        values: Writers,
+        keys: Writers,
+        now: Callable[[], datetime],
+        place_values: Place | None = None,
+        place_keys: Place | None = None,
+    ) -> None:
+        self.table = context.spec.identifier
+        self._context = context
+        self._spec = context.spec
+        self._row_schema = row_schema
+        self._dead_letter_schema = dead_letter_schema
+        self._values = values
+        self._keys = keys
+        self._now = now
+        kept, prefix = self._spec.metadata.keep, self._spec.metadata.prefix
+        self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
+        self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
+        self._key_column = prefix + "key"
+        self._reads_avro_keys = reads_avro_keys(self._spec)
+        self._place_values = place_values or self._by_name(self._record_schema, context.former_names)
+        self._place_keys = place_keys or self._keys_by_name()
+        self.wanted = Wanted(timestamp_type="timestamp_type" in kept, leader_epoch="leader_epoch" in kept)
+
+    def _by_name(self, target: pa.Schema, former_names: Mapping[str, tuple[str, ...]]) -> Place:
+        return ByName(self._context.rows.identifier, target, former_names)
+
+    def _keys_by_name(self) -> Place:
+        if not self._reads_avro_keys or self._key_column not in self._metadata:
+            return nowhere
+        field = self._row_schema.field(self._key_column)
+        return self._by_name(avro_key_schema(field), former_key_names(self._context.former_names, field))
+
+    def decode(self, topic: str, partition: int, records: Records) -> DecodedRecords:
+        """Sort out one chunk. Raises BadRecordLimitError where the spec says to stop at the first bad record.
+
+        IncompatibleSchemaError where the table lacks a column; DefectError for a failure that is not of one record.
+        """
+        where = f"{self._spec.identifier}: decoding {topic}-{partition}"
+        return isolating(lambda part, refused: self._decode(topic, partition, part, refused), records, where=where)
+
+    def _decode(self, topic: str, partition: int, records: Records, refused: Refused) -> DecodedRecords:
+        given, refused = self._with_headers(records, refused)
+        chunk = self._framed(topic, partition, blanked(given, refused))
+        stop = self._stop(chunk)
+        if stop is not None:
+            given = given.first(stop.index)
+            chunk = self._framed(topic, partition, blanked(given, refused))
+        values, keys = self._decode_values(chunk), self._decode_keys(chunk)
+        here = {index: reject for index, reject in refused.items() if index < len(given)}
+        accepted = _except(here, both(values.accepted, keys.accepted), len(given))
+        rejects = {**{r.index: r for r in keys.rejects}, **{r.index: r for r in values.rejects}, **here}
+        skipped, dead = self._sort_out(chunk, rejects)
+        offsets = np.asarray(given.offsets, np.int64)
+        return DecodedRecords(
+            read=len(given),
+            rows=self._rows(chunk, values, keys, accepted),
+            row_offsets=offsets if accepted is None else offsets[accepted],
+            dead_letters=dead_rows(
+                self._context,
+                schema=self._dead_letter_schema,
+                topic=topic,
+                partition=partition,
+                records=given,
+                dead=dead,
+                now=self._now,
+            ),
+            dead_letters_by_reason=Counter(reject.reason.value for reject in dead),
+            skipped_by_reason=skipped,
+            truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
+            stop=stop,
+        )
+
+    def _with_headers(self, records: Records, refused: Refused) -> tuple[Records, Refused]:
+        """Headers are read where the table keeps them, and only there can they refuse a record."""
+        if "headers" not in self._metadata.values():
+            return records, refused
+        headers = list(records.headers)
+        bad = {
+            index: Reject(index, Reason.UNREADABLE_HEADERS, each.problem, self._spec.metadata.prefix + "headers")
+            for index, each in enumerate(headers)
+            if isinstance(each, UnreadableHeaders)
+        }
+        return replace(records, headers=headers), {**bad, **refused}
+
+    def _framed(self, topic: str, partition: int, records: Records) -> _Chunk:
+        keys = group_by_schema_id(records.keys) if self._reads_avro_keys else _NO_KEYS
+        return _Chunk(topic, partition, records, group_by_schema_id(records.values), keys)
+
+    def _stop(self, chunk: _Chunk) -> Stop | None:
+        """The first record that must wait, whether for its value's schema or for its key's."""
+        found = (
+            first_stop(self._values, chunk.values, of_key=False),
+            first_stop(self._keys, chunk.keys, of_key=True),
+        )
+        return min((stop for stop in found if stop is not None), key=lambda stop: stop.index, default=None)
+
+    def _decode_values(self, chunk: _Chunk) -> Part:
+        return decode_framed(
+            chunk.records.values,
+            chunk.values,
+            self._values,
+            target=self._record_schema,
+            place=self._place_values,
+            nulls_are_rows=self._spec.on_tombstone == "row",
+        )
+
+    def _decode_keys(self, chunk: _Chunk) -> Part:
+        if self._key_column not in self._metadata:
+            return self._judge_keys(chunk)
+        field, keys = self._row_schema.field(self._key_column), chunk.records.keys
+        match self._spec.key:
+            case "avro":
+                decoded = decode_framed(
+                    keys,
+                    chunk.keys,
+                    self._keys,
+                    target=avro_key_schema(field),
+                    place=self._place_keys,
+                    nulls_are_rows=True,
+                )
+                return avro_keys(decoded, field, keys)
+            case "string":
+                return text_keys(keys, field)
+            case _:
+                return Part([pa.array(keys, field.type)], None, ())
+
+    def _judge_keys(self, chunk: _Chunk) -> Part:
+        """Without a column for them: before the first Avro key whose schema exists, others are refused all the same."""
+        if not self._reads_avro_keys:
+            return Part([], None, ())
+        judged = decode_framed(
+            chunk.records.keys, chunk.keys, self._keys, target=pa.schema([]), place=nowhere, nulls_are_rows=True
+        )
+        return Part([], judged.accepted, bad_keys(judged.rejects, self._key_column))
+
+    def _sort_out(self, chunk: _Chunk, rejects: Mapping[int, Reject]) -> tuple[Counter[str], list[Reject]]:
+        """Which of the refused records are skipped, counted by reason, and which are dead letters."""
+        skipped: Counter[str] = Counter()
+        dead: list[Reject] = []
+        for _, reject in sorted(rejects.items()):
+            tombstone = reject.reason is Reason.NULL_VALUE
+            decided = tombstone or reject.reason is Reason.REFUSED_SCHEMA
+            if tombstone and self._spec.on_tombstone == "skip":
+                skipped[TOMBSTONE] += 1
+            elif decided or self._spec.on_bad_record == "dead_letter":
+                dead.append(reject)
+            elif self._spec.on_bad_record == "skip":
+                skipped[reject.reason.value] += 1
+            else:
+                raise self._stopped_at(chunk, reject)
+        return skipped, dead
+
+    def _rows(self, chunk: _Chunk, values: Part, keys: Part, accepted: Indexes | None) -> pa.RecordBatch:
+        decoded = narrow(values.columns, values.accepted, accepted)
+        by_name = dict(zip(self._record_schema.names, decoded, strict=True))
+        for column, name in self._metadata.items():
+            arrow_type = self._row_schema.field(column).type
+            match name:
+                case "key":
+                    by_name[column] = narrow(keys.columns, keys.accepted, accepted)[0]
+                case "schema_id":
+                    by_name[column] = narrow([values.schema_ids], values.accepted, accepted)[0]
+                case _:
+                    about = _about(chunk, name, arrow_type)
+                    by_name[column] = about if accepted is None else about.take(pa.array(accepted))
+        return pa.RecordBatch.from_arrays([by_name[f.name] for f in self._row_schema], schema=self._row_schema)
+
+    def _stopped_at(self, chunk: _Chunk, reject: Reject) -> BadRecordLimitError:
+        where = f" at {reject.path}" if reject.path else ""
+        return BadRecordLimitError(
+            f"{self._spec.identifier}: the record {chunk.topic}-{chunk.partition} offset"
+            f" {chunk.records.offsets[reject.index]} cannot become a row:"
+            f" {reject.reason.value}{where}: {reject.detail}",
+            hint="`on_bad_record: stop` is set: mend the producer, or set `on_bad_record: dead_letter`",
+        )
+
+
+def _except(refused: Refused, accepted: Indexes | None, count: int) -> Indexes | None:
+    """The accepted records but for those that are refused."""
+    if not refused:
+        return accepted
+    everything = np.arange(count) if accepted is None else accepted
+    return np.setdiff1d(everything, np.fromiter(refused, np.int64), assume_unique=True)
+
+
+def _about(chunk: _Chunk, name: str, arrow_type: pa.DataType) -> pa.Array:
+    """A metadata column of all the chunk's records."""
+    records = chunk.records
+    if name in ("topic", "partition"):
+        return pa.repeat(pa.scalar(chunk.topic if name == "topic" else chunk.partition, arrow_type), len(records))
+    if name == "timestamp":
+        return _timestamps(records.timestamps_ms, arrow_type)
+    if name == "headers":
+        return pa.array([header_structs(headers) for headers in records.headers], arrow_type)
+    return pa.array(_PLAIN[name](records), arrow_type)
+
+
+_PLAIN: Mapping[str, Callable[[Records], Sequence[object]]] = {
+    "offset": lambda records: records.offsets,
+    "timestamp_type": lambda records: records.timestamp_types,
+    "leader_epoch": lambda records: records.leader_epochs,
+    "value": lambda records: records.values,
+}
+
+
+def _timestamps(milliseconds: Sequence[int | None], arrow_type: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(milliseconds, pa.timestamp("ms", tz="UTC")).cast(arrow_type)
+    except pa.ArrowInvalid:  # a producer may stamp a record with any number
+        return pa.array([micros(each) for each in milliseconds], pa.int64()).cast(arrow_type)
+
+
+def now_utc() -> datetime:
+    return datetime.now(UTC)

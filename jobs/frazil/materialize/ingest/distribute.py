@@ -1,0 +1,67 @@
+"""A plan becomes a few large tasks, about equally long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from frazil.materialize.former_names import former_names_of
+from frazil.materialize.pausing import dead_letter_schemas_of
+from frazil.model.ingested import IngestTask, TaskContext, WriteTarget
+from frazil.model.plan import BatchPlan, OffsetRange
+from frazil.model.snapshot import TableView
+from frazil.model.spec import RegistrySettings, SettingValue, TableSpec
+
+SMALL_BATCH = 50_000
+"""Offsets that one task reads faster than several could be started."""
+
+
+def tasks_of(plan: BatchPlan, context: TaskContext, *, parallelism: int) -> tuple[IngestTask, ...]:
+    """Longest range first, each to the task with the least to do so far."""
+    count = 1 if plan.offsets <= SMALL_BATCH else min(parallelism, len(plan.ranges))
+    shares: list[list[OffsetRange]] = [[] for _ in range(count)]
+    for each in sorted(plan.ranges, key=lambda r: r.start - r.end):
+        min(shares, key=_length).append(each)
+    return tuple(IngestTask(context, tuple(share)) for share in shares if share)
+
+
+def _length(share: list[OffsetRange]) -> int:
+    return sum(each.end - each.start for each in share)
+
+
+def task_context(
+    spec: TableSpec,
+    plan: BatchPlan,
+    rows: TableView,
+    dead_letters: TableView,
+    *,
+    writer: str,
+    kafka: Mapping[str, SettingValue],
+    registry: RegistrySettings,
+    storage: Mapping[str, SettingValue],
+) -> TaskContext:
+    generations = {source.topic: source.generation for source in plan.state.sources}
+    return TaskContext(
+        spec=spec,
+        batch_id=plan.batch_id,
+        file_prefix=f"{writer}-{plan.epoch:08d}",
+        rows=write_target(rows),
+        dead_letters=write_target(dead_letters),
+        former_names=former_names_of(rows.properties),
+        schemas=plan.schemas,
+        kafka=kafka,
+        registry=registry,
+        storage=storage,
+        source_ids={facts.topic: (facts.topic_id, generations.get(facts.topic, 0)) for facts in plan.topics},
+        dead_letter_schemas=dead_letter_schemas_of(rows.properties),
+    )
+
+
+def write_target(view: TableView) -> WriteTarget:
+    return WriteTarget(
+        identifier=view.identifier,
+        location=view.location,
+        schema_json=view.schema_json,
+        partition_spec_json=view.partition_spec_json,
+        properties=dict(view.properties),
+        uuid=view.uuid,
+    )

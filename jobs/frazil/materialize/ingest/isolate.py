@@ -1,0 +1,94 @@
+"""A record on which decoding fails, for whatever reason, ends as a dead letter and takes no other one along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from frazil.model.dead_letter import Reason, Reject
+from frazil.model.errors import DefectError, FrazilError
+from frazil.model.records import Records
+
+MOST_DEFECTS = 20
+"""Of one chunk: more of them say that it is not the records."""
+
+Refused = Mapping[int, Reject]
+"""By index in a chunk: records that must not be decoded, and why."""
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+Decode = Callable[[Records, Refused], Result]
+
+
+def isolating(decode: Decode[Result], records: Records, *, where: str) -> Result:
+    """Decode a chunk without the records on which `decode` fails each time it is tried.
+
+    Raises DefectError with the offsets where the failure is not that of single records.
+    """
+    refused: dict[int, Reject] = {}
+    if not records.offsets:
+        return decode(records, refused)
+    while True:
+        problem = _failure(decode, records, refused)
+        if not isinstance(problem, BaseException):
+            return problem
+        culprit = _first_failing(decode, records, refused)
+        if culprit is None or len(refused) == MOST_DEFECTS:
+            raise defect(where, records.offsets, problem) from problem
+        refused[culprit] = Reject(culprit, Reason.DEFECT, f"{type(problem).__name__}: {problem}")
+
+
+def defect(where: str, offsets: Sequence[int], problem: BaseException) -> DefectError:
+    """For the records of these offsets, of which there is at least one."""
+    span = f"offset {offsets[0]}" if len(offsets) == 1 else f"offsets {offsets[0]} to {offsets[-1]}"
+    return DefectError(
+        f"{where}, {span}: {type(problem).__name__}: {problem}",
+        hint="this is a defect of Frazil: report it with these offsets; nothing was published, and no record is lost",
+    )
+
+
+def _failure(decode: Decode[Result], records: Records, refused: Refused) -> Result | BaseException:
+    """What came out, or what a decoder raised: a panic of the native one is no Exception."""
+    try:
+        return decode(records, refused)
+    except (FrazilError, MemoryError):
+        raise
+    except Exception as problem:  # noqa: BLE001 - returned, and told with the offset
+        return problem
+    except BaseException as problem:
+        if type(problem).__name__ == "PanicException":
+            return problem
+        raise
+
+
+def _first_failing(decode: Decode[Result], records: Records, refused: Refused) -> int | None:
+    """The last record of the shortest beginning that fails; None where the failure comes and goes."""
+    passes, fails = 0, len(records)
+    while passes + 1 < fails:
+        middle = (passes + fails) // 2
+        if isinstance(_failure(decode, records.first(middle), refused), BaseException):
+            fails = middle
+        else:
+            passes = middle
+    culprit = fails - 1
+    alone = isinstance(_failure(decode, records.first(fails), refused), BaseException)
+    return culprit if alone and culprit not in refused else None
+
+
+def blanked(records: Records, refused: Refused) -> Records:
+    """The records with nothing in those that are refused."""
+    if not refused:
+        return records
+
+    return replace(
+        records,
+        timestamps_ms=_without(records.timestamps_ms, refused),
+        keys=_without(records.keys, refused),
+        values=_without(records.values, refused),
+        headers=_without(records.headers, refused),
+    )
+
+
+def _without(values: Sequence[Item], refused: Refused) -> list[Item | None]:
+    return [None if index in refused else value for index, value in enumerate(values)]

@@ -1,0 +1,74 @@
+"""Record keys as a column: bytes, text, or Avro."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.formats.avro.types import VALUE
+from frazil.materialize.ingest.payloads import Indexes, Part
+from frazil.model.dead_letter import Reason, Reject
+
+
+def text_keys(keys: Sequence[bytes | None], field: pa.Field) -> Part:
+    """Keys as UTF-8 text; the others are refused."""
+    try:
+        return Part([pa.array(keys, pa.binary()).cast(field.type)], None, ())
+    except pa.ArrowInvalid:
+        found = (_bad_text(index, key) for index, key in enumerate(keys))
+        rejects = tuple(reject for reject in found if reject is not None)
+    refused = {reject.index for reject in rejects}
+    kept = [index for index in range(len(keys)) if index not in refused]
+    column = pa.array([keys[index] for index in kept], pa.binary()).cast(field.type)
+    return Part([column], np.asarray(kept, np.int64), rejects)
+
+
+def avro_key_schema(field: pa.Field) -> pa.Schema:
+    """The columns that a key's schema maps to: the record's own, or the one column `value` of any other type."""
+    if pa.types.is_struct(field.type):
+        return pa.schema([field.type.field(n) for n in range(field.type.num_fields)])
+    return pa.schema([field.with_name(VALUE)])
+
+
+def avro_keys(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> Part:
+    """Decoded keys as the one column that the table has for them."""
+    column = _as_struct(part, field, keys) if pa.types.is_struct(field.type) else part.columns[0]
+    return Part([column], part.accepted, bad_keys(part.rejects, field.name), None, part.truncated_nanos)
+
+
+def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:
+    """What was wrong with keys, told of the records that have them."""
+    return tuple(
+        r
+        if r.reason is Reason.REFUSED_SCHEMA
+        else Reject(r.index, Reason.BAD_KEY, f"{r.reason.value}: {r.detail}", f"{column}.{r.path}".rstrip("."))
+        for r in rejects
+    )
+
+
+def former_key_names(former_names: Mapping[str, tuple[str, ...]], field: pa.Field) -> dict[str, tuple[str, ...]]:
+    """Former names of what is inside the key's column, with their paths in `avro_key_schema`."""
+    start = f"{field.name}." if pa.types.is_struct(field.type) else field.name
+    root = "" if pa.types.is_struct(field.type) else VALUE
+    inside = {path: names for path, names in former_names.items() if path.startswith(start)}
+    return {root + path.removeprefix(start): names for path, names in inside.items()}
+
+
+def _as_struct(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> pa.Array:
+    chosen = _chosen(keys, part.accepted)
+    absent = pa.array([key is None for key in chosen], pa.bool_())
+    return pa.StructArray.from_arrays(part.columns, fields=list(avro_key_schema(field)), mask=absent)
+
+
+def _chosen(keys: Sequence[bytes | None], accepted: Indexes | None) -> Sequence[bytes | None]:
+    return keys if accepted is None else [keys[index] for index in accepted.tolist()]
+
+
+def _bad_text(index: int, key: bytes | None) -> Reject | None:
+    try:
+        (key or b"").decode()
+    except UnicodeDecodeError as bad:
+        return Reject(index, Reason.BAD_KEY, f"{Reason.BAD_UTF8.value}: {bad.reason} at byte {bad.start}")
+    return None

@@ -1,0 +1,169 @@
+"""The framed values (or keys) of a chunk: sorted by writer schema, decoded, and put back in the records' order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.formats.arrow import fit
+from frazil.formats.framing import HEADER_BYTES, Framed, Group
+from frazil.materialize.ingest.placing import Place
+from frazil.materialize.ingest.writers import LookupsSpentError, NewSchemaError, Writers
+from frazil.model.dead_letter import Reason, Reject
+from frazil.model.ingested import StoppedBy
+
+Indexes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The values or the keys of a chunk, decoded: the columns of the accepted, in order, and who they are.
+
+    `accepted` is None where that is all of them.
+    """
+
+    columns: list[pa.Array]
+    accepted: Indexes | None
+    rejects: tuple[Reject, ...]
+    schema_ids: pa.Array | None = None
+    truncated_nanos: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A range ends before the record at `index`: its schema has to reach the table first, or the look-ups are spent."""
+
+    index: int
+    by: StoppedBy
+    schema_id: int
+    of_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The rows of one writer schema; the `schema_id` of tombstones is None."""
+
+    indexes: Indexes | None
+    rows: pa.RecordBatch
+    schema_id: int | None
+
+
+def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None:
+    """The first record of a schema that the plan does not know, if there is one."""
+    first: Stop | None = None
+    for group in framed.groups:
+        chosen = _indexes(group)
+        index = 0 if chosen is None else int(chosen[0])
+        if first is not None and index > first.index:
+            continue
+        try:
+            writers.decoder(group.schema_id)
+        except NewSchemaError:
+            first = Stop(index, "schema", group.schema_id, of_key)
+        except LookupsSpentError:
+            first = Stop(index, "lookups", group.schema_id, of_key)
+    return first
+
+
+def decode_framed(
+    payloads: Sequence[bytes | None],
+    framed: Framed,
+    writers: Writers,
+    *,
+    target: pa.Schema,
+    place: Place,
+    nulls_are_rows: bool,
+) -> Part:
+    """Decode each schema's payloads with its own writer schema, onto the table's columns `target`."""
+    rejects = list(framed.unframed)
+    pieces: list[_Piece] = []
+    nanos = 0
+    for group in framed.groups:
+        chosen = _indexes(group)
+        decoder = writers.decoder(group.schema_id)
+        if isinstance(decoder, Reason):
+            rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
+            continue
+        given = payloads if chosen is None else [payloads[i] for i in chosen.tolist()]
+        decoded = decoder.decode(given, skip=HEADER_BYTES)  # type: ignore[arg-type]  # groups hold no nulls
+        nanos += decoded.truncated_nanos
+        rejects += [_at(reject, chosen) for reject in decoded.rejects]
+        sources = place(group.schema_id, decoded.rows.schema)
+        kept = _without(chosen, len(given), [reject.index for reject in decoded.rejects])
+        pieces.append(_Piece(kept, fit(decoded.rows, target, sources), group.schema_id))
+    if framed.nulls and nulls_are_rows:
+        pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), None))
+    elif framed.nulls:
+        rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
+    return _assemble(pieces, target, tuple(rejects), len(payloads), nanos)
+
+
+def narrow(columns: Sequence[pa.Array], have: Indexes | None, wanted: Indexes | None) -> list[pa.Array]:
+    """Columns of the records `have`, cut down to the records `wanted`, which are some of them."""
+    if wanted is None or (have is not None and len(have) == len(wanted)):
+        return list(columns)
+    places = wanted if have is None else np.searchsorted(have, wanted)
+    return [column.take(pa.array(places)) for column in columns]
+
+
+def both(one: Indexes | None, other: Indexes | None) -> Indexes | None:
+    """The records that are in both; None is all of them."""
+    if one is None or other is None:
+        return other if one is None else one
+    return np.intersect1d(one, other, assume_unique=True)
+
+
+def _all_refused(schema_id: int, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
+    if reason is Reason.UNKNOWN_SCHEMA_ID:
+        detail = f"the registry has no schema with the id {schema_id}"
+    elif reason is Reason.REFUSED_SCHEMA:
+        detail = f"the table has no place for the schema {schema_id}, which was given up on"
+    else:
+        detail = f"the schema {schema_id} is not an Avro schema"
+    return [Reject(i, reason, detail) for i in (range(count) if chosen is None else chosen.tolist())]
+
+
+def _assemble(pieces: list[_Piece], target: pa.Schema, rejects: tuple[Reject, ...], count: int, nanos: int) -> Part:
+    """Pieces of several writer schemas as columns in the records' order."""
+    counts = [count if piece.indexes is None else len(piece.indexes) for piece in pieces]
+    ids = [pa.repeat(pa.scalar(p.schema_id, pa.int32()), n) for p, n in zip(pieces, counts, strict=True)]
+    if len(pieces) == 1:
+        return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, ids[0], nanos)
+    if not pieces:
+        return Part(_nulls(target, 0).columns, np.empty(0, np.int64), rejects, pa.array([], pa.int32()), nanos)
+    order = np.concatenate([np.arange(count) if piece.indexes is None else piece.indexes for piece in pieces])
+    sorting = pa.array(np.argsort(order, kind="stable"))
+    together = pa.Table.from_batches([piece.rows for piece in pieces])
+    columns = [_one(column.take(sorting)) for column in together.columns]
+    return Part(columns, np.sort(order), rejects, _one(pa.chunked_array(ids).take(sorting)), nanos)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _nulls(schema: pa.Schema, count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(count, f.type) for f in schema], schema=schema)
+
+
+def _indexes(group: Group) -> Indexes | None:
+    return None if group.indexes is None else np.asarray(group.indexes.to_numpy(), np.int64)
+
+
+def _without(chosen: Indexes | None, count: int, refused: Sequence[int]) -> Indexes | None:
+    if not refused:
+        return chosen
+    kept = np.delete(np.arange(count), np.asarray(refused, np.int64))
+    return kept if chosen is None else chosen[kept]
+
+
+def _at(reject: Reject, chosen: Indexes | None) -> Reject:
+    """A decoder counts within what it was given: the reject with its index in the chunk."""
+    if chosen is None:
+        return reject
+    return Reject(int(chosen[reject.index]), reject.reason, reject.detail, reject.path)

@@ -1,0 +1,44 @@
+"""Where the fields of each writer schema go in the table: found once for each schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from frazil.formats.placement import Sources, homeless, place_by_name
+from frazil.materialize.compare import refusal
+from frazil.model.schemas import Finding
+
+Place = Callable[[int, pa.Schema], Sources]
+"""From a schema's id and the columns that its decoder gives to the sources of the table's columns."""
+
+
+@dataclass(slots=True)
+class ByName:
+    """Places fields by name and former name. Raises IncompatibleSchemaError for a field without a column."""
+
+    table: str
+    target: pa.Schema
+    former_names: Mapping[str, tuple[str, ...]]
+    found: dict[int, Sources] = field(default_factory=dict)
+
+    def __call__(self, schema_id: int, given: pa.Schema) -> Sources:
+        if schema_id not in self.found:
+            self.found[schema_id] = self._placed(schema_id, given)
+        return self.found[schema_id]
+
+    def _placed(self, schema_id: int, given: pa.Schema) -> Sources:
+        sources = place_by_name(given, self.target, self.former_names)
+        lost = homeless(given, self.target, sources)
+        if lost:
+            findings = tuple(Finding(path, "the table has no column for it") for path in lost)
+            raise refusal(self.table, schema_id, findings)
+        return sources
+
+
+def nowhere(schema_id: int, given: pa.Schema) -> Sources:
+    """For payloads that are only judged."""
+    del schema_id, given
+    return {}

@@ -1,0 +1,181 @@
+"""One ingest task: its ranges are fetched, decoded and written; only its result makes the files count."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+import numpy as np
+
+from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
+from frazil.materialize.ingest.isolate import defect
+from frazil.materialize.ingest.payloads import Indexes, Stop
+from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.writers import UnknownIds, Writers
+from frazil.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
+from frazil.model.plan import OffsetRange
+from frazil.model.progress import Counts, OffsetSums
+from frazil.model.records import Records
+from frazil.ports import RecordReader, SchemaRegistry
+
+
+def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
+    """Carry out one task. A failure leaves files that nobody knows, which maintenance removes."""
+    context = task.context
+    rows = _files(context, dead_letters=False)
+    dead_letters = _files(context, dead_letters=True)
+    unknown = UnknownIds(registry)
+    decoder = RecordDecoder(
+        context,
+        row_schema=rows.arrow_schema,
+        dead_letter_schema=dead_letters.arrow_schema,
+        values=Writers(dict(context.schemas.values), unknown, context.dead_letter_schemas),
+        keys=Writers(dict(context.schemas.keys), unknown, context.dead_letter_schemas),
+        now=now_utc,
+    )
+    work = _Work(reader, decoder, rows, dead_letters)
+    results = tuple(work.read(each) for each in task.ranges)
+    return TaskResult(
+        ranges=results,
+        row_files=rows.close(),
+        dead_letter_files=dead_letters.close(),
+        unknown_schema_ids=tuple(sorted(unknown.found)),
+        truncated_nanos=work.truncated_nanos,
+    )
+
+
+def _files(context: TaskContext, *, dead_letters: bool) -> TableFiles:
+    return TableFiles(
+        context.dead_letters if dead_letters else context.rows,
+        storage=context.storage,
+        prefix=context.file_prefix,
+        target_bytes=context.spec.maintain.target_file_bytes,
+    )
+
+
+@dataclass(slots=True)
+class _Work:
+    """What the ranges of one task share."""
+
+    reader: RecordReader
+    decoder: RecordDecoder
+    rows: TableFiles
+    dead_letters: TableFiles
+    truncated_nanos: int = 0
+
+    def read(self, wanted: OffsetRange) -> RangeResult:
+        tally = _Tally(wanted)
+        for chunk in self.reader.read(wanted, self.decoder.wanted):
+            records = tally.affordable(chunk)
+            decoded = self.decoder.decode(wanted.topic, wanted.partition, records)
+            with _defects_named(self.decoder.table, wanted, records):
+                self.rows.add(decoded.rows)
+                if decoded.dead_letters is not None:
+                    self.dead_letters.add(decoded.dead_letters)
+            self.truncated_nanos += decoded.truncated_nanos
+            tally.add(records, decoded)
+            if tally.stop is not None or tally.spent:
+                break
+        return tally.result()
+
+
+@contextmanager
+def _defects_named(table: str, wanted: OffsetRange, records: Records) -> Iterator[None]:
+    """What the records' own values make fail fails each time: no matter for another attempt, unlike the storage."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        where = f"{table}: writing {wanted.topic}-{wanted.partition}"
+        raise defect(where, records.offsets, problem) from problem
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts one range while it is read."""
+
+    wanted: OffsetRange
+    counts: Counts = field(default_factory=Counts)
+    sums: OffsetSums = field(default_factory=OffsetSums)
+    end: int = -1
+    payload_bytes: int = 0
+    chunk_bytes: int = 0
+    leader_epoch: int | None = None
+    skipped: Counter[str] = field(default_factory=Counter)
+    dead: Counter[str] = field(default_factory=Counter)
+    stop: Stop | None = None
+
+    @property
+    def spent(self) -> bool:
+        return self.payload_bytes >= self.wanted.max_bytes
+
+    def affordable(self, records: Records) -> Records:
+        """The records up to the one that reaches the range's budget of bytes; what is left belongs to other ranges."""
+        left = self.wanted.max_bytes - self.payload_bytes
+        self.chunk_bytes = _payload_bytes(records)
+        if self.chunk_bytes <= left:
+            return records
+        ends = list(accumulate(_sizes(records)))
+        count = bisect_left(ends, left) + 1
+        self.chunk_bytes = ends[count - 1]
+        return records.first(count)
+
+    def add(self, records: Records, decoded: DecodedRecords) -> None:
+        self.stop = decoded.stop
+        read = records if decoded.stop is None else records.first(decoded.read)
+        self.end = read.next_offset
+        self.counts = self.counts + Counts(
+            read=decoded.read,
+            rows=decoded.rows.num_rows,
+            dead_letters=sum(decoded.dead_letters_by_reason.values()),
+            skipped=sum(decoded.skipped_by_reason.values()),
+        )
+        self.sums = self.sums + _sums(decoded.row_offsets)
+        self.skipped.update(decoded.skipped_by_reason)
+        self.dead.update(decoded.dead_letters_by_reason)
+        self.payload_bytes += self.chunk_bytes if read is records else _payload_bytes(read)
+        if len(read):
+            self.leader_epoch = records.last_leader_epoch
+
+    def result(self) -> RangeResult:
+        end = max(self.end, self.wanted.start)
+        met = () if self.stop is None or self.stop.by != "schema" else (self.stop.schema_id,)
+        result = RangeResult(
+            topic=self.wanted.topic,
+            partition=self.wanted.partition,
+            start=self.wanted.start,
+            end=end,
+            stopped_by=self._stopped_by(end),
+            counts=self.counts,
+            sums=self.sums,
+            gaps=end - self.wanted.start - self.counts.read,
+            payload_bytes=self.payload_bytes,
+            leader_epoch=self.leader_epoch,
+            skipped_by_reason=dict(self.skipped),
+            dead_letters_by_reason=dict(self.dead),
+        )
+        of_key = self.stop is not None and self.stop.of_key
+        return replace(result, met_key_schema_ids=met) if of_key else replace(result, met_schema_ids=met)
+
+    def _stopped_by(self, end: int) -> StoppedBy:
+        if self.stop is not None:
+            return self.stop.by
+        return "end" if end >= self.wanted.end else "bytes"
+
+
+def _sums(offsets: Indexes) -> OffsetSums:
+    """Sums that wrap around at 2^64, as unsigned machine words do."""
+    words = offsets.astype(np.uint64)
+    return OffsetSums(int(words.sum(dtype=np.uint64)), int((words * words).sum(dtype=np.uint64)))
+
+
+def _payload_bytes(records: Records) -> int:
+    return sum(map(len, filter(None, records.values))) + sum(map(len, filter(None, records.keys)))
+
+
+def _sizes(records: Records) -> Iterator[int]:
+    """Bytes of each record's key and value."""
+    return (len(key or b"") + len(value or b"") for key, value in zip(records.keys, records.values, strict=True))

@@ -1,0 +1,274 @@
+"""Arrow batches become Parquet files with Iceberg's field ids, split by partition and rolled at the target size."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote_plus
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, OutputStream, load_file_io
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.transforms import TruncateTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import IcebergType, UUIDType
+
+from frazil.materialize.ingest.statistics import file_statistics
+from frazil.model.ingested import WriteTarget, WrittenFile
+from frazil.model.spec import SettingValue, revealed
+
+ROW_GROUP_ROWS = 262_144
+"""Rows of a row group: each write of one costs about the same, so small ones are gathered first."""
+
+ROW_GROUP_BYTES = 128 << 20
+"""Bytes in memory of a row group, where its rows are wide. A file of a small target gets smaller ones."""
+
+BUFFERED_ROWS = 4 * ROW_GROUP_ROWS
+BUFFERED_BYTES = 4 * ROW_GROUP_BYTES
+"""What is held over all partitions before the fullest is written out."""
+
+LONGEST_FOLDER = 120
+"""Characters of a partition's folder, which are ASCII: file systems take 255 bytes, and S3 1,024 for the whole key."""
+
+FILES_OPEN = 32
+"""Each costs a descriptor, and on S3 a part of an upload in memory; random stamps have a day, and a file, each."""
+
+DICTIONARY_BYTES = 128 << 10
+"""Above this a column of mostly distinct strings falls back to plain pages: faster and smaller than 1 MiB."""
+
+
+class TableFiles:
+    """Writes the files of one table for one task. `close` returns them; until then nobody may use them."""
+
+    def __init__(
+        self, target: WriteTarget, *, storage: Mapping[str, SettingValue], prefix: str, target_bytes: int
+    ) -> None:
+        self._schema = Schema.model_validate_json(target.schema_json)
+        self._spec = PartitionSpec.model_validate_json(target.partition_spec_json)
+        self._out = _Output(target, self._schema, self._spec.spec_id, storage, prefix, target_bytes)
+        self._open: dict[tuple[object, ...], _OpenFile] = {}
+        self._files: list[WrittenFile] = []
+        self.arrow_schema = schema_to_pyarrow(self._schema)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows in the table's schema (`arrow_schema`, names and types)."""
+        for values, part in self._split(batch):
+            file = self._open.setdefault(values, _OpenFile(self._out, values, self._key(values)))
+            file.add(part)
+            if file.full:
+                self._files.append(file.close())
+                del self._open[values]
+        while len(self._open) > 1 and self._holds_too_much():
+            max(self._open.values(), key=lambda file: file.buffered_bytes).flush()
+            self._end_one_too_many()
+
+    def _end_one_too_many(self) -> None:
+        """End the longest file where too many are open: rows of a partition that has ended begin another file."""
+        writing = [(values, file) for values, file in self._open.items() if file.writing]
+        if len(writing) > FILES_OPEN:
+            values, _ = max(writing, key=lambda each: each[1].written_bytes)
+            self._files.append(self._open.pop(values).close())
+
+    def _holds_too_much(self) -> bool:
+        files = self._open.values()
+        too_many = sum(file.buffered for file in files) > BUFFERED_ROWS
+        return too_many or sum(file.buffered_bytes for file in files) > BUFFERED_BYTES
+
+    def close(self) -> tuple[WrittenFile, ...]:
+        self._files += [file.close() for file in self._open.values()]
+        self._open = {}
+        return tuple(self._files)
+
+    def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[object, ...], pa.RecordBatch]]:
+        if batch.num_rows == 0:
+            return
+        if self._spec.is_unpartitioned():
+            yield (), batch
+            return
+        columns = [self._partition_column(batch, n) for n in range(len(self._spec.fields))]
+        names = [str(n) for n in range(len(columns))]
+        keys = pa.table(columns, names=names).append_column("row", pa.array(range(batch.num_rows), pa.int64()))
+        groups = keys.group_by(names, use_threads=False).aggregate([("row", "list")])
+        kinds = [each.field_type for each in self._spec.partition_type(self._schema).fields]
+        for group in groups.to_pylist():
+            values = tuple(_as_held(group[name], kind) for name, kind in zip(names, kinds, strict=True))
+            rows = pa.array(group["row_list"], pa.int64())
+            yield values, batch if len(rows) == batch.num_rows else batch.take(rows)
+
+    def _partition_column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
+        """Partition values in Iceberg's own representation: dates as days, timestamps as microseconds, and so on."""
+        field_ = self._spec.fields[index]
+        source = self._schema.find_field(field_.source_id)
+        path = self._schema.find_column_name(field_.source_id)
+        values = _column(batch, str(path))
+        transform: Any = field_.transform
+        if isinstance(transform, TruncateTransform) and pa.types.is_large_binary(values.type):
+            values = values.cast(pa.binary())  # the only kind of bytes that the library cuts
+        return _internal(transform.pyarrow_transform(source.field_type)(values))
+
+    def _key(self, values: tuple[object, ...]) -> PartitionKey | None:
+        if not values:
+            return None
+        pairs = zip(self._spec.fields, values, strict=True)
+        fields = [PartitionFieldValue(field=f, value=v) for f, v in pairs]
+        return _RawPartitionKey(field_values=fields, partition_spec=self._spec, schema=self._schema)
+
+
+class _RawPartitionKey(PartitionKey):
+    """A partition key of values that are already transformed and in Iceberg's own representation."""
+
+    @property
+    def partition(self) -> Record:
+        return Record(*(each.value for each in self.field_values))
+
+    def to_path(self) -> str:
+        """For people: readers find the values in the manifest. No folder's name is too long for a file system."""
+        return "/".join(map(_shortened, self._path().split("/")))
+
+    def _path(self) -> str:
+        try:
+            return super().to_path()
+        except (OverflowError, ValueError):  # a date that Python has no words for
+            pairs = ((each.field.name, each.value) for each in self.field_values)
+            return "/".join(f"{quote_plus(name)}={quote_plus(str(value))}" for name, value in pairs)
+
+
+def _shortened(folder: str) -> str:
+    """Cut between two escapes."""
+    return folder if len(folder) <= LONGEST_FOLDER else re.sub("%[0-9A-F]?$", "", folder[:LONGEST_FOLDER])
+
+
+def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
+    first, *rest = path.split(".")
+    values = batch.column(first)
+    return pc.struct_field(values, rest) if rest else values
+
+
+def _as_held(value: object, iceberg_type: IcebergType) -> object:
+    """A partition's value, as one hashable thing: Arrow groups a uuid by its bytes."""
+    return UUID(bytes=value) if isinstance(iceberg_type, UUIDType) and isinstance(value, bytes) else value
+
+
+def _internal(values: pa.Array) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pa.types.is_date32(values.type):
+        return values.cast(pa.int32())
+    if pa.types.is_timestamp(values.type) or pa.types.is_time64(values.type):
+        return values.cast(pa.int64())
+    return values
+
+
+@dataclass(slots=True)
+class _Output:
+    """Where and how the files of one table are written."""
+
+    target: WriteTarget
+    schema: Schema
+    spec_id: int
+    storage: Mapping[str, SettingValue]
+    prefix: str
+    target_bytes: int
+    io: FileIO = field(init=False)
+    locations: LocationProvider = field(init=False)
+    arrow_schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        properties = revealed(self.storage)
+        self.io = load_file_io({**properties, **self.target.properties}, self.target.location)
+        self.locations = load_location_provider(self.target.location, dict(self.target.properties))
+        self.arrow_schema = schema_to_pyarrow(self.schema)
+
+    def new_path(self, key: PartitionKey | None) -> str:
+        return self.locations.new_data_location(f"{self.prefix}-{uuid.uuid4().hex}.parquet", key)
+
+    def parquet(self, stream: OutputStream) -> pq.ParquetWriter:
+        return pq.ParquetWriter(
+            stream,
+            self.arrow_schema,
+            compression=self.target.properties.get("write.parquet.compression-codec", "zstd"),
+            compression_level=int(self.target.properties.get("write.parquet.compression-level", "1")),
+            store_schema=False,
+            write_page_index=True,
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+        )
+
+
+class _OpenFile:
+    """One Parquet file being written."""
+
+    def __init__(self, out: _Output, values: tuple[object, ...], key: PartitionKey | None) -> None:
+        self._out = out
+        self._values = values
+        self._path = out.new_path(key)
+        self._batches: list[pa.RecordBatch] = []
+        self._stream: Any = None
+        self._writer: pq.ParquetWriter | None = None
+        self._written_bytes = 0
+        self._row_group_bytes = min(ROW_GROUP_BYTES, 2 * out.target_bytes)
+        self.buffered = 0
+        self.buffered_bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._written_bytes >= self._out.target_bytes
+
+    @property
+    def writing(self) -> bool:
+        return self._stream is not None
+
+    @property
+    def written_bytes(self) -> int:
+        return self._written_bytes
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self.buffered += batch.num_rows
+        self.buffered_bytes += batch.nbytes
+        if self.buffered >= ROW_GROUP_ROWS or self.buffered_bytes >= self._row_group_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is buffered as one row group."""
+        if not self.buffered:
+            return
+        if self._writer is None:
+            self._stream = self._out.io.new_output(self._path).create(overwrite=True)
+            self._writer = self._out.parquet(self._stream)
+        self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=self.buffered)
+        self._written_bytes = int(self._stream.tell())
+        self._batches = []
+        self.buffered = self.buffered_bytes = 0
+
+    def close(self) -> WrittenFile:
+        self.flush()
+        assert self._writer is not None and self._stream is not None  # noqa: S101 - a file is opened for rows
+        self._writer.close()
+        metadata: pq.FileMetaData = self._writer.writer.metadata
+        size = self._stream.tell()
+        self._stream.close()
+        statistics = file_statistics(metadata, self._out.schema, self._out.target.properties)
+        return WrittenFile(
+            path=self._path,
+            rows=metadata.num_rows,
+            size=size,
+            partition=self._values,
+            spec_id=self._out.spec_id,
+            column_sizes=statistics.column_sizes,
+            value_counts=statistics.value_counts,
+            null_value_counts=statistics.null_value_counts,
+            lower_bounds=statistics.lower_bounds,
+            upper_bounds=statistics.upper_bounds,
+            split_offsets=statistics.split_offsets,
+        )

@@ -1,0 +1,89 @@
+"""The writer schemas that a task meets: decoders for those that the plan knows, and what else an id can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from frazil.formats.avro.open import open_decoder
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.decoder import Decoder
+from frazil.model.dead_letter import Reason
+from frazil.model.schemas import RegisteredSchema
+from frazil.ports import SchemaRegistry
+
+LOOKUPS_PER_TASK = 100
+"""Ids that do not exist, looked up by one task; a range ends before the next one."""
+
+
+LARGEST_ID = 2**31 - 1
+"""Registries count their schemas with signed 32-bit numbers: larger ids are not worth asking for."""
+
+
+class NewSchemaError(Exception):
+    """A valid id that the plan does not know: the range ends before its record, the driver evolves the table."""
+
+    def __init__(self, schema_id: int) -> None:
+        super().__init__(str(schema_id))
+        self.schema_id = schema_id
+
+
+class LookupsSpentError(Exception):
+    """Too many ids that do not exist: the range ends before this one."""
+
+
+@dataclass(slots=True)
+class UnknownIds:
+    """Ids that the registry says do not exist, in one task, for values and keys together."""
+
+    registry: SchemaRegistry
+    found: set[int] = field(default_factory=set)
+    looked_up: int = 0
+
+    def look_up(self, schema_id: int) -> RegisteredSchema | None:
+        if schema_id in self.found or schema_id > LARGEST_ID:
+            return None
+        if not self.registry.remembers_missing(schema_id):
+            if self.looked_up >= LOOKUPS_PER_TASK:
+                raise LookupsSpentError
+            schema = self.registry.by_id(schema_id)
+            if schema is not None:
+                return schema
+            self.looked_up += 1
+        self.found.add(schema_id)
+        return None
+
+
+class Writers:
+    """Decoders by schema id, for values or for keys. Records of the `refused` ids become dead letters."""
+
+    def __init__(
+        self, known: dict[int, RegisteredSchema], unknown: UnknownIds, refused: frozenset[int] = frozenset()
+    ) -> None:
+        self._refused = refused
+        self._known = known
+        self._unknown = unknown
+        self._decoders: dict[int, Decoder | Reason] = {}
+
+    def decoder(self, schema_id: int) -> Decoder | Reason:
+        """The decoder, or why records of this id are dead letters.
+
+        Raises NewSchemaError for a valid id that the plan does not know, and LookupsSpentError.
+        """
+        if schema_id in self._decoders:
+            return self._decoders[schema_id]
+        self._decoders[schema_id] = self._open(schema_id)
+        return self._decoders[schema_id]
+
+    def _open(self, schema_id: int) -> Decoder | Reason:
+        if schema_id in self._refused:
+            return Reason.REFUSED_SCHEMA
+        schema = self._known.get(schema_id)
+        return self._met(schema_id) if schema is None else open_decoder(parse_schema(schema.text, schema.references))
+
+    def _met(self, schema_id: int) -> Reason:
+        schema = self._unknown.look_up(schema_id)
+        if schema is None:
+            return Reason.UNKNOWN_SCHEMA_ID
+        if schema.format != "AVRO":
+            return Reason.WRONG_SCHEMA_TYPE
+        raise NewSchemaError(schema_id)

@@ -1,0 +1,155 @@
+"""The properties of a table, its columns besides the record's own, and the columns of its dead letters."""
+
+from __future__ import annotations
+
+import re
+
+from frazil.delta.expressible import inexpressible
+from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct, walk
+from frazil.model.errors import SpecError
+from frazil.model.schemas import Finding
+from frazil.model.spec import TableSpec
+
+TABLE_PROPERTIES = {
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+"""What each table that Frazil makes begins with: old metadata files do not pile up."""
+
+HEADERS = ListOf(Struct((Column("key", Scalar("string")), Column("value", Scalar("binary")))))
+
+_TYPES: dict[str, ColumnType] = {
+    "topic": Scalar("string"),
+    "partition": Scalar("int"),
+    "offset": Scalar("long"),
+    "timestamp": Scalar("timestamptz"),
+    "timestamp_type": Scalar("string"),
+    "headers": HEADERS,
+    "schema_id": Scalar("int"),
+    "leader_epoch": Scalar("int"),
+    "value": Scalar("binary"),
+}
+_KEY_TYPES: dict[str, ColumnType] = {"bytes": Scalar("binary"), "string": Scalar("string")}
+
+DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
+    Column("topic", Scalar("string"), doc="The topic of the record."),
+    Column("topic_id", Scalar("string"), doc="The topic's id; null where the broker has none."),
+    Column("generation", Scalar("int"), doc="Which topic of this name, counted from 0."),
+    Column("partition", Scalar("int"), doc="The partition of the record."),
+    Column("offset", Scalar("long"), doc="The offset of the record."),
+    Column("timestamp", Scalar("timestamptz"), doc="The record's timestamp."),
+    Column("key", Scalar("binary"), doc="The key, byte for byte."),
+    Column("value", Scalar("binary"), doc="The value, byte for byte."),
+    Column("headers", HEADERS, doc="The headers in order, byte for byte."),
+    Column("reason", Scalar("string"), doc="Why it could not become a row: one of the reasons in docs/operate.md."),
+    Column("detail", Scalar("string"), doc="What was wrong."),
+    Column("path", Scalar("string"), doc="Where in the record it was wrong; empty for the record as a whole."),
+    Column("schema_id", Scalar("int"), doc="The writer schema's registry id; null where the value names none."),
+    Column("batch_id", Scalar("string"), doc="The batch that read it."),
+    Column("read_at", Scalar("timestamptz"), doc="When it was read."),
+    Column("table_uuid", Scalar("string"), doc="The Iceberg uuid of the table that the batch belongs to."),
+)
+"""Final: what reads dead letters rests on these names. Additions go at the end."""
+
+
+def metadata_columns(spec: TableSpec, key_type: ColumnType | None) -> tuple[Column, ...]:
+    """The columns about the record. `key_type` is the key schema's where keys are Avro and one is known."""
+    columns = (_metadata_column(spec, name, key_type) for name in spec.metadata.keep)
+    return tuple(column for column in columns if column is not None)
+
+
+def _metadata_column(spec: TableSpec, name: str, key_type: ColumnType | None) -> Column | None:
+    column_type = _TYPES.get(name) if name != "key" else _KEY_TYPES.get(spec.key, key_type)
+    return None if column_type is None else Column(spec.metadata.prefix + name, column_type)
+
+
+def reads_avro_keys(spec: TableSpec) -> bool:
+    """Whether keys are decoded by a schema: those that no column is for are left alone."""
+    return spec.key == "avro" and "key" in spec.metadata.keep
+
+
+def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ...]:
+    """Fields that would take the name of a metadata column, there or still to come, letter case aside."""
+    taken = {(spec.metadata.prefix + name).lower(): spec.metadata.prefix + name for name in _kept(spec)}
+    return tuple(
+        Finding(column.name, f"the name clashes with the metadata column {taken[column.name.lower()]}")
+        for column in record
+        if column.name.lower() in taken
+    )
+
+
+def unreadable(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ...]:
+    """Columns, at any depth, for which a declared reader has no type: it would refuse the whole table."""
+    if "spark" not in spec.readers:
+        return ()
+    problem = "is a time, which Spark cannot read: write a timestamp, or take spark out of `readers`"
+    return tuple(Finding(path, problem) for path, column in walk(record) if _innermost(column.type) == Scalar("time"))
+
+
+def delta_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """Columns, at any depth, that a Delta log beside the table cannot name or type."""
+    found = inexpressible(columns) if "delta" in spec.formats else ()
+    hint = f"mend the field in the topic's schema, or take delta out of `formats` in {spec.source_file}"
+    return tuple(
+        SpecError(f"{spec.identifier}: formats: delta: the column {each.path} {each.problem}", hint=hint)
+        for each in found
+    )
+
+
+def _innermost(column_type: ColumnType) -> ColumnType:
+    match column_type:
+        case ListOf(inner) | MapOf(_, inner):
+            return _innermost(inner)
+        case _:
+            return column_type
+
+
+def _kept(spec: TableSpec) -> tuple[str, ...]:
+    return tuple(name for name in spec.metadata.keep if name != "key" or spec.key != "none")
+
+
+_TIMESTAMPS = {"timestamp", "timestamptz"}
+_NUMBERED = {"int", "long", "decimal", "string", "binary"}
+_TAKES: dict[str, set[str]] = {
+    "year": {"date"} | _TIMESTAMPS,
+    "month": {"date"} | _TIMESTAMPS,
+    "day": {"date"} | _TIMESTAMPS,
+    "hour": _TIMESTAMPS,
+    "truncate": _NUMBERED,
+    "bucket": _NUMBERED | _TIMESTAMPS | {"date", "time", "uuid", "fixed"},
+}
+_SUFFIXES = {"bucket": "_bucket", "truncate": "_trunc", "void": "_null", "identity": ""}
+_PARTITION = re.compile(r"(?:(?P<transform>\w+)\((?:\d+, *)?)?(?P<column>[^()]+)\)?")
+
+
+def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """What `partition_by` asks for that a table with these columns cannot do (Iceberg, "Partition Transforms")."""
+    found = (_partition_problem(text, columns) for text in spec.partition_by)
+    return tuple(
+        SpecError(f"{spec.identifier}: partition_by: {problem}", hint=f"mend `partition_by` in {spec.source_file}")
+        for problem in found
+        if problem is not None
+    )
+
+
+def partition_columns(spec: TableSpec) -> frozenset[str]:
+    """The columns that `partition_by` names."""
+    matches = ((text, _PARTITION.fullmatch(text)) for text in spec.partition_by)
+    return frozenset(text if match is None else match["column"] for text, match in matches)
+
+
+def _partition_problem(text: str, columns: tuple[Column, ...]) -> str | None:
+    match = _PARTITION.fullmatch(text)
+    transform, name = ("identity", text) if match is None else (match["transform"] or "identity", match["column"])
+    types = {column.name: column.type for column in columns}
+    if name not in types:
+        return f"{text} names a column that the table does not have; its columns are {', '.join(types)}"
+    kind = str(types[name]).partition("(")[0].partition("<")[0]
+    takes = _TAKES.get(transform)
+    if kind in ("struct", "list", "map") or (takes is not None and kind not in takes):
+        return f"{text} cannot partition by a column of type {types[name]}"
+    own = name + _SUFFIXES.get(transform, f"_{transform}")
+    if own != name and own in types:
+        return f"{text} needs the name {own}, which a column has"
+    return None

@@ -1,0 +1,79 @@
+"""What a table holds less exactly than its writers' schemas say it: told by `explain`, and kept for `status`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+from frazil.formats.avro.mapping import Mapped, map_schema
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.avro.shape import LEFT_OUT
+from frazil.formats.avro.types import Record
+from frazil.materialize.former_names import FormerNames
+from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
+from frazil.model.schemas import Finding, RegisteredSchema
+
+LEFT_OUT_PROPERTY = "frazil.left-out"
+"""A table property: JSON list of the fields, by dotted path, that have no column because their type holds no data."""
+
+
+@lru_cache(maxsize=16)
+def mapped(schema: RegisteredSchema) -> Mapped:
+    """The columns of a writer schema, which is asked for several times in a row."""
+    return map_schema(parse_schema(schema.text, schema.references))
+
+
+def notes_of_values(schema: RegisteredSchema) -> tuple[Finding, ...]:
+    """Ignored logical types, fields without a column, and values that lose something, by path."""
+    return mapped(schema).notes
+
+
+def notes_of_keys(schema: RegisteredSchema, column: str) -> tuple[Finding, ...]:
+    """The same for a key's schema, with paths inside the key's column."""
+    parsed = parse_schema(schema.text, schema.references)
+    is_record = isinstance(parsed.resolve(parsed.root), Record)
+    notes = mapped(schema).notes
+    return tuple(Finding(f"{column}.{n.path}" if is_record else column, n.problem) for n in notes)
+
+
+def left_out(properties: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(json.loads(properties.get(LEFT_OUT_PROPERTY, "[]")))
+
+
+def left_out_property(
+    properties: Mapping[str, str], notes: Iterable[Finding], columns: tuple[Column, ...]
+) -> dict[str, str]:
+    """What the property says after these notes, for a table with these columns; empty where nothing changes."""
+    before, named = left_out(properties), [note.path for note in notes if note.problem == LEFT_OUT]
+    there = {path for path, _ in walk(columns)} if before or named else set()
+    found = {*before, *named} - there
+    return {LEFT_OUT_PROPERTY: json.dumps(sorted(found))} if sorted(found) != sorted(before) else {}
+
+
+def differences(
+    written: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, path: str = ""
+) -> Iterator[Finding]:
+    """Columns that a writer's newest schema does not fill, and those that are wider than what it writes."""
+    given = {column.name: column for column in written}
+    for column in have:
+        here = f"{path}.{column.name}" if path else column.name
+        name = next((name for name in (column.name, *former_names.get(here, ())) if name in given), None)
+        if name is not None:
+            yield from _narrower(given[name].type, column.type, former_names, here)
+        else:
+            yield Finding(here, "not in the newest schema: null in its rows")
+
+
+def _narrower(written: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Iterator[Finding]:
+    match written, have:
+        case Struct(inner), Struct(present):
+            yield from differences(inner, present, former_names, path)
+        case ListOf(element), ListOf(present_element):
+            yield from _narrower(element, present_element, former_names, f"{path}[]")
+        case MapOf(_, value), MapOf(_, present_value):
+            yield from _narrower(value, present_value, former_names, f"{path}{{}}")
+        case (Scalar() | Decimal(), Scalar() | Decimal()) if written != have:
+            yield Finding(path, f"{written} in the newest schema: the column stays {have}, and values are widened")
+        case _:
+            return

@@ -1,0 +1,86 @@
+"""Pausing, in a table's own properties: who, when, why, and which bad records `resume` lets through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from frazil.model.plan import WriterSchemas
+
+PAUSED_PROPERTY = "frazil.paused"
+"""A table property: JSON of who paused the table, when and why. Its presence pauses the table."""
+
+ACCEPTED_PROPERTY = "frazil.accepted-through"
+"""A table property: JSON of topic → partition → offset. Up to there `resume` has accepted bad records."""
+
+DEAD_LETTER_SCHEMAS_PROPERTY = "frazil.dead-letter-schemas"
+"""A table property: JSON list of schema ids. Records that a writer wrote with one of them become dead letters."""
+
+UNKNOWN = "?"
+"""Who paused a table, and when, where the property is not what Frazil writes."""
+
+Accepted = Mapping[str, Mapping[int, int]]
+
+
+def accepted_through(properties: Mapping[str, str]) -> Accepted:
+    raw = json.loads(properties.get(ACCEPTED_PROPERTY, "{}"))
+    return {topic: {int(n): int(offset) for n, offset in ends.items()} for topic, ends in raw.items()}
+
+
+def dead_letter_schemas_of(properties: Mapping[str, str]) -> frozenset[int]:
+    """The writer schemas that the operator gave up on, by id."""
+    return frozenset(json.loads(properties.get(DEAD_LETTER_SCHEMAS_PROPERTY, "[]")))
+
+
+def dead_letter_schemas_property(ids: Iterable[int]) -> dict[str, str]:
+    return {DEAD_LETTER_SCHEMAS_PROPERTY: json.dumps(sorted(set(ids)))}
+
+
+def without_dead_letter_schemas(schemas: WriterSchemas, properties: Mapping[str, str]) -> WriterSchemas:
+    given_up = dead_letter_schemas_of(properties)
+    return WriterSchemas(
+        {number: schema for number, schema in schemas.values.items() if number not in given_up},
+        {number: schema for number, schema in schemas.keys.items() if number not in given_up},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Why a table does not go on, and what to do (`hint`).
+
+    `accept` is how far `resume` lets bad records through; None where none were bad.
+    """
+
+    by: str
+    at: str
+    why: str
+    accept: Accepted | None = None
+    hint: str = ""
+
+    def __str__(self) -> str:
+        who = "by an unknown user" if self.by == UNKNOWN else f"by {self.by} at {self.at}"
+        return f"{who}: {self.why}"
+
+
+def pause_of(properties: Mapping[str, str]) -> Pause | None:
+    said = properties.get(PAUSED_PROPERTY)
+    if said is None:
+        return None
+    try:
+        value = json.loads(said)
+        accept = value.get("accept")
+        ends = None if accept is None else accepted_through({ACCEPTED_PROPERTY: json.dumps(accept)})
+        by, at = str(value.get("by", "?")), str(value.get("at", "?"))
+        return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")))
+    except (ValueError, AttributeError):
+        return Pause(UNKNOWN, UNKNOWN, said)
+
+
+def pause_property(*, by: str, why: str, at: datetime, accept: Accepted | None = None, hint: str = "") -> str:
+    """Who paused a table, when and why; `accept` is how far `resume` lets bad records through."""
+    when = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    said: dict[str, object] = {"by": by, "at": when, "why": why}
+    more = {"accept": accept, "hint": hint or None}
+    return json.dumps(said | {name: value for name, value in more.items() if value is not None})

@@ -1,0 +1,162 @@
+"""What stands against materializing, asked before anything is written: every problem of every table at once.
+
+`materialize` refuses for the same reasons, since both ask the functions that decide what a table needs; one that is
+there goes on where only its Delta log cannot follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from frazil.materialize.create import (
+    LatestSchemas,
+    describe_topics,
+    initial_columns,
+    latest_schemas,
+    start_problems,
+)
+from frazil.materialize.dead_letters import check_owner
+from frazil.materialize.foresee import foresee
+from frazil.materialize.layout import delta_problems, partition_problems
+from frazil.materialize.pausing import PAUSED_PROPERTY
+from frazil.materialize.plan import plan_batch
+from frazil.materialize.state import standing
+from frazil.model.errors import FrazilError, ServiceError
+from frazil.model.plan import Halt, TopicFacts, WriterSchemas
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.snapshot import TableView
+from frazil.model.spec import Start, TableSpec
+from frazil.ports import Lake, SchemaRegistry, Topics
+
+Answer = TypeVar("Answer")
+
+NO_SCHEMAS = WriterSchemas({}, {})
+
+
+def problems(
+    specs: Sequence[TableSpec],
+    *,
+    lake: Lake,
+    topics: Topics,
+    registry: SchemaRegistry,
+    tell: Callable[[str], None] = lambda line: None,
+) -> tuple[FrazilError, ...]:
+    """Everything that is wrong, each once. What does not answer is asked once for all tables.
+
+    `tell` is given a line before a service is asked for the first time, and one when it does not answer.
+    """
+    asking = _Asking(lake, topics, registry, tell)
+    found = [problem for spec in specs for problem in asking.of_table(spec)]
+    return tuple({problem.what: problem for problem in found}.values())
+
+
+@dataclass(slots=True)
+class _Asking:
+    lake: Lake
+    topics: Topics
+    registry: SchemaRegistry
+    tell: Callable[[str], None]
+    silent: dict[str, ServiceError] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+
+    def of_table(self, spec: TableSpec) -> Iterator[FrazilError]:
+        found: list[FrazilError] = []
+        facts = _note(found, lambda: describe_topics(_Topics(self), spec))
+        latest = _note(found, lambda: latest_schemas(_Registry(self), spec))
+        view = _note(found, lambda: self.load(spec.identifier))
+        dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
+        catalog_answers = "catalog" not in self.silent
+        if dead_letters is not None:
+            _note(found, lambda: check_owner(dead_letters, spec))
+        if view is not None:
+            found += _problems_of_table(spec, view, facts, latest)
+        elif catalog_answers:
+            found += _problems_of_new_table(spec, facts or (), latest)
+        yield from found
+
+    def load(self, identifier: str) -> TableView | None:
+        return self.ask("catalog", lambda: self.lake.load(identifier))
+
+    def ask(self, door: str, act: Callable[[], Answer]) -> Answer:
+        """An answer, or the failure to give one; who has failed once is not asked again."""
+        if door in self.silent:
+            raise self.silent[door]
+        if door not in self.asked:
+            self.tell(f"asking the {door}")
+        self.asked.add(door)
+        try:
+            return act()
+        except ServiceError as failure:
+            self.tell(f"the {door} does not answer: {failure.what}")
+            self.silent[door] = failure
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    asking: _Asking
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        return self.asking.ask("cluster", lambda: self.asking.topics.describe(topic))
+
+    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        return self.asking.ask("cluster", lambda: self.asking.topics.first_offsets(facts, start))
+
+
+@dataclass(frozen=True, slots=True)
+class _Registry:
+    asking: _Asking
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        return self.asking.ask("registry", lambda: self.asking.registry.by_id(schema_id))
+
+    def remembers_missing(self, schema_id: int) -> bool:
+        return self.asking.registry.remembers_missing(schema_id)
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        return self.asking.ask("registry", lambda: self.asking.registry.latest(subject))
+
+    def subjects_under(self, prefix: str) -> Collection[str]:
+        return self.asking.ask("registry", lambda: self.asking.registry.subjects_under(prefix))
+
+
+def _problems_of_new_table(
+    spec: TableSpec, facts: Sequence[TopicFacts], latest: LatestSchemas | None
+) -> list[FrazilError]:
+    found: list[FrazilError] = [*start_problems(spec, facts)]
+    columns = None if latest is None else _note(found, lambda: initial_columns(spec, latest))
+    if columns is None:
+        return found
+    return [*found, *partition_problems(spec, columns[0]), *delta_problems(spec, columns[0])]
+
+
+def _problems_of_table(
+    spec: TableSpec, view: TableView, facts: Sequence[TopicFacts] | None, latest: LatestSchemas | None
+) -> list[FrazilError]:
+    """Why `materialize` would not go on with the table; a pause is the only reason where there is one."""
+    found: list[FrazilError] = []
+    ours = _note(found, lambda: standing(view, pipeline=spec.pipeline))
+    if ours is None:
+        return found
+    plan = plan_batch(spec, ours, facts or (), schemas=NO_SCHEMAS, batch_id="")
+    if isinstance(plan, Halt):
+        found.append(plan.error)
+    if latest is None or PAUSED_PROPERTY in view.properties:
+        return found
+    schemas = WriterSchemas({s.id: s for s in latest.values}, {s.id: s for s in latest.keys})
+    foresight = _note(found, lambda: foresee(spec, view, schemas))
+    if foresight is not None:
+        found += foresight.refusals
+        found += delta_problems(spec, foresight.columns)
+    return found
+
+
+def _note(found: list[FrazilError], act: Callable[[], Answer]) -> Answer | None:
+    """The answer; or None, and the failure among what was found."""
+    try:
+        return act()
+    except FrazilError as problem:
+        found.append(problem)
+        return None

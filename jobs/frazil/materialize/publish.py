@@ -1,0 +1,81 @@
+"""The one visible moment: a staged branch becomes `main`, by compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import assert_never
+
+from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
+from frazil.materialize.state import CHECKPOINT_TAG, Standing
+from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge, loaded
+from frazil.model.errors import CountMismatchError
+from frazil.model.plan import BatchPlan
+from frazil.model.snapshot import TableView
+from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+
+
+def publish(
+    lake: Lake,
+    plan: BatchPlan,
+    staged: Staged,
+    *,
+    stage_on: Callable[[Standing], Staged],
+    rows: int,
+) -> TableView:
+    """Make the batch visible. The view shows `main` as it was left, whoever has come after.
+
+    `stage_on` stages the batch's files again on another head. Raises FencedError, ForeignOwnerError,
+    CountMismatchError, StateLostError, ContendedError, CatalogError and OvertakenError; in each case nothing became
+    visible.
+    """
+    reason: Exception = OvertakenError()
+    for _ in range(ATTEMPTS):
+        view = loaded(lake, plan.table)
+        match judge(view, plan, staged):
+            case Done():
+                return replace(view, head=staged.snapshot_id)
+            case Ready():
+                _looked_at(lake, view, plan, staged, rows=rows)
+                try:
+                    lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=list(stage_branches(view)))
+                except (CommitRejectedError, CommitUnknownError) as failed:
+                    reason = failed
+            case StageAgain(now):
+                staged = stage_on(now)
+            case PlanAgain():
+                raise OvertakenError
+            case never:
+                assert_never(never)
+    view = loaded(lake, plan.table)
+    if isinstance(judge(view, plan, staged), Done):
+        return replace(view, head=staged.snapshot_id)
+    raise given_up(plan.table, "publish", reason) from reason
+
+
+def last_look(view: TableView, plan: BatchPlan, staged: Staged, *, rows: int) -> None:
+    """Trust the summary, not the call: what was staged must be what the tasks returned."""
+    snapshot = view.snapshots[staged.snapshot_id]
+    added, removed = snapshot.figure("added-records"), snapshot.figure("deleted-records")
+    if (added, removed) != (rows, 0):
+        raise CountMismatchError(
+            f"{plan.table}: batch {plan.batch_id} was staged with {added} rows added and {removed} removed,"
+            f" expected {rows} and 0; nothing was published",
+            hint="the table is paused: run `frazil verify`, then `frazil resume`",
+        )
+
+
+def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, *, rows: int) -> None:
+    """A last look; the branch of what does not pass it is dropped."""
+    try:
+        last_look(view, plan, staged, rows=rows)
+    except CountMismatchError:
+        with suppress(CommitRejectedError, CommitUnknownError):  # whoever publishes next drops it
+            lake.drop_branches(view, [staged.branch])
+        raise
+
+
+def stage_branches(view: TableView) -> Iterator[str]:
+    """Every staging branch, of whatever attempt: once one is published the others can never be."""
+    return (name for name in view.branches if name.startswith(STAGE_PREFIX))

@@ -1,0 +1,64 @@
+"""The columns that records will bring to a new table, where each record's schema has a subject of its own.
+
+Only `explain` asks: the table is made without them, and gets them from the schemas that a batch meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.avro.types import Record
+from frazil.materialize.create import LatestSchemas, initial_columns, notes_of
+from frazil.model.columns import Column
+from frazil.model.errors import FrazilError
+from frazil.model.schemas import Finding, RegisteredSchema
+from frazil.model.spec import TableSpec
+from frazil.ports import SchemaRegistry
+
+LATER = "has columns for {} once a batch has met the records; the table is made without them"
+UNKNOWN = "its columns are known once a batch has met the first schema: each record names its own subject"
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """All columns that the table is expected to have, and what is to be said about them."""
+
+    columns: tuple[Column, ...]
+    notes: tuple[Finding, ...]
+
+
+def foretell(registry: SchemaRegistry, spec: TableSpec, known: LatestSchemas, columns: tuple[Column, ...]) -> Foretold:
+    """Add what the registry has under `TOPIC-RECORD` to the columns that a new table is made with.
+
+    The subjects of another naming do not tell their topic. What is registered may never be written, so nothing here
+    is a refusal.
+    """
+    if spec.value_subject.override is not None or spec.value_subject.naming == "topic":
+        return Foretold(columns, ())
+    try:
+        found = dict(_of_records(registry, spec))
+        schemas = LatestSchemas(tuple(found.values()), known.keys)
+        foretold = initial_columns(spec, schemas)[0] if found else columns
+    except FrazilError as problem:
+        return Foretold(columns, (Finding("", problem.what),))
+    note = LATER.format(", ".join(found)) if found else UNKNOWN
+    return Foretold(foretold, (Finding("", note), *notes_of(spec, schemas)))
+
+
+def _of_records(registry: SchemaRegistry, spec: TableSpec) -> Iterator[tuple[str, RegisteredSchema]]:
+    """The newest schema of each subject that is named after a topic of the spec and the schema's own record."""
+    if spec.value_subject.naming != "topic-record":
+        return
+    for topic in spec.topics:
+        for subject in sorted(registry.subjects_under(f"{topic}-")):
+            schema = registry.latest(subject)
+            if schema is not None and schema.format == "AVRO" and subject == f"{topic}-{_record_name(schema)}":
+                yield subject, schema
+
+
+def _record_name(schema: RegisteredSchema) -> str | None:
+    parsed = parse_schema(schema.text, schema.references)
+    root = parsed.resolve(parsed.root)
+    return root.name if isinstance(root, Record) else None

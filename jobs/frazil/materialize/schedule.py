@@ -1,0 +1,281 @@
+"""Many tables in one process: each goes its own way, and a sick one holds up nobody."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from frazil.materialize.create import describe_topics
+from frazil.materialize.fair_queue import FairQueue, in_flight
+from frazil.materialize.run import Again, Outcome, Published, TableRun
+from frazil.model.errors import (
+    BadRecordLimitError,
+    ContendedError,
+    DefectError,
+    FencedError,
+    FrazilError,
+    IncompatibleSchemaError,
+    PausedError,
+    ServiceError,
+)
+from frazil.model.plan import NothingToDo, TopicFacts
+from frazil.model.progress import TableState
+
+LOG = logging.getLogger(__name__)
+
+SIGNAL_SECONDS = 0.5
+"""How often the main thread wakes: Python handles a signal that came as it fell asleep only then."""
+
+LOOK_SECONDS = 5.0
+"""Between two triggers, how often it is looked whether a full batch has come together before its time."""
+
+RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Between attempts after something outside did not answer. Nothing else is tried again."""
+
+SICK_SECONDS = 15 * 60.0
+"""How long a table rests that failed for a reason which seldom mends itself, while others go on."""
+
+FRUITLESS = 20
+"""Batches in a row that publish nothing because a schema was met or the table was rolled back."""
+
+FIRST_ANSWER_SECONDS = 6.0
+"""How long a run that ends by itself tries to get a first answer: with the start of the process, less than 10 s."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What came of one table: how many batches and rows, and the failure that ended it."""
+
+    table: str
+    batches: int
+    rows: int
+    failure: FrazilError | None
+
+
+class Stopping:
+    """Tells every table to stop after the batch that is on its way."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def stop(self) -> None:
+        self._event.set()
+
+    @property
+    def asked(self) -> bool:
+        return self._event.is_set()
+
+    def sleep(self, seconds: float) -> bool:
+        return self._event.wait(seconds)
+
+
+def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
+    """Bring every table to where its topics stood at the start."""
+    queue = _queue_for(runs, stopping)
+    return _each(runs, lambda run: _until_caught_up(run, queue, stopping, first_answer_within=FIRST_ANSWER_SECONDS))
+
+
+def _queue_for(runs: Sequence[TableRun], stopping: Stopping) -> FairQueue:
+    """One queue for all tables of the application, with as many slots as the cluster's cores can use."""
+    return FairQueue(
+        lambda: in_flight(max((run.doors.runner.parallelism for run in runs), default=1)),
+        stopped=lambda: stopping.asked,
+    )
+
+
+class Sick:
+    """The tables that failed for a reason which seldom mends itself, and have not gone on since."""
+
+    def __init__(self, tables: int) -> None:
+        self._tables = tables
+        self._lock = threading.Lock()
+        self._sick: set[str] = set()
+
+    def note(self, table: str, *, is_sick: bool) -> None:
+        with self._lock:
+            (self._sick.add if is_sick else self._sick.discard)(table)
+
+    @property
+    def are_all(self) -> bool:
+        with self._lock:
+            return len(self._sick) == self._tables
+
+
+def run_every(runs: Sequence[TableRun], every: timedelta | None, stopping: Stopping) -> list[TableReport]:
+    """Go on until told to stop, or until no table is left that can; each at its own trigger, or at `every`."""
+    sick, queue = Sick(len(runs)), _queue_for(runs, stopping)
+
+    def carry_out(run: TableRun) -> TableReport:
+        return _for_ever(run, (every or run.spec.trigger.every).total_seconds(), queue, stopping, sick)
+
+    return _each(runs, carry_out)
+
+
+def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]) -> list[TableReport]:
+    if len(runs) == 1:
+        return [carry_out(runs[0])]
+    with ThreadPoolExecutor(max_workers=max(len(runs), 1), thread_name_prefix="table") as pool:
+        reports = [pool.submit(carry_out, run) for run in runs]
+        while wait(reports, timeout=SIGNAL_SECONDS).not_done:
+            pass
+        return [report.result() for report in reports]
+
+
+def _until_caught_up(
+    run: TableRun, queue: FairQueue, stopping: Stopping, *, first_answer_within: float | None = None
+) -> TableReport:
+    batches, rows = 0, 0
+    run.renew_doors()
+    try:
+        targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping, within=first_answer_within)
+        fruitless = 0
+        while not stopping.asked:
+            outcome = retrying(lambda: _in_turn(run, queue), stopping)
+            if outcome is None:
+                break
+            if isinstance(outcome, Published):
+                batches, rows = batches + 1, rows + outcome.receipt.counts.rows
+            fruitless = fruitless + 1 if isinstance(outcome, Again) else 0
+            if fruitless > FRUITLESS:
+                raise _no_progress(run.spec.identifier)
+            if _caught_up(outcome, targets):
+                break
+    except FrazilError as failure:
+        if isinstance(failure, ServiceError):
+            run.doubt_doors()
+        return TableReport(run.spec.identifier, batches, rows, failure)
+    except Exception as defect:  # the edge of one table: the others go on
+        LOG.exception("unforeseen", extra={"table": run.spec.identifier})
+        return TableReport(run.spec.identifier, batches, rows, _unforeseen(run.spec.identifier, defect))
+    return TableReport(run.spec.identifier, batches, rows, None)
+
+
+def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
+    """One batch, once it is this table's turn; None if the run was stopped before."""
+    with queue.slot() as granted:
+        if not granted:
+            return None
+        run.renew_doors()
+        return run.batch()
+
+
+def _unforeseen(table: str, defect: Exception) -> DefectError:
+    return DefectError(
+        f"{table}: {type(defect).__name__}: {defect}",
+        hint="this is a defect of Frazil: report it with the trace in the log; running again starts from the table",
+    )
+
+
+def _no_progress(table: str) -> ContendedError:
+    return ContendedError(
+        f"{table}: {FRUITLESS} batches in a row met a new schema or found the table rolled back, and published nothing",
+        hint="look whether the registry answers differently from call to call, or somebody keeps rolling back",
+    )
+
+
+def _caught_up(outcome: Outcome, targets: Sequence[TopicFacts]) -> bool:
+    match outcome:
+        case NothingToDo():
+            return True
+        case Again():
+            return False
+        case Published(_, standing):
+            return all(_has_read(standing.state, facts) for facts in targets)
+
+
+def _has_read(state: TableState, facts: TopicFacts) -> bool:
+    partitions = next((s.partitions for s in state.sources if s.topic == facts.topic), {})
+    return all(n in partitions and partitions[n].next >= p.end for n, p in facts.partitions.items())
+
+
+def _for_ever(run: TableRun, every_seconds: float, queue: FairQueue, stopping: Stopping, sick: Sick) -> TableReport:
+    """A table that another process took over is left to it; every other failure is told, and tried again."""
+    batches, rows = 0, 0
+    failure: FrazilError | None = None
+    while not stopping.asked:
+        began = time.monotonic()
+        report = _until_caught_up(run, queue, stopping)
+        batches, rows, failure = batches + report.batches, rows + report.rows, report.failure
+        if failure is not None:
+            _tell(run, failure)
+        sick.note(run.spec.identifier, is_sick=not _may_mend_itself(failure))
+        if sick.are_all:
+            stopping.stop()
+        if isinstance(failure, FencedError):
+            break
+        rest = every_seconds if _may_mend_itself(failure) else max(SICK_SECONDS, every_seconds)
+        _wait(run, rest - (time.monotonic() - began), stopping, healthy=failure is None)
+    return TableReport(run.spec.identifier, batches, rows, failure)
+
+
+def _tell(run: TableRun, failure: FrazilError) -> None:
+    LOG.error("table_failed", extra={"table": run.spec.identifier, "error": type(failure).__name__})
+    LOG.error(str(failure))
+
+
+def _may_mend_itself(failure: FrazilError | None) -> bool:
+    """What is outside may answer again, and a paused table may be resumed: worth a look at every trigger."""
+    return isinstance(failure, ServiceError | PausedError | BadRecordLimitError | IncompatibleSchemaError | None)
+
+
+def _wait(run: TableRun, every_seconds: float, stopping: Stopping, *, healthy: bool) -> None:
+    """Until the next trigger: the time is up, or a full batch is there, whichever comes first."""
+    left = every_seconds
+    while left > 0 and not stopping.sleep(min(left, LOOK_SECONDS)):
+        left -= LOOK_SECONDS
+        if healthy and left > 0 and _full_batch_waits(run):
+            return
+
+
+def _full_batch_waits(run: TableRun) -> bool:
+    if run.state is None:
+        return False
+    try:
+        topics = describe_topics(run.doors.topics, run.spec)
+    except ServiceError:
+        return False  # the next batch says it, and tries again
+    read = {(s.topic, n): p.next for s in run.state.sources for n, p in s.partitions.items()}
+    pending = (p.end - read.get((facts.topic, n), p.earliest) for facts in topics for n, p in facts.partitions.items())
+    return sum(pending) >= run.spec.trigger.rows
+
+
+def retrying(act: Callable[[], Result], stopping: Stopping, *, within: float | None = None) -> Result:
+    """Try again after what is outside did not answer; every other failure ends it at once.
+
+    Where `within` is given, no attempt is begun that would end later than that, in seconds from now.
+    """
+    patience = _Patience(within)
+    for seconds in RETRY_WAITS_SECONDS:
+        try:
+            return act()
+        except ServiceError as failure:
+            if not failure.worth_retrying or patience.ends_before_another(seconds):
+                raise
+            LOG.warning("waiting", extra={"seconds": seconds, "error": failure.what})
+            if stopping.sleep(seconds):
+                raise
+    return act()
+
+
+class _Patience:
+    """How long attempts may go on, each expected to last as long as the one before."""
+
+    def __init__(self, within: float | None) -> None:
+        self._within = within
+        self._started = self._began = 0.0 if within is None else time.monotonic()
+
+    def ends_before_another(self, wait_seconds: float) -> bool:
+        if self._within is None:
+            return False
+        now = time.monotonic()
+        end = now + wait_seconds + (now - self._began)
+        self._began = now + wait_seconds
+        return end - self._started > self._within

@@ -1,0 +1,293 @@
+"""What a changed spec means for a table that is there: every difference with its fate, decided in one place.
+
+`explain` prints the differences, `check` reports those that are refused, and `materialize` applies or refuses them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from frazil.materialize.applied_spec import TEXTS, AppliedSpec, applied_by, applied_spec_of, spec_property
+from frazil.materialize.compare import applied
+from frazil.materialize.former_names import former_names_of, former_names_property
+from frazil.materialize.layout import metadata_columns, partition_problems, unreadable
+from frazil.model.changes import RenameColumn
+from frazil.model.columns import Column
+from frazil.model.errors import SpecChangeError
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.spec_change import Fate, SpecChange
+from frazil.model.unions import unions_property
+
+NEXT_BATCH = "from the next batch on"
+REPARTITIONED = f"{NEXT_BATCH}; files that are there keep their partitioning, and every query still reads all rows"
+TARGET_FILE_PROPERTY = "write.target-file-size-bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A spec and its table, with the columns that the table has once its metadata columns are renamed."""
+
+    spec: TableSpec
+    view: TableView
+    applied: AppliedSpec
+    columns: tuple[Column, ...]
+    arriving: tuple[Column, ...]
+
+    def change(self, key: str, fate: Fate, how: str) -> SpecChange:
+        return SpecChange(key, self.applied.keys.get(key, "nothing"), TEXTS[key](self.spec), fate, how)
+
+    def holds(self, name: str) -> Column | None:
+        """The column of this name, letter case aside."""
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+
+def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column] = ()) -> tuple[SpecChange, ...]:
+    """Every difference between the spec and the table; `arriving` are columns that the next batch adds.
+
+    A table whose spec was never recorded differs in its partitioning at most.
+    """
+    applied_now = applied_spec_of(view.properties) or applied_by(spec)
+    columns = applied(view.columns, _renames(spec, view, applied_now))
+    judged = _Judged(spec, view, applied_now, columns, tuple(arriving))
+    return tuple(change for rule in RULES.values() for change in rule(judged))
+
+
+def refused_changes(spec: TableSpec, changes: Sequence[SpecChange]) -> tuple[SpecChangeError, ...]:
+    """One error for each change that the table cannot follow."""
+    return tuple(_refusal(spec, change) for change in changes if change.fate is Fate.REFUSED)
+
+
+def _refusal(spec: TableSpec, change: SpecChange) -> SpecChangeError:
+    return SpecChangeError(
+        f"{spec.identifier}: the table cannot follow a change of its spec: {change.key}:"
+        f" {change.table_has} -> {change.spec_says}: {change.how}",
+        hint=f"restore `{change.key}` in {spec.source_file}, or materialize into another `table`",
+    )
+
+
+def once_followed(spec: TableSpec, view: TableView, changes: Sequence[SpecChange]) -> TableView:
+    """The table as it is once these changes are applied, as far as schemas are compared with it."""
+    renames = tuple(rename for change in changes for rename in change.renames)
+    properties = {**view.properties, **needed_properties(spec, view, changes)}
+    return replace(view, columns=applied(view.columns, renames), properties=properties)
+
+
+def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecChange]) -> dict[str, str]:
+    """The properties that the table must get with these changes; empty where it has them.
+
+    A partitioning that is not among them stays recorded as it is: it is changed by a commit of its own.
+    """
+    before = applied_spec_of(view.properties)
+    after = applied_by(spec, before)
+    if before is not None and not any(change.partition_by is not None for change in changes):
+        after = replace(after, keys={**after.keys, "partition_by": before.keys["partition_by"]})
+    wanted = spec_property(after)
+    for change in changes:
+        wanted |= change.properties
+    return {name: value for name, value in wanted.items() if view.properties.get(name) != value}
+
+
+def _at_once(key: str, how: str = NEXT_BATCH) -> Callable[[_Judged], Iterator[SpecChange]]:
+    def judge(judged: _Judged) -> Iterator[SpecChange]:
+        if judged.applied.keys.get(key) != TEXTS[key](judged.spec):
+            yield judged.change(key, Fate.APPLIED, how)
+
+    return judge
+
+
+def _only_one(judged: _Judged) -> Iterator[SpecChange]:
+    """The key has one value in this release."""
+    del judged
+    yield from ()
+
+
+def _another_table(judged: _Judged) -> Iterator[SpecChange]:
+    """The key names the table: with another value it is another table, and this one stays as it is."""
+    del judged
+    yield from ()
+
+
+def _topics(judged: _Judged) -> Iterator[SpecChange]:
+    if judged.applied.keys["topics"] != TEXTS["topics"](judged.spec):
+        yield judged.change("topics", Fate.REFUSED, "the offsets in the table are those of its own topics")
+
+
+def _key(judged: _Judged) -> Iterator[SpecChange]:
+    before, now = judged.applied.keys["key"], judged.spec.key
+    if before == now:
+        return
+    there = judged.holds(f"{judged.spec.metadata.prefix}key")
+    if there is not None and not _holds_keys(there, before, judged.spec):
+        how = f"the column {there.name} is {there.type}, and cannot hold keys that are read as {now}"
+        yield judged.change("key", Fate.REFUSED, how)
+    else:
+        yield judged.change("key", Fate.APPLIED, f"{NEXT_BATCH}; rows that are there keep the key they have")
+
+
+def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
+    """Whether the key column can go on with the spec's key; Avro keys that were text or bytes before are refused."""
+    wanted = next((c for c in metadata_columns(spec, None) if c.name.lower() == there.name.lower()), None)
+    if spec.key == "avro":
+        return before == "none"
+    return wanted is None or wanted.type == there.type
+
+
+def _partition_by(judged: _Judged) -> Iterator[SpecChange]:
+    renamed = {rename.path: rename.new_name for rename in _renames(judged.spec, judged.view, judged.applied)}
+    there = tuple(_renamed(text, renamed) for text in judged.view.partition_fields)
+    wanted = judged.spec.partition_by
+    if sorted(there) == sorted(wanted):
+        return
+    says = ", ".join(wanted) or "nothing"
+    change = SpecChange("partition_by", ", ".join(there) or "nothing", says, Fate.APPLIED, REPARTITIONED)
+    if _with_new_names(judged.applied.keys["partition_by"], renamed) == says:
+        yield replace(change, fate=Fate.REBUILD, how="others gave the table its partitioning, and it keeps that")
+        return
+    found = partition_problems(judged.spec, judged.columns + judged.arriving)
+    problems = [problem.what.partition(": partition_by: ")[2] for problem in found]
+    if problems:
+        yield replace(change, fate=Fate.REFUSED, how="; ".join(problems))
+    else:
+        yield replace(change, partition_by=wanted)
+
+
+def _with_new_names(text: str, renamed: Mapping[str, str]) -> str:
+    for name, new_name in renamed.items():
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", new_name, text)
+    return text
+
+
+def _renamed(text: str, renamed: Mapping[str, str]) -> str:
+    head, comma, column = text.removesuffix(")").rpartition(", " if ", " in text else "(")
+    name = renamed.get(column, column)
+    return f"{head}{comma}{name})" if comma else name
+
+
+def _readers(judged: _Judged) -> Iterator[SpecChange]:
+    if judged.applied.keys["readers"] == TEXTS["readers"](judged.spec):
+        return
+    findings = unreadable(judged.columns, judged.spec)
+    if findings:
+        yield judged.change("readers", Fate.REFUSED, "; ".join(map(str, findings)))
+    else:
+        yield judged.change("readers", Fate.APPLIED, NEXT_BATCH)
+
+
+def _target_file(judged: _Judged) -> Iterator[SpecChange]:
+    for change in _at_once("maintain.target_file", f"for files written {NEXT_BATCH}")(judged):
+        size = str(judged.spec.maintain.target_file_bytes)
+        yield replace(change, properties={TARGET_FILE_PROPERTY: size})
+
+
+def _formats(judged: _Judged) -> Iterator[SpecChange]:
+    if judged.applied.keys["formats"] == TEXTS["formats"](judged.spec):
+        return
+    added = "the next run begins the Delta log"
+    gone = "the Delta log is not continued, and goes stale: remove the folder _delta_log/ of the table"
+    yield judged.change("formats", Fate.APPLIED, added if "delta" in judged.spec.formats else gone)
+
+
+def _start(judged: _Judged) -> Iterator[SpecChange]:
+    if judged.applied.keys["start"] != TEXTS["start"](judged.spec):
+        how = "a table goes on from its offsets; to start elsewhere, materialize into another `table`"
+        yield judged.change("start", Fate.REBUILD, how)
+
+
+def _prefix(judged: _Judged) -> Iterator[SpecChange]:
+    renames = _renames(judged.spec, judged.view, judged.applied)
+    if judged.applied.prefix == judged.spec.metadata.prefix:
+        return
+    taken = [clash for rename in renames if (clash := _taken(rename, judged.view)) is not None]
+    if taken:
+        yield judged.change("metadata.prefix", Fate.REFUSED, "; ".join(taken))
+        return
+    how = f"{len(renames)} columns are renamed, and rows that are there keep their values"
+    if "delta" in judged.spec.formats:
+        how += "; the Delta log waits until older files are compacted"
+    moved = {**_moved_former_names(judged.view, renames), **unions_property(judged.columns)}
+    yield replace(judged.change("metadata.prefix", Fate.APPLIED, how), renames=renames, properties=moved)
+
+
+def _renames(spec: TableSpec, view: TableView, before: AppliedSpec) -> tuple[RenameColumn, ...]:
+    """The metadata columns that get another prefix, whether they are still kept or not."""
+    present = {column.name for column in view.columns}
+    names = dict.fromkeys((*before.keep, *before.sometimes_kept))
+    prefix = spec.metadata.prefix
+    if prefix == before.prefix:
+        return ()
+    return tuple(RenameColumn(before.prefix + n, prefix + n) for n in names if before.prefix + n in present)
+
+
+def _taken(rename: RenameColumn, view: TableView) -> str | None:
+    other = next((c.name for c in view.columns if c.name.lower() == rename.new_name.lower()), None)
+    if other is None or other == rename.path:
+        return None
+    return f"{rename.path} cannot be renamed to {rename.new_name}: the table has a column {other}"
+
+
+def _moved_former_names(view: TableView, renames: Sequence[RenameColumn]) -> dict[str, str]:
+    """Former names inside a renamed column, such as those of an Avro key's fields."""
+    known = former_names_of(view.properties)
+    moved = {_under_new_name(path, renames): names for path, names in known.items()}
+    return former_names_property(moved) if moved != known else {}
+
+
+def _under_new_name(path: str, renames: Sequence[RenameColumn]) -> str:
+    for rename in renames:
+        if path == rename.path or path.startswith((f"{rename.path}.", f"{rename.path}[", f"{rename.path}{{")):
+            return rename.new_name + path[len(rename.path) :]
+    return path
+
+
+def _keep(judged: _Judged) -> Iterator[SpecChange]:
+    before, now = set(judged.applied.keep), set(judged.spec.metadata.keep)
+    key_format_changed = judged.applied.keys["key"] != judged.spec.key
+    added = [name for name in judged.spec.metadata.keep if name not in before]
+    gone = [name for name in judged.applied.keep if name not in now]
+    if (not added and not gone) or (key_format_changed and {*added, *gone} == {"key"}):
+        return
+    prefix, ours = judged.spec.metadata.prefix, before | set(judged.applied.sometimes_kept)
+    clashes = [prefix + name for name in added if name not in ours and judged.holds(prefix + name)]
+    if clashes:
+        how = f"a field of the records has the column {', '.join(clashes)}; choose another metadata.prefix"
+        yield judged.change("metadata.keep", Fate.REFUSED, how)
+        return
+    said = [f"rows that are there are null in {prefix}{name}" for name in added]
+    said += [f"{prefix}{name} stays, and is null from the next batch on" for name in gone]
+    yield judged.change("metadata.keep", Fate.APPLIED, "; ".join(said))
+
+
+RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
+    "topic": _only_one,
+    "topics": _topics,
+    "table": _another_table,
+    "database": _another_table,
+    "key": _key,
+    "value": _only_one,
+    "write": _only_one,
+    "order_by": _only_one,
+    "cdc": _only_one,
+    "partition_by": _partition_by,
+    "readers": _readers,
+    "on_bad_record": _at_once("on_bad_record"),
+    "bad_record_limit": _at_once("bad_record_limit"),
+    "on_tombstone": _at_once("on_tombstone"),
+    "on_incompatible_schema": _only_one,
+    "trigger.every": _at_once("trigger.every", "from the next start of `frazil materialize` on"),
+    "trigger.rows": _at_once("trigger.rows"),
+    "trigger.bytes": _at_once("trigger.bytes"),
+    "maintain.target_file": _target_file,
+    "maintain.keep_snapshots.age": _at_once("maintain.keep_snapshots.age"),
+    "maintain.keep_snapshots.count": _at_once("maintain.keep_snapshots.count"),
+    "maintain.keep_snapshots.daily": _at_once("maintain.keep_snapshots.daily"),
+    "formats": _formats,
+    "start": _start,
+    "metadata.prefix": _prefix,
+    "metadata.keep": _keep,
+    "subject": _at_once("subject"),
+    "key_subject": _at_once("key_subject"),
+}
+"""By key of a spec: what a change of it means. A test goes through the keys, so that none is without a rule."""

@@ -1,0 +1,79 @@
+"""A batch that is read goes onto a branch: its dead letters onto one of their table, then its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from frazil.materialize.account import Ingested, next_state, receipt_of
+from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
+from frazil.materialize.dead_letters import prepare
+from frazil.materialize.state import Standing
+from frazil.materialize.verdicts import new_base
+from frazil.model.plan import BatchPlan
+from frazil.model.progress import Fitted
+from frazil.model.receipt import Receipt
+from frazil.model.spec import TableSpec
+from frazil.model.summary import store
+from frazil.ports import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """A batch that is read and about to become visible: it can be staged on whatever head `main` has.
+
+    `names` gives the next branch name of this writer; `seconds` are those of the steps so far. `fitted` records the
+    plan's schemas, with the table's schema that they were compared with.
+    """
+
+    lake: Lake
+    spec: TableSpec
+    writer: str
+    names: Iterator[str]
+    plan: BatchPlan
+    got: Ingested
+    planned_at: datetime
+    seconds: Mapping[str, float]
+    fitted: Fitted | None = None
+
+    def prepare(self) -> None:
+        """Put the dead letters where nobody sees them, before the rows can be seen."""
+        prepare(
+            self.lake,
+            self.spec.dead_letters_identifier,
+            plan=self.plan,
+            writer=self.writer,
+            files=self.got.dead_letter_files,
+        )
+
+    def stage_again_on(self, here: Standing) -> Staged:
+        """As `stage_on`, when others have been here since: they may have dropped the prepared dead letters too."""
+        self.prepare()
+        return self.stage_on(here)
+
+    def stage_on(self, here: Standing) -> Staged:
+        """On top of where the table stands. Raises as `publish` does."""
+        try:
+            return self._stage_on(here)
+        except BaseExpiredError:
+            return self._stage_on(new_base(self.lake, self.plan))
+
+    def _stage_on(self, here: Standing) -> Staged:
+        assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
+        foreign = here.state_with_foreign.foreign  # the rest of the state is as planned, with later origins
+        plan = replace(self.plan, state=replace(self.plan.state, foreign=foreign))
+        state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
+        stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))
+        return stage_on_branch(
+            self.lake,
+            here.view,
+            base=here.view.head,
+            names=self.names,
+            files=self.got.row_files,
+            summary=stored.summary,
+            document=stored.document,
+        )
+
+    def receipt(self, now: Standing) -> Receipt:
+        return receipt_of(self.plan, self.got, now.state, seconds=self.seconds)

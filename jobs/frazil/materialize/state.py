@@ -1,0 +1,101 @@
+"""Where a table stands: the state of the nearest Frazil snapshot in the ancestry of `main`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
+from frazil.model.progress import ForeignChanges, TableState
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.summary import carries_state, state_in
+
+CHECKPOINT_TAG = "frazil_checkpoint"
+"""Keeps the snapshot that carries the state alive through any expiry. It is moved with every publish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A table's state, the snapshot that carries it, and what others committed on top of it.
+
+    `rolled_back` is true where the tag is ahead of `main`: somebody rolled the table back, and its offsets with it.
+    """
+
+    view: TableView
+    state: TableState
+    carrier: Snapshot
+    foreign: tuple[Snapshot, ...]
+    rolled_back: bool
+
+    @property
+    def state_with_foreign(self) -> TableState:
+        return self.state.with_foreign(foreign_changes(self.foreign))
+
+
+def standing(view: TableView, *, pipeline: str) -> Standing:
+    """Where `main` stands.
+
+    Raises ForeignTableError where Frazil never wrote the table, ForeignOwnerError where another pipeline does, and
+    StateLostError where the chain from the head to our last snapshot is broken.
+    """
+    on_top: list[Snapshot] = []
+    for snapshot in view.ancestry(view.head):
+        if carries_state(snapshot):
+            return _checked(view, snapshot, tuple(reversed(on_top)), pipeline)
+        on_top.append(snapshot)
+    if not on_top or (on_top[-1].parent_id is None and CHECKPOINT_TAG not in view.tags):
+        raise ForeignTableError(
+            f"the table {view.identifier} exists and Frazil did not create it",
+            hint="run `frazil materialize --adopt` if its rows may stand beside Frazil's, or choose another `table`",
+        )
+    raise _chain_broken(view, on_top[-1])
+
+
+def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], pipeline: str) -> Standing:
+    state = state_in(carrier)
+    if state.pipeline != pipeline:
+        raise ForeignOwnerError(
+            f"the table {view.identifier} is owned by the pipeline {state.pipeline}, not by {pipeline}",
+            hint="give this spec another `table`, or restore the topics that the table was made from",
+        )
+    tagged = view.tags.get(CHECKPOINT_TAG)
+    rolled_back = tagged is not None and all(s.id != tagged for s in view.ancestry(view.head))
+    return Standing(view, state, carrier, foreign, rolled_back)
+
+
+def _chain_broken(view: TableView, oldest: Snapshot) -> StateLostError:
+    return StateLostError(
+        f"the table {view.identifier} holds rows but its state cannot be reached: the ancestry of `main` ends at"
+        f" snapshot {oldest.id} ({oldest.operation}), whose parent {oldest.parent_id} has expired,"
+        f" before a snapshot of Frazil's",
+        hint="see docs/operate.md, StateLostError: find the newest Frazil snapshot and roll `main` back to it",
+    )
+
+
+def foreign_changes(foreign: tuple[Snapshot, ...]) -> ForeignChanges:
+    """What others' snapshots did to the rows, by their summaries. Compaction (`replace`) changes none."""
+    total = ForeignChanges()
+    for snapshot in foreign:
+        total = total + _foreign_change(snapshot)
+    return total
+
+
+def _foreign_change(snapshot: Snapshot) -> ForeignChanges:
+    """Its own figures, not the difference to its parent: an overwrite that adds rows removes some as well."""
+    if snapshot.operation == "replace":
+        return ForeignChanges(snapshots=1, names=(snapshot.name,))
+    marked = snapshot.figure("added-position-deletes") - snapshot.figure("removed-position-deletes")
+    return ForeignChanges(
+        snapshots=1,
+        rows_added=snapshot.figure("added-records"),
+        rows_removed=_rows_removed(snapshot.figure("deleted-records"), marked),
+        names=(snapshot.name,),
+    )
+
+
+def _rows_removed(of_files: int, marked: int) -> int:
+    """Rows in files that went, and rows that were marked as deleted.
+
+    A file that went counts rows that had been marked before: with the file goes its mark, so `marked` is negative.
+    Without a file, marks that go were of files that are long gone.
+    """
+    return max(of_files + marked, 0) if of_files else max(marked, 0)

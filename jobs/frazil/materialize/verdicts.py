@@ -1,0 +1,93 @@
+"""What the head of `main` means for a batch that is about to be published: pure verdicts on one read of metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from frazil.materialize.branches import Staged
+from frazil.materialize.state import Standing, standing
+from frazil.model.errors import FencedError, StateLostError
+from frazil.model.plan import BatchPlan
+from frazil.model.snapshot import TableView
+from frazil.model.summary import BATCH_ID
+from frazil.ports import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`main` carries the staged snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """`main` is where the branch began, and all on the branch is ours: it may be moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageAgain:
+    """Others committed to `main` since: the same files go onto a new branch on top of it."""
+
+    now: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAgain:
+    """Somebody rolled the table back: what was read is not what comes next."""
+
+
+Verdict = Done | Ready | StageAgain | PlanAgain
+
+
+class OvertakenError(Exception):
+    """The table was rolled back while the batch was on its way; the next plan starts from where it stands now."""
+
+
+def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
+    """What may be done, from one read of the table's metadata. Raises FencedError and what `standing` raises."""
+    if any(snapshot.id == staged.snapshot_id for snapshot in view.ancestry(view.head)):
+        return Done()
+    branch_is_ours = view.branches.get(staged.branch) == staged.snapshot_id
+    if view.head == staged.base and branch_is_ours and _is_own(view, plan, staged):
+        return Ready()
+    return overtaken(view, plan)
+
+
+def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
+    """What the head of `main` means for a batch that was planned on another one."""
+    now = standing(view, pipeline=plan.state.pipeline)
+    if now.state.epoch == plan.state.epoch and now.state.batch_id == plan.state.batch_id:
+        return StageAgain(now)
+    if now.state.epoch >= plan.state.epoch:
+        raise FencedError(
+            f"{plan.table}: another process published epoch {now.state.epoch} (writer {now.state.writer}) while this"
+            f" one was about to publish epoch {plan.epoch}",
+            hint="nothing is lost or double: let the other process go on, and stop this one",
+        )
+    return PlanAgain()
+
+
+def new_base(lake: Lake, plan: BatchPlan) -> Standing:
+    """Where to stage, once the snapshot that was planned on has expired. Raises as `publish` does."""
+    match overtaken(loaded(lake, plan.table), plan):
+        case StageAgain(now):
+            return now
+        case PlanAgain():
+            raise OvertakenError
+        case never:
+            assert_never(never)
+
+
+def _is_own(view: TableView, plan: BatchPlan, staged: Staged) -> bool:
+    snapshot = view.snapshots[staged.snapshot_id]
+    return snapshot.parent_id == staged.base and snapshot.summary.get(BATCH_ID) == plan.batch_id
+
+
+def loaded(lake: Lake, table: str) -> TableView:
+    view = lake.load(table)
+    if view is None:
+        raise StateLostError(
+            f"the table {table} was dropped while a batch was about to be published",
+            hint="restore it, or run `frazil materialize` to make it again from the topic",
+        )
+    return view

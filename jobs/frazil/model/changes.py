@@ -1,0 +1,45 @@
+"""Changes to a table's schema, as values: listed, printed, compared, and left out where already true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.model.columns import ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """Add an optional column at a dotted path (its parent exists)."""
+
+    path: str
+    type: ColumnType
+    doc: str | None = None
+
+    def __str__(self) -> str:
+        return f"add column {self.path}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class WidenType:
+    """int → long, float → double, or a decimal with more digits before the point."""
+
+    path: str
+    from_type: ColumnType
+    to_type: ColumnType
+
+    def __str__(self) -> str:
+        return f"widen {self.path}: {self.from_type} to {self.to_type}"
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Rename a column because the writer's schema gives its old name as an alias."""
+
+    path: str
+    new_name: str
+
+    def __str__(self) -> str:
+        return f"rename {self.path} to {self.new_name}"
+
+
+Change = AddColumn | WidenType | RenameColumn

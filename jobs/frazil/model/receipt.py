@@ -1,0 +1,48 @@
+"""The proof of a publish: what was read, what became of it, and how long each step took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from frazil.model.progress import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReceipt:
+    """The offsets `[start, end)` of one partition that a batch read."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    counts: Counts
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One batch. `snapshot_id` is known once it is published; `seconds` are wall seconds by step."""
+
+    table: str
+    epoch: int
+    batch_id: str
+    ranges: tuple[RangeReceipt, ...]
+    counts: Counts
+    skipped_by_reason: Mapping[str, int]
+    dead_letters_by_reason: Mapping[str, int]
+    payload_bytes: int
+    file_bytes: int
+    files: int
+    truncated_nanos: int
+    complete_through: datetime | None
+    foreign: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    snapshot_id: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        value = asdict(self)
+        value["complete_through"] = None if self.complete_through is None else self.complete_through.isoformat()
+        return value

@@ -1,0 +1,157 @@
+"""How a table's state is stored in an Iceberg snapshot.
+
+A snapshot's summary is part of the table's metadata, which every commit writes whole. So it holds only a few short
+keys, whatever the number of partitions. The state itself and the receipt are a compressed document, which the header
+of the snapshot's own manifest list holds; the summary has the document's size and checksum.
+
+To store another field: add it, with a default, to `TableState` or a class under it (`model/progress.py`), or to
+`Receipt`. `FORMAT_VERSION` grows when an older reader could misread what is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from frazil.model.columnar import pack, unpack
+from frazil.model.errors import StateLostError
+from frazil.model.progress import TableState
+from frazil.model.receipt import Receipt
+from frazil.model.snapshot import Snapshot
+
+FORMAT_VERSION = "2"
+
+VERSION = "frazil.format-version"
+PIPELINE = "frazil.pipeline"
+EPOCH = "frazil.epoch"
+WRITER = "frazil.writer"
+BATCH_ID = "frazil.batch-id"
+COMPLETE_THROUGH = "frazil.complete-through"
+ROWS_UUID = "frazil.rows-uuid"
+"""In snapshots of dead letters: the uuid of the table of rows that their batch belongs to."""
+
+STATE_BYTES = "frazil.state-bytes"
+STATE_CHECKSUM = "frazil.state-checksum"
+
+_ROLL_BACK = "or roll `main` back to an older Frazil snapshot: docs/operate.md, a damaged state"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """A state in the two parts in which a snapshot keeps it."""
+
+    summary: Mapping[str, str]
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    state: TableState
+    receipt: Receipt | None = None
+
+
+def store(state: TableState, receipt: Receipt | None = None) -> StoredState:
+    """Return what a snapshot has to hold so that `state_in` and `receipt_in` give these back."""
+    packed = json.dumps(pack(_Document, _Document(state, receipt)), separators=(",", ":"))
+    document = zlib.compress(packed.encode(), level=1)
+    through = state.complete_through
+    summary = {
+        **_identity(state),
+        **({} if through is None else {COMPLETE_THROUGH: through.isoformat()}),
+        STATE_BYTES: str(len(document)),
+        STATE_CHECKSUM: checksum(document),
+    }
+    return StoredState(summary, document)
+
+
+def checksum(document: bytes) -> str:
+    """Return the BLAKE2b hash of a document, 16 bytes in hexadecimal."""
+    return hashlib.blake2b(document, digest_size=16).hexdigest()
+
+
+def carries_state(snapshot: Snapshot) -> bool:
+    return EPOCH in snapshot.summary
+
+
+def state_in(snapshot: Snapshot) -> TableState:
+    """Return the state that a snapshot carries.
+
+    Raises StateLostError where another version of Frazil wrote it, or where the document is damaged or gone.
+    """
+    return _document_in(snapshot).state
+
+
+def receipt_in(snapshot: Snapshot) -> Receipt | None:
+    """Return the receipt of the batch that a snapshot published; None for a table's first. Raises as `state_in`."""
+    return _document_in(snapshot).receipt
+
+
+def _document_in(snapshot: Snapshot) -> _Document:
+    _check_version(snapshot)
+    document = snapshot.read_document()
+    _check_document(snapshot, document)
+    try:
+        found = _parsed(document or b"")
+    except (KeyError, ValueError, TypeError, zlib.error) as problem:
+        raise StateLostError(
+            f"the state of snapshot {snapshot.id} in {snapshot.manifest_list} has the right checksum but cannot be"
+            f" parsed: {problem!r}",
+            hint="run the Frazil release that wrote the table, or a newer one",
+        ) from problem
+    _check_identity(snapshot, found.state)
+    return found
+
+
+@lru_cache(maxsize=32)
+def _parsed(document: bytes) -> _Document:
+    parsed: _Document = unpack(_Document, json.loads(zlib.decompress(document)))
+    return parsed
+
+
+def _check_version(snapshot: Snapshot) -> None:
+    version = snapshot.summary.get(VERSION)
+    if version == FORMAT_VERSION:
+        return
+    older = version is None or not version.isdigit() or int(version) < int(FORMAT_VERSION)
+    raise StateLostError(
+        f"the state of snapshot {snapshot.id} has format version {version}, this Frazil reads {FORMAT_VERSION}",
+        hint="no release wrote this version: drop the table and its dead letters, then run `frazil materialize`"
+        if older
+        else "run the Frazil release that wrote the table, or a newer one",
+    )
+
+
+def _check_document(snapshot: Snapshot, document: bytes | None) -> None:
+    expected = f"{snapshot.summary.get(STATE_BYTES)} bytes with checksum {snapshot.summary.get(STATE_CHECKSUM)}"
+    found = "none" if document is None else f"{len(document)} bytes with checksum {checksum(document)}"
+    if found != expected:
+        raise StateLostError(
+            f"the state of snapshot {snapshot.id} is damaged: expected {expected} in the header of"
+            f" {snapshot.manifest_list}, found {found}",
+            hint=f"restore that file from a backup or an earlier version of the object, {_ROLL_BACK}",
+        )
+
+
+def _check_identity(snapshot: Snapshot, state: TableState) -> None:
+    """The summary's keys are decided on without reading the document, so they must say the same."""
+    differing = {name for name, text in _identity(state).items() if snapshot.summary.get(name) != text}
+    if differing:
+        raise StateLostError(
+            f"the summary of snapshot {snapshot.id} differs from the state in {snapshot.manifest_list} in"
+            f" {', '.join(sorted(differing))}: the metadata was edited",
+            hint=f"restore the table's metadata from a backup, {_ROLL_BACK}",
+        )
+
+
+def _identity(state: TableState) -> dict[str, str]:
+    return {
+        VERSION: FORMAT_VERSION,
+        PIPELINE: state.pipeline,
+        EPOCH: str(state.epoch),
+        WRITER: state.writer,
+        BATCH_ID: state.batch_id,
+    }

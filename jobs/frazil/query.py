@@ -1,0 +1,195 @@
+"""SQL over the tables, by DuckDB with its Iceberg extension from PyPI: no network but the tables' own storage."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import duckdb
+import pyarrow as pa
+from pyiceberg.exceptions import NoSuchNamespaceError
+
+from frazil.adapters.iceberg import IcebergLake, reveal
+from frazil.adapters.iceberg_scan import metadata_location
+from frazil.model.errors import CatalogError, MissingToolError, Misuse
+from frazil.model.spec import CatalogSettings, Settings
+
+READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+LOCAL_EXTENSIONS = ("avro", "iceberg")
+S3_EXTENSIONS = ("httpfs", "aws")
+LISTS_TABLES = re.compile(r"\bshow\b|\binformation_schema\b|\bduckdb_\w+\(", re.IGNORECASE)
+"""What asks for the tables themselves: then all of them are needed."""
+
+SECRET_OPTIONS = {
+    "KEY_ID": ("s3.access-key-id", "client.access-key-id"),
+    "SECRET": ("s3.secret-access-key", "client.secret-access-key"),
+    "SESSION_TOKEN": ("s3.session-token", "client.session-token"),
+    "REGION": ("s3.region", "client.region", "glue.region"),
+}
+"""DuckDB's options of an S3 secret, and the catalog's properties that give them, the nearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result as it comes; `batches` can be read once, while the query's context is open."""
+
+    columns: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    batches: Iterator[pa.RecordBatch]
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        for batch in self.batches:
+            columns = [column.to_pylist() for column in batch.columns]
+            yield from zip(*columns, strict=True)
+
+
+@contextmanager
+def ask(settings: Settings, sql: str) -> Iterator[Answer]:
+    """The answer to one statement that reads.
+
+    Tables are named `table`, where they lie in the default database, or `database.table`. Raises Misuse with
+    DuckDB's message where the statement is wrong, CatalogError where a table cannot be read.
+    """
+    _check_reads(sql)
+    lake = IcebergLake(settings.catalog)
+    with duckdb.connect() as connection:
+        named = list(_named_tables(lake, settings, sql))
+        if named:
+            _open_storage(connection, settings.catalog)
+        _make_views(connection, lake, settings.database, named)
+        connection.execute("SET lock_configuration = true")
+        with _as_errors(sql):
+            reader = connection.execute(sql).to_arrow_reader()
+        yield Answer(tuple(reader.schema.names), tuple(reader.schema.types), _batches(reader, sql))
+
+
+def _batches(reader: pa.RecordBatchReader, sql: str) -> Iterator[pa.RecordBatch]:
+    with _as_errors(sql):
+        yield from reader
+
+
+def _check_reads(sql: str) -> None:
+    with _as_errors(sql):
+        statements = duckdb.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type not in READS:
+        kinds = ", ".join(str(each.type).rpartition(".")[2] for each in statements) or "nothing"
+        raise Misuse(
+            f"the query must be one statement that reads, such as SELECT: found {kinds}",
+            hint="tables are written by `frazil materialize` alone; ask one question at a time",
+        )
+
+
+@contextmanager
+def _as_errors(sql: str) -> Iterator[None]:
+    """DuckDB's failures, by whose fault they are."""
+    try:
+        yield
+    except (duckdb.IOException, duckdb.HTTPException, pa.ArrowIOError) as problem:
+        raise CatalogError(
+            f"the tables of the query cannot be read: {problem}",
+            hint="check `catalog` in frazil.yaml, the credentials and the network; `frazil verify` names missing files",
+        ) from problem
+    except (duckdb.Error, pa.ArrowInvalid) as problem:
+        raise Misuse(
+            f"the query cannot be carried out: {problem}",
+            hint="mend the SQL; `frazil query 'SHOW TABLES'` lists the tables",
+        ) from problem
+
+
+def _named_tables(lake: IcebergLake, settings: Settings, sql: str) -> Iterator[str]:
+    """Tables whose name occurs in the SQL; a name too many costs only a look at its metadata."""
+    every = LISTS_TABLES.search(sql) is not None
+    for database in sorted({settings.database, *(spec.database for spec in settings.tables)}):
+        for table in _tables_of(lake, database):
+            if every or re.search(rf"(?<!\w){re.escape(table)}(?!\w)", sql, re.IGNORECASE):
+                yield f"{database}.{table}"
+
+
+def _tables_of(lake: IcebergLake, database: str) -> list[str]:
+    try:
+        return sorted(identifier[-1] for identifier in lake.catalog.list_tables(database))
+    except NoSuchNamespaceError:
+        return []
+    except Exception as problem:
+        raise CatalogError(
+            f"the tables of the database {database} cannot be listed: {type(problem).__name__}: {problem}",
+            hint="check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`",
+        ) from problem
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, lake: IcebergLake, default: str, names: Sequence[str]) -> None:
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(default)}")
+    for name in names:
+        view = lake.load(name)
+        if view is None:
+            continue
+        database, table = name.split(".", 1)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")
+        location = _literal(metadata_location(view).removeprefix("file://"))
+        with _as_errors(name):
+            connection.execute(
+                f"CREATE VIEW {_quoted(database)}.{_quoted(table)} AS SELECT * FROM iceberg_scan({location})"  # noqa: S608
+            )
+    connection.execute(f"SET schema = {_literal(default)}")
+
+
+def _open_storage(connection: duckdb.DuckDBPyConnection, catalog: CatalogSettings) -> None:
+    on_s3 = catalog.warehouse.startswith(("s3://", "s3a://")) or catalog.type != "jdbc"
+    for extension in (*LOCAL_EXTENSIONS, *(S3_EXTENSIONS if on_s3 else ())):
+        connection.execute(f"LOAD {_literal(str(extension_file(extension)))}")
+    connection.execute("SET TimeZone = 'UTC'")
+    if on_s3:
+        connection.execute(_secret(catalog))
+
+
+def extension_file(name: str) -> Path:
+    """DuckDB's extension inside its package, made for just this DuckDB."""
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+    folder = None if spec is None or spec.origin is None else Path(spec.origin).parent
+    file = None if folder is None else folder / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+    if file is None or not file.exists():
+        raise MissingToolError(
+            f"DuckDB {duckdb.__version__} needs its extension {name}, which is not installed",
+            hint=f"run `make setup`, or `pip install duckdb-extension-{name}=={duckdb.__version__}`",
+        )
+    return file
+
+
+def _secret(catalog: CatalogSettings) -> str:
+    """How DuckDB reaches S3: as the catalog's properties say, or else with AWS's usual chain of credentials."""
+    given = {name: reveal(value) for name, value in catalog.properties.items()}
+    options = {option: _first(given, names) for option, names in SECRET_OPTIONS.items()}
+    settings = {name: _literal(value) for name, value in options.items() if value is not None}
+    if options["KEY_ID"] is None:
+        settings["PROVIDER"] = "credential_chain"
+    settings.update(_endpoint(given.get("s3.endpoint")))
+    return f"CREATE SECRET tables (TYPE s3, {', '.join(f'{name} {value}' for name, value in settings.items())})"
+
+
+def _endpoint(endpoint: str | None) -> Mapping[str, str]:
+    if endpoint is None:
+        return {}
+    parts = urlsplit(endpoint if "//" in endpoint else f"https://{endpoint}")
+    ssl = "true" if parts.scheme == "https" else "false"
+    return {"ENDPOINT": _literal(parts.netloc), "URL_STYLE": "'path'", "USE_SSL": ssl}
+
+
+def _first(given: Mapping[str, str], names: Sequence[str]) -> str | None:
+    return next((given[name] for name in names if name in given), None)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -1,0 +1,33 @@
+"""What two table specs may not have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from frazil.model.errors import SpecError
+from frazil.model.spec import TableSpec
+from frazil.specs.problems import Problem
+from frazil.specs.table_spec import ReadSpec
+
+
+def problems_across(specs: Sequence[ReadSpec]) -> Iterator[Problem]:
+    """Two specs that read one topic are legal; two that write one table are not. Reported at the later one."""
+    for first, second in combinations(specs, 2):
+        what = _clash(first.spec, second.spec)
+        if what is not None:
+            hint = "give one of them another name with `table:`"
+            yield Problem(second.named_at, what, hint, SpecError)
+
+
+def _clash(first: TableSpec, second: TableSpec) -> str | None:
+    a, b = first.identifier, second.identifier
+    if a == b:
+        return f"{b} is written by {first.source_file} too"
+    if a.lower() == b.lower():
+        return f"{b} differs only in case from {a} of {first.source_file}"
+    if b.lower() == first.dead_letters_identifier.lower():
+        return f"{b} is the table of dead letters of {first.source_file}"
+    if a.lower() == second.dead_letters_identifier.lower():
+        return f"the dead letters of {b} would go to {a}, which {first.source_file} writes"
+    return None

@@ -1,0 +1,118 @@
+"""From the keys of `frazil.yaml` to what connects to Kafka, the registry and the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from frazil.model.spec import CatalogSettings, RegistrySettings, Secret, SettingValue
+from frazil.specs import kafka_keys, settings_keys
+from frazil.specs.keys import Key, Values
+from frazil.specs.problems import Problem
+from frazil.specs.shapes import absolute
+
+JDBC_WAREHOUSE = ".frazil/warehouse"
+
+
+def kafka_of(values: Values) -> Mapping[str, SettingValue]:
+    """The settings as librdkafka takes them, under one spelling each."""
+    given = _given(values, kafka_keys.KAFKA_KEYS)
+    if kafka_keys.MECHANISMS_ALIAS.name in given:
+        given[kafka_keys.MECHANISM.name] = given.pop(kafka_keys.MECHANISMS_ALIAS.name)
+    return given
+
+
+def registry_of(values: Values) -> RegistrySettings:
+    rest = [key for key in settings_keys.REGISTRY_KEYS if key is not settings_keys.REGISTRY_URL]
+    return RegistrySettings(values[settings_keys.REGISTRY_URL], _given(values, tuple(rest)))
+
+
+def catalog_of(values: Values, folder: Path) -> CatalogSettings:
+    kind = cast("Literal['jdbc', 'glue']", values[settings_keys.CATALOG_TYPE])
+    warehouse = values.get(settings_keys.WAREHOUSE) or JDBC_WAREHOUSE
+    place = absolute(folder, warehouse) if kind == "jdbc" else warehouse.rstrip("/")
+    return CatalogSettings(kind, place, values.handed_on)
+
+
+def _given(values: Values, keys: tuple[Key[object], ...]) -> dict[str, SettingValue]:
+    given = {key.name: values[key] for key in keys if values.is_given(key)}
+    return {name: value if isinstance(value, Secret) else str(value) for name, value in given.items()}
+
+
+def cluster_problems(kafka: Values, registry: Values, catalog: Values) -> Iterator[Problem]:
+    """What the sections say that contradicts itself."""
+    yield from _sasl_problems(kafka)
+    yield from _ssl_problems(kafka)
+    yield from _registry_problems(registry)
+    yield from _warehouse_problems(catalog)
+
+
+def _sasl_problems(values: Values) -> Iterator[Problem]:
+    mechanisms = (kafka_keys.MECHANISM, kafka_keys.MECHANISMS_ALIAS)
+    given = [key for key in (*mechanisms, kafka_keys.USERNAME, kafka_keys.PASSWORD) if values.is_given(key)]
+    protocol = values[kafka_keys.PROTOCOL]
+    if values[kafka_keys.MSK_IAM] == "true":
+        yield from _msk_problems(values, given)
+    elif protocol.lower().startswith("sasl_"):
+        yield from _missing_sasl(values, protocol)
+    elif given:
+        what = f"without effect, because security.protocol is {protocol}"
+        yield Problem(values.place_of(given[0]), what, "set security.protocol: sasl_ssl, or remove the sasl.* keys")
+    if all(values.is_given(key) for key in mechanisms):
+        what = "the same as sasl.mechanism, which is given too"
+        yield Problem(values.place_of(kafka_keys.MECHANISMS_ALIAS), what, "keep one of them")
+
+
+def _msk_problems(values: Values, given: list[Key[Any]]) -> Iterator[Problem]:
+    """The role is the proof, and MSK takes it over TLS only."""
+    for key in given:
+        yield Problem(
+            values.place_of(key), "contradicts aws_msk_iam: true, which needs no password", "keep one of them"
+        )
+    if values.is_given(kafka_keys.PROTOCOL) and values[kafka_keys.PROTOCOL].lower() != "sasl_ssl":
+        what = f"aws_msk_iam: true goes over sasl_ssl, found {values[kafka_keys.PROTOCOL]}"
+        yield Problem(values.place_of(kafka_keys.PROTOCOL), what, "remove the key")
+
+
+def _missing_sasl(values: Values, protocol: str) -> Iterator[Problem]:
+    has_mechanism = values.is_given(kafka_keys.MECHANISM) or values.is_given(kafka_keys.MECHANISMS_ALIAS)
+    needed = {
+        "sasl.mechanism": has_mechanism,
+        "sasl.username": values.is_given(kafka_keys.USERNAME),
+        "sasl.password": values.is_given(kafka_keys.PASSWORD),
+    }
+    missing = [name for name, is_given in needed.items() if not is_given]
+    if missing:
+        what = f"{protocol} needs {' and '.join(missing)}"
+        hint = "add them beside it; a password is best given as ${env:NAME} or ${secret:NAME}"
+        yield Problem(values.place_of(kafka_keys.PROTOCOL), what, hint)
+
+
+def _ssl_problems(values: Values) -> Iterator[Problem]:
+    protocol = "sasl_ssl" if values[kafka_keys.MSK_IAM] == "true" else values[kafka_keys.PROTOCOL]
+    for name, place in values.places.items():
+        if name.startswith("ssl.") and not protocol.lower().endswith("ssl"):
+            what = f"without effect, because security.protocol is {protocol}"
+            yield Problem(place, what, "set security.protocol: ssl or sasl_ssl, or remove the ssl.* keys")
+        if name == "ssl.keystore.location" and str(values.found[name]).endswith(".jks"):
+            yield Problem(place, "a Java key store cannot be read, only PKCS#12", kafka_keys.PKCS12)
+
+
+def _registry_problems(values: Values) -> Iterator[Problem]:
+    if "@" in values[settings_keys.REGISTRY_URL].split("//", 1)[-1].split("/", 1)[0]:
+        hint = "move user and password to schema_registry: basic.auth.user.info"
+        yield Problem(values.place_of(settings_keys.REGISTRY_URL), "a URL is shown in logs and holds no password", hint)
+
+
+def _warehouse_problems(values: Values) -> Iterator[Problem]:
+    kind, warehouse = values[settings_keys.CATALOG_TYPE], values.get(settings_keys.WAREHOUSE)
+    place = values.place_of(settings_keys.WAREHOUSE)
+    if kind == "glue" and warehouse is None:
+        yield Problem(place, "a glue catalog needs a warehouse", "add warehouse: s3://bucket/prefix under `catalog:`")
+    elif kind == "glue" and not str(warehouse).startswith("s3://"):
+        what = f'expected s3://bucket/prefix for a glue catalog, found "{warehouse}"'
+        yield Problem(place, what, "begin it with s3://, not with s3a:// or a folder")
+    elif kind == "jdbc" and warehouse is not None and ("://" in warehouse or warehouse.startswith("~")):
+        what = f'expected a folder for a jdbc catalog, found "{warehouse}"'
+        yield Problem(place, what, "give a folder, such as .frazil/warehouse, or set type: glue for a warehouse on S3")

@@ -1,0 +1,265 @@
+"""A key is declared once; a section of keys reads itself, and says what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Generic, TypeVar, cast
+
+from frazil.model.spec import Secret, SettingValue
+from frazil.specs.document import MapNode, Mark, Node, ScalarNode, duplicates, parse
+from frazil.specs.placeholders import Sources
+from frazil.specs.problems import Place, Problems, did_you_mean, suggest
+from frazil.specs.shapes import At, Choice, HandedOn, JsonSchema, NotYet, Rejected, Shape, describe
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+SENSITIVE = ("password", "secret", "token", "access-key", "credential", "user.info")
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """The key must be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """The default follows from other settings, as the sentence says; the key reads as not given."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[T_co]):
+    """One setting. A default is written as it would stand in the file, and read in the same way."""
+
+    name: str
+    shape: Shape[T_co]
+    description: str
+    default: str | Required | Derived
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Keys (a pattern with *) that are known elsewhere and not supported here, and what to do instead."""
+
+    pattern: str
+    why: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a section gave, by key. `places` tells where each given key's value stands."""
+
+    place: Place
+    found: Mapping[str, object]
+    places: Mapping[str, Place]
+    handed_on: Mapping[str, SettingValue]
+
+    def __getitem__(self, key: Key[T]) -> T:
+        return cast("T", self.found[key.name])
+
+    def get(self, key: Key[T]) -> T | None:
+        """The value, or None where it was not given and its default is derived."""
+        return cast("T | None", self.found.get(key.name))
+
+    def is_given(self, key: Key[object]) -> bool:
+        return key.name in self.places
+
+    def place_of(self, key: Key[object]) -> Place:
+        return self.places.get(key.name, self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A mapping with declared keys; `exactly_one` names keys of which one must be given."""
+
+    keys: tuple[Key[object], ...]
+    not_yet: tuple[NotYet, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    handed_on: tuple[str, ...] = ()
+    exactly_one: tuple[str, ...] = ()
+    label: str = "a mapping of keys"
+
+    def read(self, node: Node, at: At) -> Values:
+        if not isinstance(node, MapNode):
+            hint = "write `name: value` lines, with a space after the colon"
+            raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
+        before = len(at.problems.found)
+        self._check_names(node, at)
+        given = {key.text: value for key, value in node.entries}
+        found = dict(self._read_keys(given, node.mark, at))
+        handed_on = dict(self._read_handed_on(given, at))
+        if len(at.problems.found) > before:
+            raise Rejected(at.path)
+        places = {key.name: at.under(key.name).place(given[key.name].mark) for key in self.keys if key.name in given}
+        return Values(at.place(node.mark), found, places, handed_on)
+
+    def _read_keys(self, given: Mapping[str, Node], mark: Mark, at: At) -> Iterator[tuple[str, object]]:
+        for key in self.keys:
+            try:
+                if key.name in given:
+                    yield key.name, key.shape.read(given[key.name], at.under(key.name))
+                elif isinstance(key.default, str):
+                    yield key.name, default_of(key, at)
+                elif isinstance(key.default, Required) and not self._is_misspelt(key.name, given):
+                    at.under(key.name).reject(mark, "this key is required", hint=key.description)
+            except Rejected:
+                continue
+
+    def _is_misspelt(self, missing: str, given: Mapping[str, Node]) -> bool:
+        """Whether an unknown key is likely this one: then one problem is enough."""
+        known = [key.name for key in self.keys]
+        return any(did_you_mean(name, known) == missing for name in given if name not in known)
+
+    def _read_handed_on(self, given: Mapping[str, Node], at: At) -> Iterator[tuple[str, SettingValue]]:
+        for name, node in given.items():
+            if not name.startswith(self.handed_on) or not self.handed_on:
+                continue
+            try:
+                value = HandedOn().read(node, at.under(name))
+            except Rejected:
+                continue
+            yield name, Secret(value) if isinstance(value, str) and is_sensitive(name) else value
+
+    def _check_names(self, node: MapNode, at: At) -> None:
+        for first, again in duplicates(node):
+            what = f"this key stands twice, first in line {first.mark.line}"
+            at.under(again.text).reject(again.mark, what, hint="keep one of them")
+        names = {key.text: key for key, _ in node.entries}
+        for name, value in node.entries:
+            self._check_name(name, value, at)
+        chosen = [name for name in self.exactly_one if name in names]
+        if self.exactly_one and len(chosen) != 1:
+            choices = " or ".join(self.exactly_one)
+            mark = names[chosen[-1]].mark if chosen else node.mark
+            at.reject(mark, f"exactly one of {choices} must be given, found {len(chosen)}", hint=f"give {choices}")
+
+    def _check_name(self, key: ScalarNode, value: Node, at: At) -> None:
+        name, here = key.text, at.under(key.text)
+        known = [declared.name for declared in self.keys]
+        if name in known or (self.handed_on and name.startswith(self.handed_on)):
+            return
+        for planned in self.not_yet:
+            if planned.name == name:
+                if not (isinstance(value, ScalarNode) and value.is_null()):
+                    here.reject(key.mark, "this key is not there yet", hint=planned.instead)
+                return
+        for refused in self.refused:
+            if fnmatchcase(name.lower(), refused.pattern):
+                here.reject(key.mark, refused.why, hint=refused.hint)
+                return
+        here.reject(key.mark, "there is no such key", hint=suggest(name, known))
+
+    def json_schema(self) -> JsonSchema:
+        required = [key.name for key in self.keys if isinstance(key.default, Required)]
+        schema: JsonSchema = {
+            "type": "object",
+            "properties": {key.name: key_schema(key) for key in self.keys},
+            "additionalProperties": False,
+        }
+        if required:
+            schema["required"] = required
+        if self.exactly_one:
+            schema["oneOf"] = [{"required": [name]} for name in self.exactly_one]
+        if self.handed_on:
+            schema["patternProperties"] = {f"^{prefix}": HandedOn().json_schema() for prefix in self.handed_on}
+        return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Built(Generic[T]):
+    """A section that becomes one value."""
+
+    section: Section
+    build: Callable[[Values], T]
+
+    @property
+    def label(self) -> str:
+        return self.section.label
+
+    def read(self, node: Node, at: At) -> T:
+        return self.build(self.section.read(node, at))
+
+    def json_schema(self) -> JsonSchema:
+        return self.section.json_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class WordOr(Generic[T]):
+    """One of a few words, each standing for a value, or a mapping that becomes one."""
+
+    words: Mapping[str, T] = field(hash=False)
+    mapping: Built[T]
+
+    @property
+    def label(self) -> str:
+        section = self.mapping.section
+        names = [f"{key.name}: …" for key in section.keys]
+        mappings = names if section.exactly_one else [", ".join(names)]
+        return " or ".join((", ".join(self.words), *(f"{{{mapping}}}" for mapping in mappings)))
+
+    def read(self, node: Node, at: At) -> T:
+        if isinstance(node, MapNode):
+            return self.mapping.read(node, at)
+        names = [key.name for key in self.mapping.section.keys]
+        if isinstance(node, ScalarNode) and node.text in names:
+            hint = f"write {{{node.text}: …}}"
+            raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
+        if not isinstance(node, ScalarNode) or node.is_null():
+            hint = f"possible here: {self.label}"
+            raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
+        return self.words[Choice(tuple(self.words)).read_as(node, at, expected=self.label)]
+
+    def json_schema(self) -> JsonSchema:
+        return {"anyOf": [{"enum": list(self.words)}, self.mapping.json_schema()]}
+
+
+def default_of(key: Key[T], at: At) -> T:
+    """The default, read as if it stood in the file."""
+    assert isinstance(key.default, str), f"{key.name} has no default of its own"  # noqa: S101 - narrows the type
+    return key.shape.read(parse(key.default), at.under(key.name))
+
+
+def nowhere(file: str = "the declaration") -> At:
+    """A place to read defaults from, with no environment and no secrets."""
+    return At(file, Path(), Sources({}, NoSecrets()), Problems())
+
+
+class NoSecrets:
+    """A source that has none."""
+
+    def read(self, name: str) -> str | None:
+        return None
+
+
+def is_sensitive(name: str) -> bool:
+    """Whether a key's name says that its value must not be shown."""
+    return any(word in name.lower() for word in SENSITIVE)
+
+
+def key_schema(key: Key[object]) -> JsonSchema:
+    """The key's part of the JSON schema; `${…}` is possible wherever a scalar is."""
+    unit = f" Unit: {key.unit}." if key.unit else ""
+    shape = key.shape.json_schema()
+    if "enum" in shape or shape.get("type") in ("integer", "boolean"):
+        shape = {"anyOf": [shape, {"type": "string", "pattern": r"\$\{.+\}"}]}
+    schema: JsonSchema = {"description": key.description + unit, **shape}
+    if isinstance(key.default, str):
+        schema["default"] = _plain(parse(key.default))
+    return schema
+
+
+def _plain(node: Node) -> object:
+    match node:
+        case ScalarNode():
+            return int(node.text) if node.text.isdigit() and not node.quoted else node.text
+        case MapNode():
+            return {key.text: _plain(value) for key, value in node.entries}
+        case _:
+            return [_plain(item) for item in node.items]

@@ -1,0 +1,156 @@
+"""The way in: files, environment and secrets become Settings, or one error that names every problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from frazil.model.spec import CatalogSettings, Settings, TableSpec
+from frazil.specs import settings_keys
+from frazil.specs.across import problems_across
+from frazil.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of
+from frazil.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
+from frazil.specs.keys import Key, NoSecrets, Section, Values, default_of
+from frazil.specs.placeholders import LocalAddress, SecretSource, Sources, no_local_services, secrets_in
+from frazil.specs.problems import Place, Problem, Problems
+from frazil.specs.shapes import At, Rejected
+from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
+from frazil.specs.table_keys import TABLE, TABLE_SECTION, TOPIC, TOPICS
+from frazil.specs.table_spec import ReadSpec, spec_of, spec_problems
+
+SPEC_ENDINGS = {".yaml", ".yml"}
+
+
+def load_settings(
+    path: Path, env: Mapping[str, str], secrets: SecretSource, *, local: LocalAddress = no_local_services
+) -> Settings:
+    """Read `frazil.yaml` and every table spec that it points to; `local` fills in `${local:…}`.
+
+    Raises SettingError or SpecError, which list all problems of all files; ServiceError where secrets cannot be read.
+    """
+    return _Loading(Sources(env, secrets, local), Problems()).load(path)
+
+
+def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
+    """The table specs of a folder alone, as a `frazil.yaml` of this database and catalog would have them.
+
+    Raises SettingError or SpecError, which list all problems of all files.
+    """
+    loading = _Loading(Sources(env, NoSecrets()), Problems())
+    specs = loading.specs(folder, Place(str(folder)), database, catalog_type)
+    loading.problems.raise_if_any()
+    return specs
+
+
+@dataclass(frozen=True, slots=True)
+class _Loading:
+    sources: Sources
+    problems: Problems
+
+    def load(self, path: Path) -> Settings:
+        root, at = self._open(path)
+        self.problems.raise_if_any()
+        values = self._read(settings_keys.SETTINGS, root, at)
+        database = self._early(settings_keys.DATABASE, root, at)
+        catalog = self._catalog(values, at)
+        folder = at.folder / self._early(settings_keys.TABLES, root, at)
+        place = _place_of(settings_keys.TABLES.name, root, at)
+        specs = self.specs(folder, place, database, "" if catalog is None else catalog.type)
+        self.problems.raise_if_any()
+        assert values is not None and catalog is not None, "a missing value is a problem"  # noqa: S101
+        snowflake = values.get(settings_keys.SNOWFLAKE_KEY)
+        return Settings(
+            source_file=str(path),
+            kafka=kafka_of(values[settings_keys.KAFKA_KEY]),
+            registry=registry_of(values[settings_keys.REGISTRY_KEY]),
+            catalog=catalog,
+            database=values[settings_keys.DATABASE],
+            tables=specs,
+            snowflake=None if snowflake is None else snowflake_of(snowflake),
+            secrets=tuple(sorted({name for each in scalars(root) for name in secrets_in(each.text)})),
+        )
+
+    def _open(self, path: Path) -> tuple[Node, At]:
+        at = At(str(path), path.parent, self.sources, self.problems)
+        return read_document(
+            path, at, missing="run this in the folder of frazil.yaml, or name the file: --config FILE"
+        ), at
+
+    def _read(self, section: Section, root: Node, at: At) -> Values | None:
+        try:
+            return section.read(root, at)
+        except Rejected:
+            return None
+
+    def _early(self, key: Key[str], root: Node, at: At) -> str:
+        """One key, whatever is wrong with the others, so that the problems of table specs are found as well."""
+        quiet = At(at.file, at.folder, self.sources, Problems())
+        given = {name.text: value for name, value in root.entries} if isinstance(root, MapNode) else {}
+        try:
+            return key.shape.read(given[key.name], quiet) if key.name in given else default_of(key, quiet)
+        except Rejected:
+            return default_of(key, quiet)
+
+    def _catalog(self, values: Values | None, at: At) -> CatalogSettings | None:
+        if values is None:
+            return None
+        catalog, snowflake = values[settings_keys.CATALOG_KEY], values.get(settings_keys.SNOWFLAKE_KEY)
+        kafka, registry = values[settings_keys.KAFKA_KEY], values[settings_keys.REGISTRY_KEY]
+        for problem in cluster_problems(kafka, registry, catalog):
+            self.problems.add(problem)
+        for problem in () if snowflake is None else snowflake_problems(snowflake):
+            self.problems.add(problem)
+        return catalog_of(catalog, at.folder)
+
+    def specs(self, folder: Path, place: Place, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
+        """Those of a folder, which is named at `place`."""
+        files = self._files(folder, place)
+        read = [spec for file in files for spec in self._spec(file, database, catalog_type)]
+        for problem in problems_across(read):
+            self.problems.add(problem)
+        return tuple(each.spec for each in read)
+
+    def _files(self, folder: Path, place: Place) -> list[Path]:
+        if not folder.is_dir():
+            self.problems.add(
+                Problem(place, f"there is no folder {folder}", f"run `mkdir {folder}`, or correct the name")
+            )
+            return []
+        files = [file for file in sorted(folder.iterdir()) if file.suffix in SPEC_ENDINGS and file.name[0] != "."]
+        if not files:
+            hint = f"write {folder / 'orders.yaml'} with one line: `topic: orders`"
+            self.problems.add(Problem(place, f"there is no table spec in {folder}", hint))
+        return files
+
+    def _spec(self, file: Path, database: str, catalog_type: str) -> Iterator[ReadSpec]:
+        before = len(self.problems.found)
+        root, at = self._open(file)
+        values = self._read(TABLE_SECTION, root, at) if len(self.problems.found) == before else None
+        if values is None:
+            return
+        for problem in spec_problems(values, catalog_type=catalog_type):
+            self.problems.add(problem)
+        named_by = next(key for key in (TABLE, TOPIC, TOPICS) if values.is_given(key))
+        yield ReadSpec(spec_of(values, str(file), database), values.place_of(named_by))
+
+
+def read_document(path: Path, at: At, *, missing: str) -> Node:
+    """The file's content; an empty mapping where it cannot be read, which is a problem (`missing`: what to do then)."""
+    try:
+        return parse(path.read_bytes().decode("utf-8-sig"))
+    except UnreadableError as error:
+        at.reject(error.mark, f"{error.problem}", hint=error.hint)
+    except UnicodeDecodeError as error:
+        at.reject(Mark(0, 0), f"the file is not UTF-8, at byte {error.start}", hint="save it as UTF-8")
+    except FileNotFoundError:
+        at.reject(Mark(0, 0), "there is no such file", hint=missing)
+    except OSError as error:
+        at.reject(Mark(0, 0), f"the file cannot be read: {error.strerror}", hint=f"run `ls -l {path}`")
+    return MapNode((), Mark(1, 1))
+
+
+def _place_of(name: str, root: Node, at: At) -> Place:
+    entries = root.entries if isinstance(root, MapNode) else ()
+    marks = [value.mark for key, value in entries if key.text == name]
+    return at.under(name).place(marks[-1] if marks else Mark(0, 0))

@@ -1,0 +1,81 @@
+"""What is wrong with the configuration: collected over all files, and shown together."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from frazil.model.errors import Misuse, SettingError
+
+REFERENCE = "every key is described in docs/reference/: settings.md, tables.md, environments.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands: file, line and column (from one; 0 where the file as a whole is meant), key path."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{where}: {self.path}" if self.path else where
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong. `error` is the class that it raises where it is the only kind."""
+
+    place: Place
+    what: str
+    hint: str
+    error: type[Misuse] = SettingError
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects problems in the order in which they are met."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def add(self, problem: Problem) -> None:
+        self.found.append(problem)
+
+    def raise_if_any(self) -> None:
+        if self.found:
+            raise as_error(self.found)
+
+
+def as_error(problems: list[Problem]) -> Misuse:
+    """One error for all of them: the one problem as it is, or the list with each problem's hint under it."""
+    kinds = {problem.error for problem in problems}
+    kind = kinds.pop() if len(kinds) == 1 else SettingError
+    if len(problems) == 1:
+        return kind(str(problems[0]), hint=problems[0].hint)
+    files = list(dict.fromkeys(problem.place.file for problem in problems))
+    ordered = sorted(problems, key=lambda each: (files.index(each.place.file), each.place.line, each.place.column))
+    listed = "\n".join(f"{problem}\n    {problem.hint}" for problem in ordered)
+    return kind(f"The configuration has {len(problems)} problems.\n\n{listed}", hint=REFERENCE)
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a misspelt word most likely stands for."""
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
+    close = close or difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def suggest(word: str, candidates: Iterable[str]) -> str:
+    """A hint: the likely candidate, or all there are, or where they are listed."""
+    names = list(candidates)
+    likely = did_you_mean(word, names)
+    if likely is not None:
+        return f"did you mean {likely}?"
+    return f"possible here: {', '.join(names)}" if 0 < len(names) <= 12 else REFERENCE

@@ -1,0 +1,321 @@
+"""What a value may look like: how it is read, how the reference names it, how an editor checks it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from frazil.model.errors import Misuse, SettingError
+from frazil.model.spec import DeferredSecret, Secret, SettingValue
+from frazil.specs.document import ListNode, MapNode, Mark, Node, ScalarNode, duplicates
+from frazil.specs.placeholders import Expanded, Sources, UnfilledError, check_placeholders
+from frazil.specs.problems import Place, Problem, Problems, did_you_mean, suggest
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+JsonSchema = dict[str, object]
+
+
+class Rejected(Exception):  # noqa: N818 - not a failure of its own: the problem has been noted already
+    """The value cannot be used; what is wrong with it stands in the problems."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where the reader stands: the file, the path of keys, and what it needs to go on."""
+
+    file: str
+    folder: Path
+    sources: Sources
+    problems: Problems
+    path: str = ""
+
+    def under(self, name: str) -> At:
+        return replace(self, path=f"{self.path}.{name}" if self.path else name)
+
+    def item(self, index: int) -> At:
+        return replace(self, path=f"{self.path}[{index}]")
+
+    def place(self, mark: Mark) -> Place:
+        return Place(self.file, mark.line, mark.column, self.path)
+
+    def reject(self, mark: Mark, what: str, *, hint: str, error: type[Misuse] = SettingError) -> Rejected:
+        """Note a problem; the caller raises what this returns, or goes on to find more."""
+        self.problems.add(Problem(self.place(mark), what, hint, error))
+        return Rejected(what)
+
+    def expanded(self, node: Node, *, expected: str) -> Expanded:
+        """The text of a scalar with its placeholders filled in."""
+        if not isinstance(node, ScalarNode) or node.is_null():
+            raise self.reject(node.mark, f"expected {expected}, found {describe(node)}", hint=_empty_hint(node))
+        try:
+            return self.sources.expand(node.text)
+        except UnfilledError as error:
+            raise self.reject(node.mark, error.what, hint=error.hint) from error
+
+    def printable(self, node: Node, *, expected: str) -> Expanded:
+        """Like `expanded`, for settings that are printed in plans and logs: a secret is refused."""
+        value = self.expanded(node, expected=expected)
+        if value.is_secret:
+            hint = "use ${env:NAME}, or write the value out"
+            raise self.reject(
+                node.mark, "a secret cannot be used here: this value is shown in plans and logs", hint=hint
+            )
+        return value
+
+
+def absolute(folder: Path, text: str) -> str:
+    """A path as meant from a folder, whatever the working directory becomes later."""
+    return os.path.normpath((folder / text).absolute())
+
+
+def describe(node: Node) -> str:
+    match node:
+        case ScalarNode():
+            return "nothing" if node.is_null() else f'"{node.text}"'
+        case ListNode():
+            return "a list"
+        case MapNode():
+            return "a mapping"
+
+
+def _empty_hint(node: Node) -> str:
+    if isinstance(node, ScalarNode):
+        return "give it a value, or remove the key to have its default"
+    return "write the value right after the colon"
+
+
+class Shape(Protocol[T_co]):
+    """What a value may look like."""
+
+    @property
+    def label(self) -> str:
+        """How the reference and the messages name it: "a duration", "one of a, b"."""
+        ...
+
+    def read(self, node: Node, at: At) -> T_co:
+        """Raises Rejected after noting every problem."""
+        ...
+
+    def json_schema(self) -> JsonSchema: ...
+
+
+class Unfit(ValueError):  # noqa: N818 - raised by the small parsers below, never seen outside
+    """A text is not what was expected; the message is the hint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Generic[T]):
+    """A value that one function reads from its text. `numeric`: a quoted text is not taken for a number."""
+
+    label: str
+    parse: Callable[[str], T]
+    schema: Mapping[str, object] = field(default_factory=dict, hash=False)
+    numeric: bool = False
+
+    def read(self, node: Node, at: At) -> T:
+        value = at.printable(node, expected=self.label)
+        if self.numeric and isinstance(node, ScalarNode) and node.quoted and "${" not in node.text:
+            raise at.reject(node.mark, f"expected {self.label}, found the text {value.shown}", hint="remove the quotes")
+        try:
+            return self.parse(value.text)
+        except Unfit as error:
+            raise at.reject(node.mark, f"expected {self.label}, found {value.shown}", hint=str(error)) from error
+
+    def json_schema(self) -> JsonSchema:
+        return dict(self.schema) or {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A value or a key that is planned and refused by name, and what there is instead; * is every other word."""
+
+    name: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words. `ignore_case`: as librdkafka takes them; the word is handed on as it was written."""
+
+    words: tuple[str, ...]
+    not_yet: tuple[NotYet, ...] = ()
+    ignore_case: bool = False
+
+    @property
+    def label(self) -> str:
+        return self.words[0] if len(self.words) == 1 else f"one of {', '.join(self.words)}"
+
+    def read(self, node: Node, at: At) -> str:
+        return self.read_as(node, at, expected=self.label)
+
+    def read_as(self, node: Node, at: At, *, expected: str) -> str:
+        value = at.printable(node, expected=expected)
+        if value.text in self.words or (self.ignore_case and self._has(value.text)):
+            return value.text
+        names = {each.name.lower(): each for each in self.not_yet}
+        planned = names.get(value.text.lower()) or names.get("*")
+        if planned is not None:
+            name = value.shown if planned.name == "*" else planned.name
+            raise at.reject(node.mark, f"{name} is not there yet", hint=planned.instead)
+        raise at.reject(node.mark, f"expected {expected}, found {value.shown}", hint=self._suggest(value.text))
+
+    def _has(self, text: str) -> bool:
+        return text.lower() in {word.lower() for word in self.words}
+
+    def _suggest(self, text: str) -> str:
+        planned = {each.name: each for each in self.not_yet}
+        likely = did_you_mean(text, (*self.words, *planned))
+        if likely in planned:
+            return f"did you mean {likely}? It is not there yet: {planned[likely].instead}"
+        return suggest(text, self.words)
+
+    def json_schema(self) -> JsonSchema:
+        words = dict.fromkeys((*self.words, *(word.lower() for word in self.words if self.ignore_case)))
+        return {"enum": list(words)}
+
+
+@dataclass(frozen=True, slots=True)
+class SecretText:
+    """A text that is never shown, however it was given."""
+
+    label: str = "secret text"
+
+    def read(self, node: Node, at: At) -> Secret:
+        return Secret(at.expanded(node, expected="text").text)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": ["string", "number"]}
+
+
+@dataclass(frozen=True, slots=True)
+class LaterSecret:
+    """A text that is never shown, and whose placeholders are filled in when it is used."""
+
+    label: str = "secret text"
+
+    def read(self, node: Node, at: At) -> DeferredSecret:
+        if not isinstance(node, ScalarNode) or node.is_null():
+            raise at.reject(node.mark, f"expected text, found {describe(node)}", hint=_empty_hint(node))
+        text, place = node.text, at.place(node.mark)
+        try:
+            check_placeholders(text)
+        except UnfilledError as error:
+            raise at.reject(node.mark, error.what, hint=error.hint) from error
+
+        def look_up() -> Secret:
+            try:
+                return Secret(at.sources.expand(text).text)
+            except UnfilledError as error:
+                raise SettingError(f"{place}: {error.what}", hint=error.hint) from error
+
+        return DeferredSecret(look_up)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """A text for a library that Frazil does not read itself; a secret stays one."""
+
+    label: str = "text"
+
+    def read(self, node: Node, at: At) -> SettingValue:
+        value = at.expanded(node, expected="text")
+        return Secret(value.text) if value.is_secret else value.text
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": ["string", "number", "boolean"]}
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """A path; a relative one is meant from the folder of the file that names it. `words` are not paths."""
+
+    label: str = "a path"
+    words: tuple[str, ...] = ()
+
+    def read(self, node: Node, at: At) -> str:
+        text = at.printable(node, expected=self.label).text
+        if text in self.words:
+            return text
+        if text.startswith("~"):
+            raise at.reject(node.mark, f'"{text}": ~ is not a folder here', hint="write ${env:HOME}/… instead")
+        return absolute(at.folder, text)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Generic[T]):
+    """A list; a single value without brackets is refused, so that there is one way to write it."""
+
+    element: Shape[T]
+    at_least_one: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"a list, each {self.element.label}"
+
+    def read(self, node: Node, at: At) -> tuple[T, ...]:
+        if not isinstance(node, ListNode):
+            hint = f"write [{node.text}]" if isinstance(node, ScalarNode) and node.text else "write [first, second]"
+            raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
+        if self.at_least_one and not node.items:
+            raise at.reject(node.mark, "the list is empty", hint="give at least one")
+        values: list[T] = []
+        for index, item in enumerate(node.items):
+            try:
+                values.append(self.element.read(item, at.item(index)))
+            except Rejected:
+                continue
+        if len(values) < len(node.items):
+            raise Rejected(at.path)
+        self._check_unique(values, node, at)
+        return tuple(values)
+
+    def _check_unique(self, values: list[T], node: ListNode, at: At) -> None:
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                hint = "keep one of them"
+                raise at.item(index).reject(node.items[index].mark, f"{value} stands twice in the list", hint=hint)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "array", "items": self.element.json_schema()} | ({"minItems": 1} if self.at_least_one else {})
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(Generic[T]):
+    """A mapping whose names are free, each of one shape, with values of another."""
+
+    name: Shape[str]
+    element: Shape[T]
+
+    @property
+    def label(self) -> str:
+        return f"a mapping from {self.name.label} to {self.element.label}"
+
+    def read(self, node: Node, at: At) -> Mapping[str, T]:
+        if not isinstance(node, MapNode):
+            hint = "write `name: value` lines, with a space after the colon"
+            raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
+        for first, again in duplicates(node):
+            what = f"this key stands twice, first in line {first.mark.line}"
+            at.under(again.text).reject(again.mark, what, hint="keep one of them")
+        values: dict[str, T] = {}
+        for name, value in node.entries:
+            try:
+                values[self.name.read(name, at)] = self.element.read(value, at.under(name.text))
+            except Rejected:
+                continue
+        if len(values) < len(node.entries):
+            raise Rejected(at.path)
+        return values
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "object", "additionalProperties": self.element.json_schema()}

@@ -1,0 +1,77 @@
+"""The keys of `snowflake`, and what they become."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from frazil.model.spec import SnowflakeSettings, SnowflakeUser
+from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values
+from frazil.specs.problems import Problem
+from frazil.specs.scalars import URL, parse_snowflake_name
+from frazil.specs.shapes import LaterSecret, Scalar, Unfit
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+KEY_HINT = "give private_key: ${secret:NAME#private_key}, a key pair's private half"
+
+
+def parse_account(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_]+([-.][A-Za-z0-9_]+)*", text):
+        raise Unfit("write ORGANIZATION-ACCOUNT, not a URL: ACME-LAKE")
+    return text
+
+
+ACCOUNT_NAME = Scalar("ORGANIZATION-ACCOUNT", parse_account)
+NAME = Scalar("a name in Snowflake", parse_snowflake_name)
+
+USER = Key("user", NAME, "The user that logs in.", Required())
+PRIVATE_KEY = Key(
+    "private_key",
+    LaterSecret(),
+    "Its private key, PKCS#8 in PEM; looked up only when it is used: `${secret:NAME#private_key}`.",
+    Required(),
+)
+LOGIN = Built(
+    Section(
+        (USER, PRIVATE_KEY),
+        refused=(
+            Refused("password", "users log in by key pair", KEY_HINT),
+            Refused("secret", "this is not looked up by the secret's name", KEY_HINT),
+        ),
+    ),
+    lambda values: SnowflakeUser(values[USER], values[PRIVATE_KEY]),
+)
+
+ACCOUNT = Key("account", ACCOUNT_NAME, "The account, as ORGANIZATION-ACCOUNT.", Required())
+DATABASE = Key("database", NAME, "The database that the tables are in.", Required())
+SCHEMA = Key("schema", NAME, "The schema that the tables are in.", Required())
+WAREHOUSE = Key("warehouse", NAME, "The warehouse for statements that need one.", Derived("the user's own"))
+LOADER = Key("loader", LOGIN, "Who refreshes external tables over a Delta log.", Derived("they are not refreshed"))
+READER = Key("reader", LOGIN, "Who sees how fresh the tables are.", Derived("`frazil doctor` does not ask"))
+ADDRESS = Key("url", URL, "Where it answers; http:// on loopback only.", Derived("that of the account"))
+
+
+SNOWFLAKE = Section(
+    (ACCOUNT, DATABASE, SCHEMA, WAREHOUSE, LOADER, READER, ADDRESS),
+    refused=(Refused("role", "each user acts in its default role", "remove the key"),),
+)
+
+
+def snowflake_of(values: Values) -> SnowflakeSettings:
+    return SnowflakeSettings(
+        account=values[ACCOUNT],
+        database=values[DATABASE],
+        schema=values[SCHEMA],
+        warehouse=values.get(WAREHOUSE),
+        loader=values.get(LOADER),
+        reader=values.get(READER),
+        url=values.get(ADDRESS),
+    )
+
+
+def snowflake_problems(values: Values) -> Iterator[Problem]:
+    """A token that lets in must not go over a network in the clear."""
+    parts = urlsplit(values.get(ADDRESS) or "")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        yield Problem(values.place_of(ADDRESS), "http:// is for loopback only", "write https://")

@@ -1,0 +1,134 @@
+"""From the keys of one table spec to a TableSpec, and what a spec may say that contradicts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from frazil.model.errors import SpecError
+from frazil.model.spec import KeyFormat, MetadataColumns, Reader, StartOffsets, TableFormat, TableSpec
+from frazil.specs import table_keys as keys
+from frazil.specs.keys import Values
+from frazil.specs.names import safe_name
+from frazil.specs.partitions import PartitionField
+from frazil.specs.problems import Place, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpec:
+    """A spec, and where it and its name stand, for checks across specs."""
+
+    spec: TableSpec
+    named_at: Place
+
+
+def spec_of(values: Values, source_file: str, default_database: str) -> TableSpec:
+    topics = topics_of(values)
+    metadata = metadata_of(values)
+    return TableSpec(
+        source_file=source_file,
+        database=values.get(keys.DATABASE) or default_database,
+        table=values.get(keys.TABLE) or safe_name(topics[0]),
+        topics=topics,
+        key=cast("KeyFormat", values[keys.KEY]),
+        value=cast("Literal['avro']", values[keys.VALUE]),
+        write=cast("Literal['append']", values[keys.WRITE]),
+        partition_by=tuple(str(field) for field in partition_fields(values, metadata)),
+        readers=cast("tuple[Reader, ...]", values[keys.READERS]),
+        on_bad_record=cast("Literal['dead_letter', 'skip', 'stop']", values[keys.ON_BAD_RECORD]),
+        bad_record_limit=values[keys.LIMIT],
+        on_tombstone=cast("Literal['row', 'skip', 'dead_letter']", values[keys.ON_TOMBSTONE]),
+        on_incompatible_schema=cast("Literal['pause']", values[keys.ON_SCHEMA]),
+        trigger=values[keys.TRIGGER],
+        maintain=values[keys.MAINTAIN],
+        start=values[keys.START],
+        metadata=metadata,
+        value_subject=values[keys.SUBJECT],
+        key_subject=values[keys.KEY_SUBJECT],
+        formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
+    )
+
+
+def topics_of(values: Values) -> tuple[str, ...]:
+    topic = values.get(keys.TOPIC)
+    return values[keys.TOPICS] if topic is None else (topic,)
+
+
+def metadata_of(values: Values) -> MetadataColumns:
+    """What is kept, in one order: always partition and offset; the topic where there are several; no key unread."""
+    section = values[keys.METADATA]
+    keep = {"partition", "offset", *section[keys.KEEP]}
+    if len(topics_of(values)) > 1:
+        keep.add("topic")
+    if values[keys.KEY] == "none":
+        keep.discard("key")
+    return MetadataColumns(section[keys.PREFIX_KEY], tuple(name for name in keys.METADATA_NAMES if name in keep))
+
+
+def partition_fields(values: Values, metadata: MetadataColumns) -> tuple[PartitionField, ...]:
+    given = values.get(keys.PARTITION_BY)
+    if given is not None:
+        return given
+    return (PartitionField("day", f"{metadata.prefix}timestamp"),) if "timestamp" in metadata.keep else ()
+
+
+def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
+    """What the spec says that contradicts itself or its readers."""
+    yield from _topic_problems(values)
+    yield from _name_problems(values, catalog_type)
+    yield from _partition_problems(values, metadata_of(values))
+    yield from _key_problems(values)
+    if "iceberg" not in values[keys.FORMATS]:
+        what = "delta stands beside iceberg, never instead of it: the table is the checkpoint"
+        yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg, delta]")
+
+
+def _topic_problems(values: Values) -> Iterator[Problem]:
+    if len(topics_of(values)) == 1:
+        return
+    if not values.is_given(keys.TABLE):
+        hint = "add `table: name`"
+        yield _problem(values.place_of(keys.TOPICS), "a spec with several topics needs a table", hint)
+    if isinstance(values[keys.START], StartOffsets):
+        hint = "start at a timestamp, or write one spec per topic"
+        yield _problem(values.place_of(keys.START), "offsets cannot be given for several topics at once", hint)
+
+
+def _name_problems(values: Values, catalog_type: str) -> Iterator[Problem]:
+    for key in (keys.TABLE, keys.DATABASE):
+        name = values.get(key) or ""
+        if name == name.lower():
+            continue
+        if catalog_type == "glue" or "athena" in values[keys.READERS]:
+            reader = "AWS Glue" if catalog_type == "glue" else "athena"
+            what = f'{reader} knows lower-case names only, found "{name}"'
+            yield _problem(values.place_of(key), what, f"write {name.lower()}")
+
+
+def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    place = values.place_of(keys.PARTITION_BY)
+    known = {f"{metadata.prefix}{name}": name for name in keys.METADATA_NAMES}
+    families: dict[tuple[str, str], PartitionField] = {}
+    for field in partition_fields(values, metadata):
+        name = known.get(field.column)
+        if name is not None and name not in metadata.keep:
+            yield _problem(place, f"{field}: the column {field.column} is not kept", f"add {name} to metadata.keep")
+        if field.family in families:
+            what = f"{families[field.family]} and {field} are redundant: Iceberg takes one of them"
+            yield _problem(place, what, "keep the finer one")
+        families.setdefault(field.family, field)
+
+
+def _key_problems(values: Values) -> Iterator[Problem]:
+    key, metadata = values[keys.KEY], values[keys.METADATA]
+    if values.is_given(keys.KEY_SUBJECT) and key != "avro":
+        what = f"without effect, because key is {key}"
+        yield _problem(values.place_of(keys.KEY_SUBJECT), what, "set key: avro, or remove key_subject")
+    if key == "none" and metadata.is_given(keys.KEEP) and "key" in metadata[keys.KEEP]:
+        what = "the key cannot be kept, because key is none"
+        yield _problem(metadata.place_of(keys.KEEP), what, "set key: bytes, or remove key from the list")
+
+
+def _problem(place: Place, what: str, hint: str) -> Problem:
+    return Problem(place, what, hint, SpecError)

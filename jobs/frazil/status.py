@@ -1,0 +1,211 @@
+"""Where each table stands: how far behind, how fresh, how many rows, and why it does not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from frazil.delta.in_snowflake import Look, Looks
+from frazil.delta.standing import LogStanding, log_standing
+from frazil.materialize.notices import left_out
+from frazil.materialize.pausing import Pause, pause_of
+from frazil.materialize.plan import source_problems
+from frazil.materialize.state import Standing, standing
+from frazil.model.errors import ServiceError, TableError
+from frazil.model.plan import TopicFacts
+from frazil.model.progress import Counts, ForeignChanges
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.summary import receipt_in
+from frazil.ports import DeltaLogs, Lake, Snowflake, Topics
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """Records that are left to read, at most: `end` is the last stable offset, None where Kafka does not answer.
+
+    The lag is unknown where the partition ends before the next offset: it is not the one that was read.
+    """
+
+    topic: str
+    partition: int
+    next: int
+    end: int | None
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.end is None or self.end < self.next else self.end - self.next
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """What the receipt in the table says of the last batch. `seconds` are of its steps up to its staging."""
+
+    at: datetime
+    batch_id: str
+    counts: Counts
+    seconds: float
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One table. `problem` says what is wrong with it, `kafka_problem` why no lag is known; `delta` is of those that
+    are offered as Delta, `delta_in_snowflake` of those that Snowflake reads so.
+    """
+
+    table: str
+    problem: str | None = None
+    kafka_problem: str | None = None
+    pause: Pause | None = None
+    epoch: int | None = None
+    rows: int | None = None
+    counts: Counts = field(default_factory=Counts)
+    skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
+    partitions: tuple[PartitionLag, ...] = ()
+    complete_through: datetime | None = None
+    age_seconds: float | None = None
+    last_batch: LastBatch | None = None
+    foreign: ForeignChanges = field(default_factory=ForeignChanges)
+    rolled_back: bool = False
+    left_out: tuple[str, ...] = ()
+    delta: LogStanding | None = None
+    delta_in_snowflake: Look | None = None
+
+    @property
+    def lag(self) -> int | None:
+        lags = [partition.lag for partition in self.partitions]
+        return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+    @property
+    def state(self) -> str:
+        """In one word or two, for a narrow column."""
+        if self.problem is not None:
+            return "no table" if self.epoch is None and self.problem.startswith("not made yet") else "in trouble"
+        if self.pause is not None:
+            return "paused"
+        return {None: "lag unknown", 0: "caught up"}.get(self.lag, "behind")
+
+    def to_json(self) -> dict[str, Any]:
+        value = asdict(self)
+        value["complete_through"] = _text(self.complete_through)
+        value["partitions"] = [{**asdict(each), "lag": each.lag} for each in self.partitions]
+        if self.last_batch is not None:
+            value["last_batch"]["at"] = _text(self.last_batch.at)
+        if self.delta_in_snowflake is not None:
+            value["delta_in_snowflake"]["looked_at"] = _text(self.delta_in_snowflake.looked_at)
+        return {"state": self.state, "lag": self.lag, **value}
+
+
+def _text(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat().replace("+00:00", "Z")
+
+
+def table_statuses(
+    lake: Lake,
+    topics: Topics,
+    specs: Sequence[TableSpec],
+    *,
+    delta_logs: Callable[[], DeltaLogs],
+    now: datetime,
+    snowflake: Snowflake | None = None,
+) -> Iterator[TableStatus]:
+    """Each table's status. A table in trouble, or Kafka being down, is told and keeps nothing else from being told.
+
+    `snowflake` is asked when it looked at Delta logs.
+
+    Raises CatalogError where the catalog does not answer.
+    """
+    ends, looks = _Ends(topics), None if snowflake is None else Looks(snowflake)
+    for spec in specs:
+        view = lake.load(spec.identifier)
+        status = _status(view, ends, spec, now)
+        if view is not None and "delta" in spec.formats:
+            log = log_standing(view, delta_logs())
+            look = looks.of(spec, view, log, now=now) if looks is not None and "snowflake" in spec.readers else None
+            status = replace(status, delta=log, delta_in_snowflake=look)
+        yield status
+
+
+@dataclass(slots=True)
+class _Ends:
+    """Where topics end, each asked for once; after the broker has not answered once it is not asked again."""
+
+    topics: Topics
+    known: dict[str, TopicFacts | None] = field(default_factory=dict)
+    problem: str | None = None
+
+    def of(self, topic: str) -> TopicFacts | None:
+        if topic not in self.known and self.problem is None:
+            try:
+                self.known[topic] = self.topics.describe(topic)
+            except ServiceError as error:
+                self.problem = error.what
+        return self.known.get(topic)
+
+
+def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime) -> TableStatus:
+    if view is None:
+        return TableStatus(spec.identifier, problem="not made yet: run `frazil materialize`")
+    try:
+        at = standing(view, pipeline=spec.pipeline)
+    except TableError as error:
+        return TableStatus(spec.identifier, problem=error.what, pause=pause_of(view.properties))
+    through, head = at.state.complete_through, view.head_snapshot()
+    partitions = tuple(_lags(spec, at, ends))
+    return TableStatus(
+        table=spec.identifier,
+        problem=_problem(spec, at, ends),
+        kafka_problem=ends.problem,
+        pause=pause_of(view.properties),
+        epoch=at.state.epoch,
+        rows=None if head is None else head.live_rows,
+        counts=at.state.total(),
+        skipped_by_reason=at.state.skipped_by_reason,
+        partitions=partitions,
+        complete_through=through,
+        age_seconds=None if through is None else (now - through).total_seconds(),
+        last_batch=_last_batch(at),
+        foreign=at.state_with_foreign.foreign,
+        rolled_back=at.rolled_back,
+        left_out=left_out(view.properties),
+    )
+
+
+def _problem(spec: TableSpec, at: Standing, ends: _Ends) -> str | None:
+    """What `materialize` would halt for, as far as Kafka answers."""
+    topics = [(topic, ends.of(topic)) for topic in spec.topics]
+    if ends.problem is not None:
+        return None
+    for topic, facts in topics:
+        if facts is None:
+            return f"the cluster has no topic {topic}, or this user may not see it"
+    problems = source_problems(spec, at, [facts for _, facts in topics if facts is not None])
+    return problems[0].what if problems else None
+
+
+def _lags(spec: TableSpec, at: Standing, ends: _Ends) -> Iterator[PartitionLag]:
+    """Partitions of the table, and those that it has not met yet."""
+    known = {source.topic: source.partitions for source in at.state.sources}
+    for topic in spec.topics:
+        facts = ends.of(topic)
+        found = {} if facts is None else facts.partitions
+        for number in sorted({*known.get(topic, {}), *found}):
+            progress, partition = known.get(topic, {}).get(number), found.get(number)
+            start = progress.next if progress is not None else 0 if partition is None else partition.earliest
+            yield PartitionLag(topic, number, start, None if partition is None else partition.end)
+
+
+def _last_batch(at: Standing) -> LastBatch | None:
+    receipt = receipt_in(at.carrier)
+    if receipt is None:
+        return None
+    return LastBatch(
+        at=at.carrier.committed_at,
+        batch_id=at.state.batch_id,
+        counts=receipt.counts,
+        seconds=round(sum(receipt.seconds.values()), 3),
+        snapshot_id=at.carrier.id,
+    )

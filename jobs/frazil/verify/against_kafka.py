@@ -1,0 +1,242 @@
+"""The proof against Kafka: all that it still has of the offsets that the table has read, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from frazil.adapters.iceberg_scan import TableScan
+from frazil.materialize.applied_spec import applied_spec_of
+from frazil.materialize.state import Standing
+from frazil.model.errors import RecordsLostError
+from frazil.model.plan import OffsetRange, TopicFacts
+from frazil.model.progress import PartitionProgress, SourceProgress
+from frazil.model.records import Records
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.ports import RecordReader, SchemaRegistry, Topics
+from frazil.verify.dead import visible_snapshot
+from frazil.verify.decode import open_redecoder
+from frazil.verify.scan import Source, Watch, progress_by_source, source_columns
+from frazil.verify.verification import Check, Finding, FindingKind, first_named, listed
+from frazil.verify.window import Compared, PartitionComparison, SometimesKept
+
+WINDOW_OFFSETS = 200_000
+WINDOW_BYTES = 16 << 20
+"""What of a partition is held in memory at a time, at most: records, the rows they became, and copies of both."""
+
+CHUNK_BYTES = 4 << 20
+"""Of which the reader hands on about so much at a time."""
+
+NO_LIMIT = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSide:
+    """The doors through which Kafka's side is seen."""
+
+    topics: Topics
+    reader: RecordReader
+    registry: SchemaRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class TableProof:
+    """What the table proved by itself: whether nothing was found, and the partitions whose sums hold.
+
+    Where the sums hold, a row that Kafka has no record of was read once, and was compacted away since. `unsourced`
+    rows have no partition or offset: others inserted them.
+    """
+
+    clean: bool
+    sums_hold: frozenset[Source]
+    unsourced: int
+
+
+@dataclass(slots=True)
+class _Result:
+    """What was found in all partitions."""
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    compared: dict[Source, Compared] = field(default_factory=dict)
+    lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def total(self, figure: str) -> int:
+        return sum(getattr(each, figure) for each in self.compared.values())
+
+
+def check_against_kafka(
+    spec: TableSpec,
+    at: Standing,
+    dead_letters: TableView,
+    kafka: KafkaSide,
+    *,
+    proof: TableProof,
+    watch: Watch,
+) -> Check:
+    """Compare the table with Kafka. Raises BrokerError and RegistryError."""
+    result = _Result()
+    for source in at.state.sources:
+        _compare_topic(_Comparing(spec, at, dead_letters, kafka, watch), source, result)
+    _judge(at, result, proof)
+    says = (
+        f"{result.total('records'):,} records that Kafka still has: {result.total('rows'):,} are rows,"
+        f" the same in every column; {result.total('dead_letters'):,} are dead letters, the same in every byte;"
+        f" {result.total('skipped'):,} are skipped as the settings say"
+    )
+    return Check("kafka", says, tuple(result.findings), tuple(result.notes))
+
+
+def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Result) -> None:
+    facts = comparing.kafka.topics.describe(source.topic)
+    changed = list(_changed(source, facts))
+    result.findings += changed
+    if facts is None or any(finding.where == source.topic for finding in changed):
+        return
+    for number, progress in sorted(source.partitions.items()):
+        if number in facts.partitions:
+            where = (source.topic, number)
+            result.compared[where] = comparing.partition(where, progress, facts, result)
+
+
+def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Finding]:
+    """What says that the topic is not the one that was read."""
+    kind = FindingKind.SOURCE_CHANGED
+    if facts is None:
+        yield Finding(kind, source.topic, "the cluster has no such topic, or this user may not see it")
+        return
+    if None not in (source.topic_id, facts.topic_id) and source.topic_id != facts.topic_id:
+        what = f"the topic was re-created: read as topic id {source.topic_id}, now {facts.topic_id}"
+        yield Finding(kind, source.topic, what)
+        return
+    for number, progress in sorted(source.partitions.items()):
+        partition = facts.partitions.get(number)
+        if partition is None:
+            yield Finding(kind, f"{source.topic}-{number}", "the topic has no such partition any more")
+        elif partition.end < progress.next:
+            what = f"read up to {progress.next}, but the partition ends at {partition.end}: records were lost in Kafka"
+            yield Finding(kind, f"{source.topic}-{number}", what)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparing:
+    """What comparing any partition of a table takes."""
+
+    spec: TableSpec
+    at: Standing
+    dead_letters: TableView
+    kafka: KafkaSide
+    watch: Watch
+
+    def partition(self, where: Source, progress: PartitionProgress, facts: TopicFacts, result: _Result) -> Compared:
+        """Compare all that is there; where retention takes records away meanwhile, what is left."""
+        comparison = self._comparison(where)
+        position, end = progress.origin, min(progress.next, facts.partitions[where[1]].end)
+        while position < end:
+            earliest = facts.partitions[where[1]].earliest
+            if earliest > position:
+                result.notes.append(
+                    f"{where[0]}-{where[1]}: Kafka no longer has offsets [{position}, {min(earliest, end)}) of"
+                    f" [{progress.origin}, {progress.next}): the proof from the table alone covers them"
+                )
+                position = min(earliest, end)
+                continue
+            try:
+                for reached in self._windows(comparison, where, position, end):
+                    position = reached
+                    self.watch(f"{where[0]}-{where[1]}", position - progress.origin, end - progress.origin)
+            except RecordsLostError:
+                fresh = self.kafka.topics.describe(where[0])
+                if fresh is None or fresh.partitions[where[1]].earliest <= earliest:
+                    raise
+                facts = fresh
+        result.lost |= comparison.as_rows.placed.lost
+        return comparison.found
+
+    def _windows(self, comparison: PartitionComparison, where: Source, start: int, end: int) -> Iterator[int]:
+        """Read `[start, end)` and compare it window by window; how far it has come, each time."""
+        wanted = OffsetRange(where[0], where[1], start, end, partition_end=end, max_bytes=NO_LIMIT)
+        chunks: list[Records] = []
+        held = 0
+        for records in self.kafka.reader.read(wanted, comparison.as_rows.wanted):
+            chunks.append(records)
+            held += records.payload_bytes
+            full = held >= WINDOW_BYTES or records.next_offset - start >= WINDOW_OFFSETS
+            if full or records.next_offset >= end:
+                comparison.window(start, records.next_offset, chunks)
+                start, chunks, held = records.next_offset, [], 0
+                yield start
+
+    def _comparison(self, where: Source) -> PartitionComparison:
+        columns = source_columns(self.spec)
+        equal = {columns.partition: where[1], **({} if columns.topic is None else {columns.topic: where[0]})}
+        generation = next(s.generation for s in self.at.state.sources if s.topic == where[0])
+        rows_uuid = self.at.view.uuid
+        snapshot = visible_snapshot(self.dead_letters, self.at.state, rows_uuid=rows_uuid)
+        return PartitionComparison(
+            source=where,
+            rows=TableScan(self.at.view, columns=("*",), equal=equal),
+            offset_column=columns.offset,
+            dead_letters=TableScan(
+                self.dead_letters,
+                columns=("table_uuid", "topic", "generation", "partition", "offset", "timestamp", "key", "value"),
+                equal={"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]},
+                snapshot_id=None if snapshot is None else snapshot.id,
+            ),
+            as_rows=open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="rows"),
+            as_leftovers=open_redecoder(
+                self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="leftovers"
+            ),
+            sometimes_kept=_sometimes_kept(self.at.view),
+        )
+
+
+def _sometimes_kept(view: TableView) -> SometimesKept:
+    applied = applied_spec_of(view.properties)
+    if applied is None:
+        return SometimesKept()
+    kept = applied.keep if applied.keys["key"] != "none" else [name for name in applied.keep if name != "key"]
+    sometimes = {applied.prefix + name for name in applied.sometimes_kept}
+    return SometimesKept(frozenset(sometimes), frozenset(sometimes - {applied.prefix + name for name in kept}))
+
+
+def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
+    result.findings += [
+        Finding(FindingKind.NO_COLUMN, f"schema {schema_id}", f"the table has no column for {', '.join(fields)}")
+        for schema_id, fields in sorted(result.lost.items())
+    ]
+    progress, foreign = progress_by_source(at.state), at.state_with_foreign.foreign
+    missing = sum(len(each.missing) for each in result.compared.values())
+    rewritten = foreign.rows_added - proof.unsourced
+    excused = proof.clean and 0 < missing <= foreign.rows_removed - rewritten
+    for where, found in result.compared.items():
+        name = f"{where[0]}-{where[1]}"
+        result.findings += found.differences
+        if found.unnamed:
+            result.notes.append(f"{name}: {found.unnamed:,} more differences were found and are not listed")
+        if found.missing and excused:
+            result.notes.append(f"{name}: {_missing(found)}; removals by others explain the number")
+        elif found.missing and found.skipped + len(found.missing) != progress[where].counts.skipped:
+            result.findings.append(
+                Finding(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
+            )
+        if found.not_in_kafka:
+            _not_in_kafka(name, found, result, proven=where in proof.sums_hold, excused=excused)
+
+
+def _missing(found: Compared) -> str:
+    offsets = listed(first_named(found.missing), len(found.missing))
+    return f"{len(found.missing):,} records in Kafka that are neither rows nor dead letters nor skipped: {offsets}"
+
+
+def _not_in_kafka(name: str, found: Compared, result: _Result, *, proven: bool, excused: bool) -> None:
+    offsets = first_named(found.not_in_kafka)
+    what = f"{len(found.not_in_kafka):,} rows or dead letters that Kafka has no record of: "
+    what += listed(offsets, len(found.not_in_kafka))
+    if proven:
+        result.notes.append(f"{name}: {what}; they were read, as the table's sums prove, and compacted away since")
+    elif excused:
+        result.notes.append(f"{name}: {what}; since others removed rows, that they were read cannot be proven")
+    else:
+        result.findings.append(Finding(FindingKind.NOT_IN_KAFKA, name, what, offsets))

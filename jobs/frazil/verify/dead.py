@@ -1,0 +1,151 @@
+"""Are the dead letters those that were counted, each once, and none of them also a row?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from frazil.adapters.iceberg_scan import TableScan
+from frazil.materialize.dead_letters import PREPARED_PREFIX
+from frazil.materialize.state import Standing
+from frazil.model.progress import TableState
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
+from frazil.verify.files import check_files
+from frazil.verify.scan import DEAD_LETTER_SOURCE, Source, Tallies, Watch, add_batch, progress_by_source
+from frazil.verify.tally import Tally
+from frazil.verify.verification import Check, Finding, FindingKind, first_named, listed
+
+COLUMNS = ("topic", "generation", "partition", "offset", "table_uuid")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The dead letters of the table and its topics as they are now.
+
+    `earlier` are those of topics that were replaced since, and of a table that was dropped and made again.
+
+    `notes` say what is no fault.
+    """
+
+    tallies: Tallies
+    earlier: int
+    notes: tuple[str, ...]
+    checks: tuple[Check, ...] = field(default_factory=tuple)
+
+    @property
+    def offsets(self) -> Mapping[Source, BitMap64]:
+        return {at: tally.seen for at, tally in self.tallies.by_source.items()}
+
+
+def visible_snapshot(view: TableView, state: TableState, *, rows_uuid: str) -> Snapshot | None:
+    """The dead letters that belong to a state of the rows.
+
+    A run that died after publishing its rows leaves its dead letters prepared on a branch; the next run reveals them.
+    Those of later epochs do not count: the rows were rolled back, or another batch was published a moment ago.
+    """
+    revealed = any(s.summary.get(BATCH_ID) == state.batch_id for s in view.ancestry(view.head))
+    prepared = [] if revealed or not state.batch_id else list(_prepared(view, state.batch_id))
+    if prepared:
+        return max(prepared, key=lambda s: s.committed_at)
+    head = view.head
+    for snapshot in view.ancestry(view.head):
+        same_table = snapshot.summary.get(ROWS_UUID) == rows_uuid
+        if same_table and int(snapshot.summary[EPOCH]) > state.epoch and snapshot.parent_id in view.snapshots:
+            head = snapshot.parent_id
+    return None if head is None else view.snapshots[head]
+
+
+def _prepared(view: TableView, batch_id: str) -> Iterator[Snapshot]:
+    for name, head in view.branches.items():
+        if name.startswith(PREPARED_PREFIX) and view.snapshots[head].summary.get(BATCH_ID) == batch_id:
+            yield view.snapshots[head]
+
+
+def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLetters:
+    """Add up the dead letters of the present generation of each topic."""
+    state = at.state
+    snapshot = visible_snapshot(view, state, rows_uuid=at.view.uuid)
+    sources = progress_by_source(state)
+    tallies = Tallies({source: Tally(p.origin, p.next) for source, p in sources.items()})
+    if snapshot is None:
+        return DeadLetters(tallies, 0, ())
+    files = check_files(view, snapshot, name="dead-letter files", watch=watch)
+    earlier = 0
+    for batch in TableScan(view, columns=COLUMNS, snapshot_id=snapshot.id, without=files.unreadable).batches():
+        present, old = _present(batch, at)
+        earlier += old
+        add_batch(tallies, DEAD_LETTER_SOURCE, present)
+    notes = tuple(_notes(view, snapshot, earlier))
+    return DeadLetters(tallies, earlier, notes, (files.check,))
+
+
+def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:
+    """The batch without dead letters of a replaced table or topic of the same name, and how many those are."""
+    of_another = pc.fill_null(pc.not_equal(batch.column("table_uuid"), at.view.uuid), False)
+    present = batch.filter(pc.invert(of_another))
+    for source in at.state.sources:
+        same = pc.equal(present.column("topic"), source.topic)
+        earlier = pc.and_(same, pc.less(present.column("generation"), source.generation))
+        present = present.filter(pc.invert(pc.fill_null(earlier, False)))
+    return present, batch.num_rows - present.num_rows
+
+
+def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:
+    if any(snapshot.id == older.id for older in view.ancestry(view.head)):
+        if snapshot.id != view.head:
+            yield f"dead letters of batches that the rows do not have are left out (after snapshot {snapshot.id})"
+    else:
+        yield f"the last batch's dead letters are prepared (snapshot {snapshot.id}); the next run makes them visible"
+    if earlier:
+        yield f"{earlier:,} dead letters are of a table or topics that were replaced since, and are not counted"
+
+
+def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check:
+    findings = list(_unsourced(found.tallies))
+    notes = list(found.notes)
+    for source, progress in progress_by_source(at.state).items():
+        tally = found.tallies.by_source[source]
+        name = f"{source[0]}-{source[1]}"
+        findings += _of_partition(name, progress.counts.dead_letters, tally, rolled_back=at.rolled_back)
+        findings += _both(name, tally, rows.by_source[source])
+        if at.rolled_back and tally.outside:
+            notes.append(f"{name}: {tally.outside:,} dead letters are of batches that were rolled back")
+    total = sum(p.counts.dead_letters for p in progress_by_source(at.state).values())
+    says = f"{total:,} dead letters: as many as were counted in each partition, each once, none of them also a row"
+    return Check("dead letters", says, tuple(findings), tuple(notes))
+
+
+def _unsourced(tallies: Tallies) -> Iterator[Finding]:
+    if tallies.unsourced:
+        what = f"{tallies.unsourced:,} dead letters without topic, partition or offset: somebody else inserted them"
+        yield Finding(FindingKind.DEAD_LETTER_COUNT, "dead letters", what)
+    for (topic, partition), count in sorted(tallies.strangers.items()):
+        what = f"{count:,} dead letters of a partition that was never read"
+        yield Finding(FindingKind.DEAD_LETTER_COUNT, f"{topic}-{partition}", what)
+
+
+def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) -> Iterator[Finding]:
+    if len(tally.seen) != expected:
+        what = f"{len(tally.seen):,} dead letters in the table, {expected:,} were counted"
+        yield Finding(FindingKind.DEAD_LETTER_COUNT, name, what)
+    if tally.outside and not rolled_back:
+        offsets = tuple(tally.named_outside)
+        what = f"dead letters with {listed(offsets, tally.outside)}, expected all in [{tally.origin}, {tally.next})"
+        yield Finding(FindingKind.OUT_OF_BOUNDS, name, what, offsets)
+    if tally.doubled:
+        offsets = first_named(tally.doubled)
+        what = f"{tally.surplus:,} dead letters too many: {listed(offsets, len(tally.doubled))} more than once"
+        yield Finding(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
+
+
+def _both(name: str, dead: Tally, rows: Tally) -> Iterator[Finding]:
+    both = dead.seen & rows.seen
+    if both:
+        offsets = first_named(both)
+        what = f"{listed(offsets, len(both))} stand in both the table and its dead letters"
+        yield Finding(FindingKind.ROW_AND_DEAD_LETTER, name, what, offsets)

@@ -1,0 +1,145 @@
+"""Kafka's records, decoded once more exactly as ingest decodes them, onto the table's present schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+
+from frazil.adapters.iceberg_scan import schemas_of
+from frazil.materialize.former_names import former_names_of
+from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.writers import UnknownIds, Writers
+from frazil.materialize.pausing import dead_letter_schemas_of
+from frazil.materialize.state import Standing
+from frazil.model.ingested import TaskContext
+from frazil.model.plan import WriterSchemas
+from frazil.model.records import Records, Wanted
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.snapshot import TableView
+from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.ports import SchemaRegistry
+from frazil.verify.placement import ByFieldId
+
+Item = TypeVar("Item")
+
+
+@dataclass(slots=True)
+class _AnyNumber(UnknownIds):
+    """Here nothing is being published: look up as many ids as it takes."""
+
+    def look_up(self, schema_id: int) -> RegisteredSchema | None:
+        return self.registry.by_id(schema_id)
+
+
+@dataclass(slots=True)
+class Redecoder:
+    """Decodes records of a table once more. `schemas` grow as ids are met."""
+
+    registry: SchemaRegistry
+    decoder: RecordDecoder
+    row_schema: pa.Schema
+    placed: ByFieldId
+    values: dict[int, RegisteredSchema] = field(default_factory=dict)
+    keys: dict[int, RegisteredSchema] = field(default_factory=dict)
+
+    @property
+    def wanted(self) -> Wanted:
+        return self.decoder.wanted
+
+    def decode(self, topic: str, partition: int, records: Records) -> DecodedRecords:
+        """As ingest would, with every schema that the registry has. Raises RegistryError."""
+        while True:
+            decoded = self.decoder.decode(topic, partition, records)
+            if decoded.stop is None:
+                return decoded
+            known = self.keys if decoded.stop.of_key else self.values
+            schema = self.registry.by_id(decoded.stop.schema_id)
+            assert schema is not None  # noqa: S101 - the decoder stops for ids that the registry has
+            known[schema.id] = schema
+
+
+Purpose = Literal["rows", "leftovers"]
+
+
+def open_redecoder(
+    spec: TableSpec, at: Standing, dead_letters: TableView, registry: SchemaRegistry, *, purpose: Purpose
+) -> Redecoder:
+    """For `rows`, every record is taken for a row if it can be one; for `leftovers`, as the spec says."""
+    schemas = [schema_to_pyarrow(Schema.model_validate_json(v.schema_json)) for v in (at.view, dead_letters)]
+    values: dict[int, RegisteredSchema] = {}
+    keys: dict[int, RegisteredSchema] = {}
+    unknown = _AnyNumber(registry)
+    refused = dead_letter_schemas_of(at.view.properties)
+    placed = _placed(spec, at, schemas[0])
+    decoder = RecordDecoder(
+        _context(_judging(spec, purpose), at, dead_letters),
+        row_schema=schemas[0],
+        dead_letter_schema=schemas[1],
+        values=Writers(values, unknown, refused),
+        keys=Writers(keys, unknown, refused),
+        now=now_utc,
+        place_values=placed,
+    )
+    return Redecoder(registry, decoder, schemas[0], placed, values, keys)
+
+
+def _placed(spec: TableSpec, at: Standing, row_schema: pa.Schema) -> ByFieldId:
+    """For the record's own columns. Those of keys are found as ingest finds them."""
+    about = {spec.metadata.prefix + name for name in spec.metadata.keep}
+
+    def of_record(schema: pa.Schema) -> pa.Schema:
+        return pa.schema([each for each in schema if each.name not in about])
+
+    history = tuple(map(of_record, schemas_of(at.view)))
+    return ByFieldId(history, of_record(row_schema), former_names_of(at.view.properties))
+
+
+def _judging(spec: TableSpec, purpose: Purpose) -> TableSpec:
+    if purpose == "rows":
+        return replace(spec, on_bad_record="dead_letter", on_tombstone="row")
+    return replace(spec, on_bad_record="skip" if spec.on_bad_record == "skip" else "dead_letter")
+
+
+def _context(spec: TableSpec, at: Standing, dead_letters: TableView) -> TaskContext:
+    return TaskContext(
+        spec=spec,
+        batch_id="",
+        file_prefix="",
+        rows=write_target(at.view),
+        dead_letters=write_target(dead_letters),
+        former_names=former_names_of(at.view.properties),
+        schemas=WriterSchemas({}, {}),
+        kafka={},
+        registry=RegistrySettings(""),
+        storage={},
+        source_ids={source.topic: (source.topic_id, source.generation) for source in at.state.sources},
+    )
+
+
+def chosen(records: Records, where: npt.NDArray[np.bool_]) -> Records:
+    """The records where the mask is true."""
+    if where.all():
+        return records
+    indexes = np.flatnonzero(where).tolist()
+    return replace(
+        records,
+        offsets=_at(records.offsets, indexes),
+        timestamps_ms=_at(records.timestamps_ms, indexes),
+        keys=_at(records.keys, indexes),
+        values=_at(records.values, indexes),
+        headers=_at(records.headers, indexes),
+        timestamp_types=_at(records.timestamp_types, indexes),
+        leader_epochs=_at(records.leader_epochs, indexes),
+    )
+
+
+def _at(items: Sequence[Item], indexes: list[int]) -> Sequence[Item]:
+    return [items[index] for index in indexes] if items else items

@@ -1,0 +1,81 @@
+"""Is every file there that the snapshot's manifests name, and does it hold what they say?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from frazil.adapters.iceberg_scan import Footer, LiveFile, LiveFiles, footers, live_files
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.verify.scan import Watch
+from frazil.verify.verification import Check, Finding, FindingKind
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFiles:
+    """The check, and the files whose rows cannot be read."""
+
+    check: Check
+    unreadable: frozenset[str]
+
+
+def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch) -> CheckedFiles:
+    """Read the footer of each file, and compare the manifests' totals with the snapshot's summary."""
+    live = live_files(view, snapshot.id)
+    files = (*live.data, *live.position_deletes)
+    findings: list[Finding] = []
+    unreadable: set[str] = set()
+    for done, footer in enumerate(footers(view, files), start=1):
+        found = list(_of_file(footer))
+        findings += found
+        if any(finding.kind is not FindingKind.CHANGED_FILE for finding in found):
+            unreadable.add(footer.file.path)
+        watch("files", done, len(files))
+    findings += _totals(snapshot, live)
+    findings += _equality_deletes(live.equality_deletes)
+    says = (
+        f"{len(files):,} files are there, with the rows and bytes that the manifests say;"
+        f" the manifests add up to the summary of snapshot {snapshot.id}"
+    )
+    return CheckedFiles(Check(name, says, tuple(findings)), frozenset(unreadable))
+
+
+def _of_file(footer: Footer) -> Iterator[Finding]:
+    file = footer.file
+    if footer.missing:
+        yield Finding(FindingKind.MISSING_FILE, file.path, f"the file is gone, and {file.rows:,} rows with it")
+    elif footer.problem:
+        yield Finding(FindingKind.UNREADABLE_FILE, file.path, f"the file cannot be read: {footer.problem}")
+    elif footer.rows != file.rows:
+        yield Finding(
+            FindingKind.CHANGED_FILE, file.path, f"{footer.rows:,} rows in the file, {file.rows:,} in its manifest"
+        )
+    elif footer.size != file.size:
+        yield Finding(
+            FindingKind.CHANGED_FILE,
+            file.path,
+            f"{footer.size:,} bytes, {file.size:,} in its manifest: it was rewritten",
+        )
+
+
+def _totals(snapshot: Snapshot, live: LiveFiles) -> Iterator[Finding]:
+    """The specification lets a summary leave totals out; those that it gives must be right."""
+    counted = {
+        "total-records": sum(file.rows for file in live.data),
+        "total-data-files": len(live.data),
+        "total-position-deletes": sum(file.rows for file in live.position_deletes),
+    }
+    for name, count in counted.items():
+        said = snapshot.summary.get(name)
+        if said is not None and int(said) != count:
+            what = f"its summary says {name} = {int(said):,}, its manifests add up to {count:,}"
+            yield Finding(FindingKind.SUMMARY, f"snapshot {snapshot.id}", what)
+
+
+def _equality_deletes(files: Sequence[LiveFile]) -> Iterator[Finding]:
+    if files:
+        yield Finding(
+            FindingKind.UNPROVABLE,
+            files[0].path,
+            f"{len(files)} files of equality deletes, which somebody else wrote: which rows they delete cannot be read",
+        )

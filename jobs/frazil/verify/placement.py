@@ -1,0 +1,68 @@
+"""Where a writer's fields must be in the table, found by field ids: not by the names that ingest goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from frazil.formats.placement import Sources, homeless, join, place_by_name, structs_within
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+class _NotThereError(Exception):
+    """A schema of the table does not have a field of the writer's, or the table has lost its column."""
+
+
+@dataclass(slots=True)
+class ByFieldId:
+    """Places the fields of a writer's schema as the table's first schema that has all of them says.
+
+    A column keeps its field id through every rename, so the id tells where it is now. Where no schema has all fields,
+    because the writer is older than the table, their names and `former_names` say it. `lost` collects the fields, by
+    the id of the writer's schema, that have no column: what records hold there cannot be in the table.
+    """
+
+    history: Sequence[pa.Schema]
+    target: pa.Schema
+    former_names: Mapping[str, tuple[str, ...]]
+    lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    found: dict[int, Sources] = field(default_factory=dict)
+
+    def __call__(self, schema_id: int, given: pa.Schema) -> Sources:
+        if schema_id not in self.found:
+            self.found[schema_id] = self._placed(given)
+            lost = homeless(given, self.target, self.found[schema_id])
+            if lost:
+                self.lost[schema_id] = lost
+        return self.found[schema_id]
+
+    def _placed(self, given: pa.Schema) -> Sources:
+        for then in self.history:
+            try:
+                return dict(_by_id(list(given), list(then), list(self.target), ""))
+            except _NotThereError:
+                continue
+        return place_by_name(given, self.target, self.former_names)
+
+
+def _by_id(given: list[pa.Field], then: list[pa.Field], now: list[pa.Field], path: str) -> Iterator[tuple[str, str]]:
+    columns_then = {column.name: column for column in then}
+    columns_now = {_field_id(column): column for column in now}
+    for each in given:
+        before = columns_then.get(each.name)
+        column = None if before is None else columns_now.get(_field_id(before))
+        if before is None or column is None:
+            raise _NotThereError
+        at = join(path, column.name)
+        yield at, each.name
+        inner_then = next(structs_within(each.type, before.type, at), None)
+        inner_now = next(structs_within(before.type, column.type, at), None)
+        if inner_then is not None and inner_now is not None:
+            yield from _by_id(inner_then[0], inner_then[1], inner_now[1], inner_then[2])
+
+
+def _field_id(column: pa.Field) -> bytes | None:
+    return (column.metadata or {}).get(_FIELD_ID)

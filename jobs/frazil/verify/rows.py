@@ -1,0 +1,172 @@
+"""Are the rows in the table those that were written: number, sums, bounds, and each once?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pyroaring import BitMap64
+
+from frazil.model.progress import ForeignChanges, PartitionProgress
+from frazil.verify.scan import Source, Tallies
+from frazil.verify.tally import Tally, absent, missing_one
+from frazil.verify.verification import Check, Finding, FindingKind, first_named, listed
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the state says of the rows, and whom else to thank for the difference."""
+
+    progress: Mapping[Source, PartitionProgress]
+    foreign: ForeignChanges
+
+    @property
+    def ours(self) -> int:
+        return sum(progress.counts.rows for progress in self.progress.values())
+
+    @property
+    def rows(self) -> int:
+        return self.ours + self.foreign.rows_added - self.foreign.rows_removed
+
+    @property
+    def foreign_removals(self) -> bool:
+        """Whether somebody else removed or changed rows, so that sums need not hold any more."""
+        return self.foreign.rows_removed > 0
+
+
+def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
+    """Compare. Where others removed rows and the counts explain it, missing rows are notes."""
+    counted = list(_row_count(expected, found))
+    explained = expected.foreign_removals and not counted
+    findings = counted + list(_strangers(found))
+    notes: list[str] = list(_foreign_notes(expected, found))
+    for at, progress in expected.progress.items():
+        judged = _Judged(at, progress, found.by_source[at], dead.get(at, BitMap64()))
+        findings += judged.surplus()
+        if explained:
+            notes += judged.unproven()
+        else:
+            findings += judged.losses()
+    says = (
+        f"{found.rows:,} rows: number, sums and bounds of their offsets are those of what was read,"
+        f" and no offset stands twice, in {len(expected.progress)} partitions"
+    )
+    return Check("rows", says, tuple(findings), tuple(notes))
+
+
+def _row_count(expected: Expected, found: Tallies) -> Iterator[Finding]:
+    if found.rows != expected.rows:
+        foreign = expected.foreign
+        yield Finding(
+            FindingKind.ROW_COUNT,
+            "table",
+            f"{found.rows:,} rows, expected {expected.rows:,} ({expected.ours:,} written"
+            f" + {foreign.rows_added:,} and - {foreign.rows_removed:,} by others)",
+        )
+
+
+def _strangers(found: Tallies) -> Iterator[Finding]:
+    for (topic, partition), count in sorted(found.strangers.items()):
+        yield Finding(
+            FindingKind.OUT_OF_BOUNDS, f"{topic}-{partition}", f"{count:,} rows of a partition that was never read"
+        )
+
+
+def _foreign_notes(expected: Expected, found: Tallies) -> Iterator[str]:
+    foreign = expected.foreign
+    if found.unsourced:
+        yield f"{found.unsourced:,} rows have no partition or offset: somebody else inserted them"
+    if foreign.snapshots:
+        yield (
+            f"others committed {foreign.snapshots} snapshots, adding {foreign.rows_added:,} rows and removing"
+            f" {foreign.rows_removed:,}; the last of them: {', '.join(foreign.names)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One partition: what the state says, what the table has, and which records are dead letters."""
+
+    at: Source
+    progress: PartitionProgress
+    tally: Tally
+    dead: BitMap64
+
+    @property
+    def name(self) -> str:
+        return f"{self.at[0]}-{self.at[1]}"
+
+    @property
+    def lost(self) -> int:
+        """Rows that should be there and are not; negative where there are more."""
+        return self.progress.counts.rows - len(self.tally.seen)
+
+    def surplus(self) -> list[Finding]:
+        """What foreign removals never explain: doubled rows, foreign offsets, more rows than were written."""
+        return [*self._doubled(), *self._outside(), *self._extra()]
+
+    def losses(self) -> list[Finding]:
+        if self.lost > 0:
+            return [self._lost()]
+        if self.lost == 0 and self.tally.sums != self.progress.sums:
+            return [self._altered()]
+        return []
+
+    def unproven(self) -> Iterator[str]:
+        if self.tally.sums != self.progress.sums:
+            yield (
+                f"{self.name}: {max(self.lost, 0):,} rows of ours are not there any more; foreign removals explain the"
+                f" number, but which rows cannot be proven from the table alone"
+            )
+
+    def _doubled(self) -> Iterator[Finding]:
+        tally = self.tally
+        if tally.doubled:
+            offsets = first_named(tally.doubled)
+            what = f"{tally.surplus:,} rows too many: {listed(offsets, len(tally.doubled))} more than once"
+            yield Finding(FindingKind.DOUBLED_ROWS, self.name, what, offsets)
+
+    def _outside(self) -> Iterator[Finding]:
+        tally = self.tally
+        if tally.outside:
+            offsets = tuple(tally.named_outside)
+            what = (
+                f"{tally.outside:,} rows with {listed(offsets, tally.outside)},"
+                f" expected all in [{tally.origin}, {tally.next})"
+            )
+            yield Finding(FindingKind.OUT_OF_BOUNDS, self.name, what, offsets)
+
+    def _extra(self) -> Iterator[Finding]:
+        if self.lost < 0:
+            what = f"{-self.lost:,} rows more than were written ({self.progress.counts.rows:,})"
+            yield Finding(FindingKind.EXTRA_ROWS, self.name, what)
+
+    def _lost(self) -> Finding:
+        offsets, all_of, certain = self._which()
+        what = f"{self.lost:,} of {self.progress.counts.rows:,} rows are not there: "
+        if certain:
+            return Finding(FindingKind.LOST_ROWS, self.name, what + listed(offsets, self.lost), offsets)
+        what += f"among {listed(offsets, all_of)}, which are neither rows nor dead letters"
+        return Finding(FindingKind.LOST_ROWS, self.name, what, offsets)
+
+    def _which(self) -> tuple[tuple[int, ...], int, bool]:
+        """Offsets that are gone, how many come into question, and whether they are exactly those.
+
+        Compaction, control records and skipped records leave offsets empty as well, so absence alone proves nothing.
+        """
+        gone = absent(self.tally, self.dead)
+        if len(gone) == self.lost:
+            return first_named(gone), len(gone), True
+        if self.lost == 1:
+            offset = missing_one(self.progress.sums, self.tally.sums)
+            if offset is not None and offset in gone:
+                return (offset,), 1, True
+        return first_named(gone), len(gone), False
+
+    def _altered(self) -> Finding:
+        gone = absent(self.tally, self.dead)
+        offsets = first_named(gone)
+        what = "the number of rows is right, the sums of their offsets are not: some were altered or replaced"
+        if gone:
+            what += f"; neither rows nor dead letters are {listed(offsets, len(gone))}"
+        return Finding(FindingKind.ALTERED_OFFSETS, self.name, what, offsets)

@@ -1,0 +1,120 @@
+"""Streams the partition and offset columns of a table, and adds them up by source partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.adapters.iceberg_scan import TableScan
+from frazil.model.progress import PartitionProgress, TableState
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.verify.tally import Tally, each_partition
+from frazil.verify.verification import NAMED
+
+Source = tuple[str, int]
+"""A topic and the number of its partition."""
+
+Watch = Callable[[str, int, int], None]
+"""Told while a long work goes on: which, how much is done, and of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumns:
+    """The columns that say which record a row came from. `topic` is None where the table has one topic only."""
+
+    topic: str | None
+    partition: str
+    offset: str
+    only_topic: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.partition, self.offset) if self.topic is None else (self.topic, self.partition, self.offset)
+
+
+def source_columns(spec: TableSpec) -> SourceColumns:
+    prefix = spec.metadata.prefix
+    topic = prefix + "topic" if len(spec.topics) > 1 else None
+    return SourceColumns(topic, prefix + "partition", prefix + "offset", spec.topics[0])
+
+
+DEAD_LETTER_SOURCE = SourceColumns("topic", "partition", "offset", "")
+
+
+@dataclass(slots=True)
+class Tallies:
+    """All rows of a table. `unsourced` have no partition or no offset: no record of ours became such a row.
+
+    `strangers` are rows by source that the state does not know.
+    """
+
+    by_source: dict[Source, Tally]
+    rows: int = 0
+    unsourced: int = 0
+    strangers: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def add(self, topic: str, partition: int, offsets: npt.NDArray[np.int64]) -> None:
+        tally = self.by_source.get((topic, partition))
+        if tally is None:
+            self.strangers[topic, partition] = self.strangers.get((topic, partition), 0) + len(offsets)
+        else:
+            tally.add(offsets, name_up_to=NAMED)
+
+
+def progress_by_source(state: TableState) -> dict[Source, PartitionProgress]:
+    return {(source.topic, number): p for source in state.sources for number, p in sorted(source.partitions.items())}
+
+
+def tally_rows(
+    view: TableView, spec: TableSpec, state: TableState, *, without: Collection[str], watch: Watch
+) -> Tallies:
+    """Add up the rows of the head, except those in the files `without`, which cannot be read."""
+    columns = source_columns(spec)
+    tallies = Tallies({at: Tally(p.origin, p.next) for at, p in progress_by_source(state).items()})
+    scan = TableScan(view, columns=columns.names, without=without)
+    for batch in scan.batches():
+        add_batch(tallies, columns, batch)
+        watch("rows", tallies.rows, scan.rows)
+    return tallies
+
+
+def add_batch(tallies: Tallies, columns: SourceColumns, batch: pa.RecordBatch) -> None:
+    tallies.rows += batch.num_rows
+    known = _known(columns, batch)
+    tallies.unsourced += batch.num_rows - known.num_rows
+    for topic, part in _by_topic(columns, known):
+        partitions = _numbers(part.column(columns.partition))
+        offsets = _numbers(part.column(columns.offset))
+        for number, where in each_partition(partitions):
+            tallies.add(topic, number, offsets if where is None else offsets[where])
+
+
+def _known(columns: SourceColumns, batch: pa.RecordBatch) -> pa.RecordBatch:
+    if not any(batch.column(name).null_count for name in columns.names):
+        return batch
+    whole = [pc.is_valid(batch.column(name)) for name in columns.names]
+    together = whole[0]
+    for each in whole[1:]:
+        together = pc.and_(together, each)
+    return batch.filter(together)
+
+
+def _by_topic(columns: SourceColumns, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    if batch.num_rows == 0:
+        return
+    if columns.topic is None:
+        yield columns.only_topic, batch
+        return
+    names = batch.column(columns.topic)
+    for name in pc.unique(names).to_pylist():
+        yield name, batch.filter(pc.equal(names, name))
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

@@ -1,0 +1,157 @@
+"""The proof from the table alone: no record is missing, none is double. It holds after any expiry of snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.materialize.applied_spec import as_applied
+from frazil.materialize.state import Standing, standing
+from frazil.model.errors import TableError
+from frazil.model.progress import Counts, PartitionProgress
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.ports import Lake
+from frazil.verify.dead import check_dead_letters, tally_dead_letters
+from frazil.verify.files import check_files
+from frazil.verify.rows import Expected, check_rows
+from frazil.verify.scan import Source, Watch, progress_by_source, source_columns, tally_rows
+from frazil.verify.verification import Check, Finding, FindingKind, Verification
+
+if TYPE_CHECKING:
+    from frazil.verify.against_kafka import KafkaSide
+
+NOT_READABLE = (FindingKind.MISSING_FILE, FindingKind.UNREADABLE_FILE, FindingKind.UNPROVABLE)
+
+
+def unwatched(what: str, done: int, total: int) -> None:
+    """For callers who show no progress."""
+
+
+def verify_table(
+    lake: Lake, spec: TableSpec, *, kafka: KafkaSide | None = None, watch: Watch = unwatched
+) -> Verification:
+    """Prove the table, or say what stands against it; with `kafka` also record by record against that.
+
+    A table that was not made yet has no checks. The table's own names of its metadata columns are used, since a
+    changed spec takes effect with the next batch only.
+
+    Raises ServiceError where catalog, storage, broker or registry do not answer.
+    """
+    view, dead_view = lake.load(spec.identifier), lake.load(spec.dead_letters_identifier)
+    if view is None and dead_view is None:
+        return Verification(spec.identifier, None, None, None, Counts(), ())
+    if view is None:
+        what = "the table was dropped: its dead letters are there, its rows are not"
+        return _without_state(spec, None, FindingKind.NO_TABLE, what)
+    try:
+        at = standing(view, pipeline=spec.pipeline)
+    except TableError as error:
+        return _without_state(spec, view.head, FindingKind.NO_STATE, error.what)
+    spec = as_applied(spec, view.properties)
+    proven = _prove(spec, at, dead_view, watch)
+    checks = list(proven.checks)
+    if kafka is not None and dead_view is not None:
+        checks.append(_compare(spec, at, dead_view, kafka, proven, watch))
+    return Verification(
+        table=spec.identifier,
+        snapshot_id=view.head,
+        epoch=at.state.epoch,
+        complete_through=at.state.complete_through,
+        counts=at.state.total(),
+        checks=tuple(checks),
+        foreign=at.state_with_foreign.foreign,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Proven:
+    """What the table says by itself: the checks, the partitions whose sums hold, and the rows that are nobody's."""
+
+    checks: tuple[Check, ...]
+    sums_hold: frozenset[Source] = frozenset()
+    unsourced: int = 0
+
+
+def _compare(
+    spec: TableSpec, at: Standing, dead_view: TableView, kafka: KafkaSide, proven: _Proven, watch: Watch
+) -> Check:
+    from frazil.verify.against_kafka import TableProof, check_against_kafka  # noqa: PLC0415 - decoders take time to load
+
+    if any(finding.kind in NOT_READABLE for check in proven.checks for finding in check.findings):
+        what = "not compared with Kafka: some of the table's rows cannot be read"
+        return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
+    clean = all(check.passed for check in proven.checks)
+    proof = TableProof(clean, proven.sums_hold, proven.unsourced)
+    return check_against_kafka(spec, at, dead_view, kafka, proof=proof, watch=watch)
+
+
+def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: str) -> Verification:
+    check = Check("state", "the state can be reached", (Finding(kind, spec.identifier, what),))
+    return Verification(spec.identifier, head, None, None, Counts(), (check,))
+
+
+def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Watch) -> _Proven:
+    head = at.view.head_snapshot() or at.carrier
+    files = check_files(at.view, head, name="files", watch=watch)
+    checks = [_check_state(at), files.check]
+    unprovable = tuple(_unprovable(spec, at.view, files.check))
+    if unprovable:
+        return _Proven((*checks, Check("rows", "", unprovable)))
+    rows = tally_rows(at.view, spec, at.state, without=files.unreadable, watch=watch)
+    dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
+    progress = progress_by_source(at.state)
+    expected = Expected(progress, at.state_with_foreign.foreign)
+    checks.append(check_rows(expected, rows, {} if dead is None else dead.offsets))
+    checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
+    sums_hold = frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
+    return _Proven(tuple(checks), sums_hold, rows.unsourced)
+
+
+def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Finding]:
+    present = {column.name for column in view.columns}
+    lacking = [name for name in source_columns(spec).names if name not in present]
+    if lacking:
+        what = f"the table has no column {' and no column '.join(lacking)}: rows cannot be traced to their records"
+        yield Finding(FindingKind.UNPROVABLE, view.identifier, what)
+    if any(finding.kind is FindingKind.UNPROVABLE for finding in files.findings):
+        yield Finding(FindingKind.UNPROVABLE, view.identifier, "the rows were not counted, because of equality deletes")
+
+
+def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:
+    counted = at.state.total().dead_letters
+    if not at.state.epoch:
+        return Check("dead letters", "0 dead letters: nothing has been read yet")
+    what = f"the table of dead letters is gone, and {counted:,} dead letters with it"
+    return Check("dead letters", "", (Finding(FindingKind.NO_TABLE, spec.dead_letters_identifier, what),))
+
+
+def _check_state(at: Standing) -> Check:
+    findings = [
+        finding
+        for (topic, number), progress in progress_by_source(at.state).items()
+        for finding in _of_progress(f"{topic}-{number}", progress)
+    ]
+    says = (
+        f"epoch {at.state.epoch} in snapshot {at.carrier.id}; {at.state.total().formula()},"
+        f" in each of {len(progress_by_source(at.state))} partitions"
+    )
+    return Check("state", says, tuple(findings), tuple(_rolled_back(at)))
+
+
+def _rolled_back(at: Standing) -> Iterator[str]:
+    if at.rolled_back:
+        yield "somebody rolled the table back, and its offsets with it: the next run reads on from there"
+
+
+def _of_progress(name: str, progress: PartitionProgress) -> Iterator[Finding]:
+    counts = progress.counts
+    if not counts.balanced:
+        yield Finding(FindingKind.UNBALANCED, name, f"the formula does not hold: {counts.formula()}")
+    if not progress.origin <= progress.start <= progress.next:
+        what = f"began at {progress.origin}, last batch at {progress.start}, read to {progress.next}: not in order"
+        yield Finding(FindingKind.UNBALANCED, name, what)
+    if counts.read > progress.next - progress.origin:
+        what = f"{counts.read:,} records read of {progress.next - progress.origin:,} offsets"
+        yield Finding(FindingKind.UNBALANCED, name, what)

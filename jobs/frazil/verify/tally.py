@@ -1,0 +1,93 @@
+"""Offsets of one partition, added up as they stream by: how many, their sums, which of them, and which twice."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64
+
+from frazil.model.progress import MODULUS, OffsetSums
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a partition's rows (or dead letters) in the table add up to.
+
+    `seen` are the distinct offsets within `[origin, next)`; `sums` are theirs. A compressed bitmap holds a run of
+    offsets in a few bytes and any others in at most some bytes each, so 10^8 of them fit in memory.
+    """
+
+    origin: int
+    next: int
+    rows: int = 0
+    sums: OffsetSums = field(default_factory=OffsetSums)
+    seen: BitMap64 = field(default_factory=BitMap64)
+    doubled: BitMap64 = field(default_factory=BitMap64)
+    outside: int = 0
+    named_outside: list[int] = field(default_factory=list)
+
+    def add(self, offsets: Offsets, *, name_up_to: int) -> None:
+        self.rows += len(offsets)
+        inside = (offsets >= self.origin) & (offsets < self.next)
+        if not inside.all():
+            strangers = offsets[~inside]
+            self.outside += len(strangers)
+            self.named_outside = (self.named_outside + strangers[:name_up_to].tolist())[:name_up_to]
+            offsets = offsets[inside]
+        self._add_inside(offsets)
+
+    def _add_inside(self, offsets: Offsets) -> None:
+        new = bitmap_of(offsets)
+        again = self.seen & new
+        if again or len(new) < len(offsets):
+            values, times = np.unique(offsets, return_counts=True)
+            self.doubled |= again | bitmap_of(values[times > 1])
+            offsets = offsets_of(new - again)
+        self.sums = self.sums + sums_of(offsets)
+        self.seen |= new
+
+    @property
+    def surplus(self) -> int:
+        """Rows beyond the first of each offset."""
+        return self.rows - self.outside - len(self.seen)
+
+
+def bitmap_of(offsets: Offsets) -> BitMap64:
+    return BitMap64(array("Q", offsets.astype(np.uint64).tobytes()))
+
+
+def offsets_of(bitmap: BitMap64) -> Offsets:
+    return np.frombuffer(bitmap.to_array(), np.uint64).astype(np.int64)
+
+
+def sums_of(offsets: Offsets) -> OffsetSums:
+    """Sums that wrap around at 2^64, as unsigned machine words do."""
+    words = offsets.astype(np.uint64)
+    return OffsetSums(int(words.sum(dtype=np.uint64)), int((words * words).sum(dtype=np.uint64)))
+
+
+def absent(tally: Tally, others: BitMap64) -> BitMap64:
+    """Offsets of `[origin, next)` that are neither seen nor among `others`."""
+    every = BitMap64()
+    every.add_range(tally.origin, tally.next)
+    return every - tally.seen - others
+
+
+def missing_one(expected: OffsetSums, found: OffsetSums) -> int | None:
+    """The one offset by which two sums differ, or None where it is not one."""
+    offset = (expected.offsets - found.offsets) % MODULUS
+    squares = (expected.squares - found.squares) % MODULUS
+    return offset if offset * offset % MODULUS == squares else None
+
+
+def each_partition(partitions: Offsets) -> Iterator[tuple[int, npt.NDArray[np.bool_] | None]]:
+    """Each value that occurs, with where; None where it is everywhere."""
+    values = np.unique(partitions)
+    for value in values.tolist():
+        yield value, None if len(values) == 1 else partitions == value

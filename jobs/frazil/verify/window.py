@@ -1,0 +1,185 @@
+"""One window of a partition's offsets: what Kafka has against what the table has, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from frazil.adapters.iceberg_scan import TableScan
+from frazil.formats.arrow import project
+from frazil.materialize.ingest.dead_rows import micros
+from frazil.model.records import Records
+from frazil.verify.columns import differing
+from frazil.verify.decode import Redecoder, chosen
+from frazil.verify.scan import Source
+from frazil.verify.tally import bitmap_of
+from frazil.verify.verification import NAMED, Finding, FindingKind
+
+Offsets = npt.NDArray[np.int64]
+
+DEAD_LETTER_BYTES = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC"))])
+SHOWN = 80
+"""Characters of a value in a finding."""
+
+
+@dataclass(slots=True)
+class Compared:
+    """What the windows of one partition gave so far. `differences` holds the first few of each kind."""
+
+    rows: int = 0
+    dead_letters: int = 0
+    skipped: int = 0
+    missing: BitMap64 = field(default_factory=BitMap64)
+    not_in_kafka: BitMap64 = field(default_factory=BitMap64)
+    differences: list[Finding] = field(default_factory=list)
+    unnamed: int = 0
+
+    @property
+    def records(self) -> int:
+        return self.rows + self.dead_letters + self.skipped + len(self.missing)
+
+    def differs(self, finding: Finding) -> None:
+        if len(self.differences) < NAMED:
+            self.differences.append(finding)
+        else:
+            self.unnamed += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Rows of a table by offset, ascending."""
+
+    offsets: Offsets
+    columns: pa.RecordBatch
+
+    def has(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+        return np.isin(offsets, self.offsets)
+
+    def at(self, offsets: Offsets) -> pa.RecordBatch:
+        """The rows of these offsets, all of which it has."""
+        return self.columns.take(pa.array(np.searchsorted(self.offsets, offsets)))
+
+
+@dataclass(frozen=True, slots=True)
+class SometimesKept:
+    """Metadata columns that were not kept all the time: null is right in `sometimes`, anything in `no_longer`."""
+
+    sometimes: frozenset[str] = frozenset()
+    no_longer: frozenset[str] = frozenset()
+
+    def judge(self, column: str, stored: pa.Array, differs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        if column in self.no_longer:
+            return np.zeros(len(differs), np.bool_)
+        if column in self.sometimes:
+            return np.asarray(differs & stored.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        return differs
+
+
+@dataclass(slots=True)
+class PartitionComparison:
+    """Compares one partition window by window."""
+
+    source: Source
+    rows: TableScan
+    offset_column: str
+    dead_letters: TableScan
+    as_rows: Redecoder
+    as_leftovers: Redecoder
+    sometimes_kept: SometimesKept
+    found: Compared = field(default_factory=Compared)
+
+    def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
+        """Compare `[start, end)`, of which `chunks` are all that Kafka has."""
+        rows = _side(self.rows.between(self.offset_column, start, end), self.offset_column, self.as_rows.row_schema)
+        dead = _side(self.dead_letters.between("offset", start, end), "offset", DEAD_LETTER_BYTES)
+        for records in chunks:
+            self._chunk(records, rows, dead)
+        in_kafka = np.asarray([offset for records in chunks for offset in records.offsets], np.int64)
+        for side in (rows, dead):
+            self.found.not_in_kafka |= bitmap_of(side.offsets[~np.isin(side.offsets, in_kafka)])
+
+    def _chunk(self, records: Records, rows: Side, dead: Side) -> None:
+        offsets = np.asarray(records.offsets, np.int64)
+        is_row, is_dead = rows.has(offsets), dead.has(offsets)
+        if is_row.any():
+            self._compare_rows(chosen(records, is_row), rows)
+        if is_dead.any():
+            self._compare_dead_letters(chosen(records, is_dead), dead)
+        left = ~is_row & ~is_dead
+        if left.any():
+            self._sort_out(chosen(records, left))
+
+    def _compare_rows(self, records: Records, rows: Side) -> None:
+        decoded = self.as_rows.decode(*self.source, records)
+        self.found.rows += len(records)
+        stored = rows.at(decoded.row_offsets)
+        for name in self.as_rows.row_schema.names:
+            here, there = stored.column(name), decoded.rows.column(name)
+            for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
+                what = f"column {name}: {_shown(here[index])} in the table, {_shown(there[index])} in Kafka"
+                self._differs(FindingKind.DIFFERENT_ROW, int(decoded.row_offsets[index]), what)
+        if decoded.dead_letters is not None:
+            for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
+                what = f"a row in the table, but the record cannot become one: {letter['reason']}: {letter['detail']}"
+                self._differs(FindingKind.DIFFERENT_ROW, letter["offset"], what)
+
+    def _compare_dead_letters(self, records: Records, dead: Side) -> None:
+        offsets = np.asarray(records.offsets, np.int64)
+        self.found.dead_letters += len(records)
+        stored = dead.at(offsets)
+        for name, there in _dead_columns(records):
+            for index in np.flatnonzero(differing(stored.column(name), there)).tolist():
+                what = f"dead letter, {name}: {_shown(stored.column(name)[index])}, {_shown(there[index])} in Kafka"
+                self._differs(FindingKind.DIFFERENT_DEAD_LETTER, int(offsets[index]), what)
+
+    def _sort_out(self, records: Records) -> None:
+        """Records that are nowhere in the table: skipped by a setting, or missing."""
+        decoded = self.as_leftovers.decode(*self.source, records)
+        missing = set(decoded.row_offsets.tolist())
+        if decoded.dead_letters is not None:
+            missing |= set(decoded.dead_letters.column("offset").to_pylist())
+        self.found.missing |= BitMap64(missing)
+        self.found.skipped += len(records) - len(missing)
+
+    def _differs(self, kind: FindingKind, offset: int, what: str) -> None:
+        topic, partition = self.source
+        self.found.differs(Finding(kind, f"{topic}-{partition}@{offset}", what, (offset,)))
+
+
+def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
+    yield "key", pa.array(records.keys, pa.binary())
+    yield "value", pa.array(records.values, pa.binary())
+    stamps = [micros(stamp) for stamp in records.timestamps_ms]
+    yield "timestamp", pa.array(stamps, pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Schema) -> Side:
+    """The batches together in the schema's columns and types, sorted by offset."""
+    if not batches:
+        return Side(np.empty(0, np.int64), _empty(schema))
+    offsets = np.concatenate([batch.column(offset_column).to_numpy(zero_copy_only=False) for batch in batches])
+    whole = pa.concat_batches([project(batch.select(schema.names), schema) for batch in batches])
+    order = np.argsort(offsets, kind="stable")
+    return Side(offsets[order].astype(np.int64), whole.take(pa.array(order)))
+
+
+def _text_of(value: pa.Scalar) -> str:
+    """Timestamps reach beyond the years that Python has."""
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):
+        return str(value.cast(pa.int64())) if pa.types.is_timestamp(value.type) else str(value)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def _shown(value: pa.Scalar) -> str:
+    text = _text_of(value)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
