@@ -26,7 +26,7 @@ iptables -t nat -A POSTROUTING -o "$outside" -j MASQUERADE
 iptables-save > /etc/sysconfig/iptables
 systemctl enable --now iptables
 """
-"""As the documentation of VPC has it for NAT instances. The address changes while it runs, hence the loop."""
+"""As the documentation of VPC has it for NAT instances. The loop waits for its address."""
 
 
 class NatInstance(Construct):
@@ -54,7 +54,6 @@ class NatInstance(Construct):
             instance_type=TYPE,
             subnet_id=subnet_id,
             vpc_security_group_ids=[group.id],
-            associate_public_ip_address=True,
             source_dest_check=False,
             user_data=FORWARD,
             metadata_options=aws.Instance_MetadataOptions(http_tokens="required"),
