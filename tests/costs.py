@@ -23,7 +23,7 @@ SHARES = {
     "unit": 120,
     "repo": 40,
     "shell": 20,
-    "services of the run": 120,
+    "services of the run": 240,
 }
 """CPU seconds by folder. All of them on 2 cores must stay well below 15 minutes; what is over goes to `test-long`."""
 
