@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyList};
 use std::sync::Arc;
 
 use crate::columns::Finisher;
-use crate::rules::examine;
+use crate::rules::{examine, MOST_SLOTS};
 use crate::shape::{Member, Shape};
 
 const LEAST_CAPACITY: usize = 1024;
@@ -54,8 +54,9 @@ impl AvroDecoder {
         Ok(Self { fields, row, decoder, capacity: LEAST_CAPACITY })
     }
 
-    /// The rows, the rejects, and how many timestamps lost nanoseconds. The lock of the interpreter is free
-    /// meanwhile; the references in `held` keep the bytes alive.
+    /// The rows, the rejects, and how many timestamps lost nanoseconds. Decoding ends before the payload whose items
+    /// would make it more than `MOST_SLOTS` places in columns: then rows and rejects are fewer than the payloads. The
+    /// lock of the interpreter is free meanwhile; the references in `held` keep the bytes alive.
     fn decode<'py>(&mut self, py: Python<'py>, payloads: &Bound<'py, PyList>, skip: usize) -> PyResult<Decoded<'py>> {
         let held: Vec<Bound<'py, PyAny>> = payloads.iter().collect();
         let bytes: Vec<&[u8]> =
@@ -72,10 +73,15 @@ impl AvroDecoder {
         }
         self.reserve(payloads.len())?;
         let mut rejects = Vec::new();
+        let mut slots = 0;
         for (index, payload) in payloads.iter().enumerate() {
             let payload = payload.get(skip..).unwrap_or_default();
             match examine(&self.row, payload) {
-                Ok(()) => self.accept(payload)?,
+                Ok(more) if slots > 0 && slots + more > MOST_SLOTS => break,
+                Ok(more) => {
+                    slots += more;
+                    self.accept(payload)?;
+                }
                 Err(fault) => rejects.push((index, fault.reason, fault.detail.clone(), fault.path())),
             }
         }

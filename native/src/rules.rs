@@ -16,7 +16,9 @@ pub struct Fault {
 const MICROS_A_DAY: i64 = 86_400_000_000;
 const MOST_MILLIS: i64 = i64::MAX / 1000;
 /// Nulls take one byte each, but room in every column below them.
-const MOST_SLOTS: u64 = 1 << 25;
+pub const MOST_SLOTS: u64 = 1 << 25;
+/// Items without bytes cost a producer nothing, so far fewer of them are read.
+const MOST_EMPTY_ITEMS: u64 = 1 << 12;
 
 /// The words are only found here, out of the way of payloads that break nothing.
 #[cold]
@@ -45,13 +47,14 @@ impl Fault {
     }
 }
 
-pub fn examine(shape: &Shape, payload: &[u8]) -> Checked {
-    let mut bytes = Bytes { rest: payload, slots: 0 };
+/// Check one payload, and return how many places in columns its items fill.
+pub fn examine(shape: &Shape, payload: &[u8]) -> Checked<u64> {
+    let mut bytes = Bytes { rest: payload, slots: 0, empty_items: 0 };
     walk(shape, &mut bytes)?;
     if !bytes.rest.is_empty() {
         return broken("trailing_bytes", || format!("{} bytes left over", bytes.rest.len()));
     }
-    Ok(())
+    Ok(bytes.slots)
 }
 
 /// Values without parts are judged in place, which most of the time is all there is to do.
@@ -122,7 +125,7 @@ fn blocks(bytes: &mut Bytes, item: &Item, mut walk_item: impl FnMut(&mut Bytes) 
         let count = count.unsigned_abs();
         let left = bytes.rest.len();
         check_block(count, size, item.least, left)?;
-        bytes.reserve(count.saturating_mul(item.slots))?;
+        bytes.reserve(count, item)?;
         for _ in 0..count {
             walk_item(bytes)?;
         }
@@ -187,11 +190,18 @@ fn is_ascii(text: &[u8]) -> bool {
 struct Bytes<'a> {
     rest: &'a [u8],
     slots: u64,
+    empty_items: u64,
 }
 
 impl<'a> Bytes<'a> {
-    fn reserve(&mut self, slots: u64) -> Checked {
-        self.slots = self.slots.saturating_add(slots);
+    fn reserve(&mut self, items: u64, item: &Item) -> Checked {
+        if item.least == 0 {
+            self.empty_items = self.empty_items.saturating_add(items);
+        }
+        if self.empty_items > MOST_EMPTY_ITEMS {
+            return broken("too_large", || format!("more than {MOST_EMPTY_ITEMS} items without bytes"));
+        }
+        self.slots = self.slots.saturating_add(items.saturating_mul(item.slots));
         if self.slots > MOST_SLOTS {
             return broken("too_large", || format!("more than {MOST_SLOTS} values in columns"));
         }

@@ -17,12 +17,17 @@ class Decoded:
 
     `rows` holds the accepted ones in the order given, one per payload that no reject names; its columns are the
     writer schema's, in the Arrow types of `arrow.arrow_type`. `truncated_nanos` counts the values that lost
-    digits below the microsecond.
+    digits below the microsecond. Where the items of arrays and maps would fill too much memory, decoding ends early,
+    after at least one payload: only the first `taken` were decoded.
     """
 
     rows: pa.RecordBatch
     rejects: tuple[Reject, ...]
     truncated_nanos: int = 0
+
+    @property
+    def taken(self) -> int:
+        return int(self.rows.num_rows) + len(self.rejects)
 
 
 class Decoder(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -56,6 +56,19 @@ class Records:
             headers=self.headers[:count],
             timestamp_types=self.timestamp_types[:count],
             leader_epochs=self.leader_epochs[:count],
+        )
+
+    def after(self, count: int) -> Records:
+        """The records without the first ones."""
+        return replace(
+            self,
+            offsets=self.offsets[count:],
+            timestamps_ms=self.timestamps_ms[count:],
+            keys=self.keys[count:],
+            values=self.values[count:],
+            headers=self.headers[count:],
+            timestamp_types=self.timestamp_types[count:],
+            leader_epochs=self.leader_epochs[count:],
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
@@ -16,6 +16,7 @@ from frazil.adapters.iceberg_scan import schemas_of
 from frazil.materialize.former_names import former_names_of
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.writers import UnknownIds, Writers
 from frazil.materialize.pausing import dead_letter_schemas_of
 from frazil.materialize.state import Standing
@@ -54,16 +55,20 @@ class Redecoder:
     def wanted(self) -> Wanted:
         return self.decoder.wanted
 
-    def decode(self, topic: str, partition: int, records: Records) -> DecodedRecords:
-        """As ingest would, with every schema that the registry has. Raises RegistryError."""
-        while True:
-            decoded = self.decoder.decode(topic, partition, records)
-            if decoded.stop is None:
-                return decoded
-            known = self.keys if decoded.stop.of_key else self.values
-            schema = self.registry.by_id(decoded.stop.schema_id)
-            assert schema is not None  # noqa: S101 - the decoder stops for ids that the registry has
-            known[schema.id] = schema
+    def decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
+        """As ingest would, part by part, with every schema that the registry has. Raises RegistryError."""
+        while records.offsets:
+            for part, decoded in self.decoder.decode(topic, partition, records):
+                if decoded.stop is not None:
+                    self._learn(decoded.stop)
+                    break
+                yield decoded
+                records = records.after(len(part))
+
+    def _learn(self, stop: Stop) -> None:
+        schema = self.registry.by_id(stop.schema_id)
+        assert schema is not None  # noqa: S101 - the decoder stops for ids that the registry has
+        (self.keys if stop.of_key else self.values)[schema.id] = schema
 
 
 Purpose = Literal["rows", "leftovers"]

@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 from frazil.adapters.iceberg_scan import TableScan
 from frazil.formats.arrow import project
 from frazil.materialize.ingest.dead_rows import micros
+from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.model.records import Records
 from frazil.verify.columns import differing
 from frazil.verify.decode import Redecoder, chosen
@@ -115,8 +116,11 @@ class PartitionComparison:
             self._sort_out(chosen(records, left))
 
     def _compare_rows(self, records: Records, rows: Side) -> None:
-        decoded = self.as_rows.decode(*self.source, records)
         self.found.rows += len(records)
+        for decoded in self.as_rows.decode(*self.source, records):
+            self._compare_decoded(decoded, rows)
+
+    def _compare_decoded(self, decoded: DecodedRecords, rows: Side) -> None:
         stored = rows.at(decoded.row_offsets)
         for name in self.as_rows.row_schema.names:
             here, there = stored.column(name), decoded.rows.column(name)
@@ -139,10 +143,11 @@ class PartitionComparison:
 
     def _sort_out(self, records: Records) -> None:
         """Records that are nowhere in the table: skipped by a setting, or missing."""
-        decoded = self.as_leftovers.decode(*self.source, records)
-        missing = set(decoded.row_offsets.tolist())
-        if decoded.dead_letters is not None:
-            missing |= set(decoded.dead_letters.column("offset").to_pylist())
+        missing: set[int] = set()
+        for decoded in self.as_leftovers.decode(*self.source, records):
+            missing |= set(decoded.row_offsets.tolist())
+            if decoded.dead_letters is not None:
+                missing |= set(decoded.dead_letters.column("offset").to_pylist())
         self.found.missing |= BitMap64(missing)
         self.found.skipped += len(records) - len(missing)
 

@@ -6,7 +6,7 @@ import pytest
 from avro_samples import Json, held, parsed, record_of, zigzag
 
 from frazil.formats.avro.open import Engine, open_decoder
-from frazil.formats.avro.rules import MOST_LEVELS, MOST_SLOTS, Fault, examine
+from frazil.formats.avro.rules import MOST_EMPTY_ITEMS, MOST_LEVELS, MOST_SLOTS, Fault, examine
 from frazil.model.dead_letter import Reason, Reject
 
 DECIMAL: Json = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
@@ -144,3 +144,28 @@ def test_nulls_cannot_ask_for_gigabytes(engine: Engine) -> None:
     decoded = decoder.decode([zigzag(count) + b"\0" * count + b"\0"])
 
     assert decoded.rejects == (Reject(0, Reason.TOO_LARGE, f"more than {MOST_SLOTS} values in columns", "f0"),)
+
+
+@pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": []}])
+def test_few_items_without_bytes_are_read(items: Json) -> None:
+    decoder = open_decoder(parsed(record_of({"type": "array", "items": items})))
+    halves = 2 * zigzag(MOST_EMPTY_ITEMS // 2)
+
+    decoded = decoder.decode([zigzag(MOST_EMPTY_ITEMS + 1) + b"\0", halves + b"\x02\0", halves + b"\0"])
+
+    detail = f"more than {MOST_EMPTY_ITEMS} items without bytes"
+    assert decoded.rejects == tuple(Reject(n, Reason.TOO_LARGE, detail, "f0") for n in range(2))
+    assert len(decoded.rows.column(0)[0]) == MOST_EMPTY_ITEMS
+
+
+def test_decoding_ends_before_the_items_of_many_payloads_take_gigabytes(engine: Engine) -> None:
+    wide = {**record_of(*["string"] * 1000), "name": "Wide"}
+    decoder = open_decoder(parsed(record_of({"type": "array", "items": ["null", wide]})), engine)
+    count = MOST_SLOTS // 2500
+    given = [b"\x09", *[zigzag(count) + b"\0" * count + b"\0"] * 3]
+
+    decoded = decoder.decode(given)
+
+    assert decoded.taken == {"native": 3, "fallback": 2}[engine]
+    assert len(decoded.rejects) == 1
+    assert decoder.decode(given[-1:]).taken == 1

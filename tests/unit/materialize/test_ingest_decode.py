@@ -452,6 +452,32 @@ class Failing:
         return self._decoder.decode(payloads, skip=skip)
 
 
+class Crowded:
+    """A decoder that has room for two payloads at a time."""
+
+    def __init__(self, decoder: Any) -> None:
+        self.schema, self._decoder = decoder.schema, decoder
+
+    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Any:
+        return self._decoder.decode(payloads[:2], skip=skip)
+
+
+@pytest.mark.parametrize("values", [(1, 2), (1,)], ids=["all schemas", "a new schema in between"])
+def test_a_chunk_that_takes_too_much_memory_is_decoded_in_parts(
+    read: Any, monkeypatch: pytest.MonkeyPatch, values: Sequence[int]
+) -> None:
+    monkeypatch.setattr(writers, "open_decoder", lambda schema: Crowded(open_decoder(schema)))
+    sent = [old(0), b"bad", old(1), old(2), None, new(3), new(4), old(5), new(6), unknown(9)]
+
+    got = read(*((b"k", value) for value in sent), wanted=spec(on_tombstone="skip"), values=values)
+
+    end = 10 if 2 in values else 5
+    assert (got.range.end, got.range.gaps) == (end, 0)
+    assert got.rows("m") == [0, 1, 2, 3, 4, 5, 6][: 7 if end == 10 else 3]
+    assert got.dead("offset") == [1, 9][: 2 if end == 10 else 1]
+    assert got.range.payload_bytes == sum(len(value or b"") + 1 for value in sent[:end])
+
+
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
     def on(*payloads: bytes, **how: Any) -> None:

@@ -12,12 +12,15 @@ import pyarrow as pa
 from frazil.formats.arrow import array_of, arrow_schema
 from frazil.formats.avro.mapping import column_type, columns_of
 from frazil.formats.avro.plain import plain_schema
-from frazil.formats.avro.rules import examine
+from frazil.formats.avro.rules import Used, examine
 from frazil.formats.avro.shape import Members
 from frazil.formats.avro.types import AvroSchema
 from frazil.formats.avro.values import Values
 from frazil.formats.decoder import Decoded
 from frazil.model.dead_letter import Reject
+
+MOST_SLOTS_AT_ONCE = 2**20
+"""Places in columns that the items of one call may fill together: each is an object of some 100 bytes here."""
 
 
 class FallbackDecoder:
@@ -32,12 +35,17 @@ class FallbackDecoder:
     def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
         records: list[dict[str, object]] = []
         rejects: list[Reject] = []
+        slots = 0
         for index, payload in enumerate(payloads):
-            fault = examine(self._avro, payload, skip)
-            if fault is None:
-                records.append(self._read(payload[skip:]))
-            else:
+            used = Used()
+            fault = examine(self._avro, payload, skip, used)
+            if fault is not None:
                 rejects.append(Reject(index, fault.reason, fault.detail, fault.path))
+                continue
+            if slots and slots + used.slots > MOST_SLOTS_AT_ONCE:
+                break
+            slots += used.slots
+            records.append(self._read(payload[skip:]))
         values = Values(self._avro)
         return Decoded(self._rows(records, values), tuple(rejects), values.truncated_nanos)
 

@@ -17,6 +17,7 @@ its own way, so this walk comes before any of them; the native module makes the 
 | a time of day lies in one day; a timestamp in microseconds fits 64 bits | out_of_range |
 | records inside themselves are at most 128 deep | too_large |
 | items, null or not, fill at most 2^25 places in columns | too_large |
+| at most 4,096 items take no bytes, such as nulls in an array | too_large |
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ MOST_LEVELS = 128
 """Of records, arrays and maps in one another: what the interpreter's stack is good for."""
 MOST_SLOTS = 2**25
 """Nulls take one byte each, but room in every column below them."""
+MOST_EMPTY_ITEMS = 2**12
+"""Items without bytes cost a producer nothing, so far fewer of them are read."""
 
 
 @dataclass(slots=True)
@@ -65,6 +68,7 @@ class Used:
 
     depth: int = 0
     slots: int = 0
+    empty_items: int = 0
 
     def enter(self) -> None:
         self.depth += 1
@@ -74,8 +78,11 @@ class Used:
     def leave(self) -> None:
         self.depth -= 1
 
-    def reserve(self, slots: int) -> None:
-        self.slots += slots
+    def reserve(self, items: int, size: ItemSize) -> None:
+        self.empty_items += items if size.least_bytes == 0 else 0
+        if self.empty_items > MOST_EMPTY_ITEMS:
+            raise Broken(Reason.TOO_LARGE, f"more than {MOST_EMPTY_ITEMS} items without bytes")
+        self.slots += items * size.slots
         if self.slots > MOST_SLOTS:
             raise Broken(Reason.TOO_LARGE, f"more than {MOST_SLOTS} values in columns")
 
@@ -96,10 +103,13 @@ class Fault:
     path: str = ""
 
 
-def examine(schema: AvroSchema, payload: bytes, skip: int = 0) -> Fault | None:
-    """The first fault of the payload, read from byte `skip` on; None if it is one value of the schema."""
+def examine(schema: AvroSchema, payload: bytes, skip: int = 0, used: Used | None = None) -> Fault | None:
+    """The first fault of the payload, read from byte `skip` on; None if it is one value of the schema.
+
+    `used`, if given, is new; afterwards it says what the payload has used up.
+    """
     try:
-        end = _walk_of(schema)(payload, min(skip, len(payload)), Used())
+        end = _walk_of(schema)(payload, min(skip, len(payload)), used or Used())
         if end < len(payload):
             raise Broken(Reason.TRAILING_BYTES, f"{len(payload) - end} bytes left over")
     except Broken as broken:
@@ -225,7 +235,7 @@ def _blocks(item: Walk, item_size: ItemSize) -> Walk:
                 return at
             size, at = read_long(data, at) if count < 0 else (None, at)
             end = _block_end(data, at, abs(count), size, item_size.least_bytes)
-            used.reserve(abs(count) * item_size.slots)
+            used.reserve(abs(count), item_size)
             for _ in range(abs(count)):
                 at = item(data, at, used)
             if end is not None and at != end:

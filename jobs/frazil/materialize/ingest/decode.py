@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from frazil.formats.framing import Framed, group_by_schema_id
 from frazil.materialize.ingest.dead_rows import dead_rows, header_structs, micros
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
 from frazil.materialize.ingest.keys import avro_key_schema, avro_keys, bad_keys, former_key_names, text_keys
-from frazil.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
+from frazil.materialize.ingest.payloads import CrowdedError, Indexes, Part, Stop, both, decode_framed, first_stop, narrow
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.ingest.writers import Writers
 from frazil.materialize.layout import reads_avro_keys
@@ -95,11 +95,27 @@ class RecordDecoder:
         field = self._row_schema.field(self._key_column)
         return self._by_name(avro_key_schema(field), former_key_names(self._context.former_names, field))
 
-    def decode(self, topic: str, partition: int, records: Records) -> DecodedRecords:
-        """Sort out one chunk. Raises BadRecordLimitError where the spec says to stop at the first bad record.
+    def decode(self, topic: str, partition: int, records: Records) -> Iterator[tuple[Records, DecodedRecords]]:
+        """Sort out one chunk: in one part, or in several where its items would take too much memory together.
 
-        IncompatibleSchemaError where the table lacks a column; DefectError for a failure that is not of one record.
+        The part with a stop is the last one. Raises BadRecordLimitError where the spec says to stop at the first bad
+        record, IncompatibleSchemaError where the table lacks a column, and DefectError for a failure that is not of
+        one record.
         """
+        size = len(records)
+        while True:
+            part = records.first(size)
+            try:
+                decoded = self._decode_part(topic, partition, part)
+            except CrowdedError as crowded:
+                size = crowded.fitting
+                continue
+            yield part, decoded
+            records = records.after(len(part))
+            if decoded.stop is not None or not records.offsets:
+                return
+
+    def _decode_part(self, topic: str, partition: int, records: Records) -> DecodedRecords:
         where = f"{self._spec.identifier}: decoding {topic}-{partition}"
         return isolating(lambda part, refused: self._decode(topic, partition, part, refused), records, where=where)
 

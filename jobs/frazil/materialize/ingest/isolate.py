@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from frazil.materialize.ingest.payloads import CrowdedError
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import DefectError, FrazilError
 from frazil.model.records import Records
@@ -24,7 +25,8 @@ Decode = Callable[[Records, Refused], Result]
 def isolating(decode: Decode[Result], records: Records, *, where: str) -> Result:
     """Decode a chunk without the records on which `decode` fails each time it is tried.
 
-    Raises DefectError with the offsets where the failure is not that of single records.
+    Raises DefectError with the offsets where the failure is not that of single records, and CrowdedError where the
+    chunk has to be decoded in several parts.
     """
     refused: dict[int, Reject] = {}
     if not records.offsets:
@@ -52,7 +54,7 @@ def _failure(decode: Decode[Result], records: Records, refused: Refused) -> Resu
     """What came out, or what a decoder raised: a panic of the native one is no Exception."""
     try:
         return decode(records, refused)
-    except (FrazilError, MemoryError):
+    except (FrazilError, MemoryError, CrowdedError):
         raise
     except Exception as problem:  # noqa: BLE001 - returned, and told with the offset
         return problem

@@ -52,6 +52,14 @@ class _Piece:
     schema_id: int | None
 
 
+class CrowdedError(Exception):
+    """The items of a chunk's records take too much memory together; those of its first `fitting` records may not."""
+
+    def __init__(self, fitting: int) -> None:
+        super().__init__(f"only the first {fitting} records can be decoded together")
+        self.fitting = fitting
+
+
 def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None:
     """The first record of a schema that the plan does not know, if there is one."""
     first: Stop | None = None
@@ -78,7 +86,10 @@ def decode_framed(
     place: Place,
     nulls_are_rows: bool,
 ) -> Part:
-    """Decode each schema's payloads with its own writer schema, onto the table's columns `target`."""
+    """Decode each schema's payloads with its own writer schema, onto the table's columns `target`.
+
+    Raises CrowdedError where they have to be decoded in several parts.
+    """
     rejects = list(framed.unframed)
     pieces: list[_Piece] = []
     nanos = 0
@@ -90,6 +101,8 @@ def decode_framed(
             continue
         given = payloads if chosen is None else [payloads[i] for i in chosen.tolist()]
         decoded = decoder.decode(given, skip=HEADER_BYTES)  # type: ignore[arg-type]  # groups hold no nulls
+        if decoded.taken < len(given):
+            raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
         nanos += decoded.truncated_nanos
         rejects += [_at(reject, chosen) for reject in decoded.rejects]
         sources = place(group.schema_id, decoded.rows.schema)

@@ -70,14 +70,13 @@ class _Work:
     def read(self, wanted: OffsetRange) -> RangeResult:
         tally = _Tally(wanted)
         for chunk in self.reader.read(wanted, self.decoder.wanted):
-            records = tally.affordable(chunk)
-            decoded = self.decoder.decode(wanted.topic, wanted.partition, records)
-            with _defects_named(self.decoder.table, wanted, records):
-                self.rows.add(decoded.rows)
-                if decoded.dead_letters is not None:
-                    self.dead_letters.add(decoded.dead_letters)
-            self.truncated_nanos += decoded.truncated_nanos
-            tally.add(records, decoded)
+            for records, decoded in self.decoder.decode(wanted.topic, wanted.partition, tally.affordable(chunk)):
+                with _defects_named(self.decoder.table, wanted, records):
+                    self.rows.add(decoded.rows)
+                    if decoded.dead_letters is not None:
+                        self.dead_letters.add(decoded.dead_letters)
+                self.truncated_nanos += decoded.truncated_nanos
+                tally.add(records, decoded)
             if tally.stop is not None or tally.spent:
                 break
         return tally.result()
@@ -102,6 +101,7 @@ class _Tally:
     sums: OffsetSums = field(default_factory=OffsetSums)
     end: int = -1
     payload_bytes: int = 0
+    chunk: Records | None = None
     chunk_bytes: int = 0
     leader_epoch: int | None = None
     skipped: Counter[str] = field(default_factory=Counter)
@@ -115,13 +115,12 @@ class _Tally:
     def affordable(self, records: Records) -> Records:
         """The records up to the one that reaches the range's budget of bytes; what is left belongs to other ranges."""
         left = self.wanted.max_bytes - self.payload_bytes
-        self.chunk_bytes = _payload_bytes(records)
-        if self.chunk_bytes <= left:
-            return records
-        ends = list(accumulate(_sizes(records)))
-        count = bisect_left(ends, left) + 1
-        self.chunk_bytes = ends[count - 1]
-        return records.first(count)
+        self.chunk, self.chunk_bytes = records, _payload_bytes(records)
+        if self.chunk_bytes > left:
+            ends = list(accumulate(_sizes(records)))
+            count = bisect_left(ends, left) + 1
+            self.chunk, self.chunk_bytes = records.first(count), ends[count - 1]
+        return self.chunk
 
     def add(self, records: Records, decoded: DecodedRecords) -> None:
         self.stop = decoded.stop
@@ -136,7 +135,7 @@ class _Tally:
         self.sums = self.sums + _sums(decoded.row_offsets)
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
-        self.payload_bytes += self.chunk_bytes if read is records else _payload_bytes(read)
+        self.payload_bytes += self.chunk_bytes if read is self.chunk else _payload_bytes(read)
         if len(read):
             self.leader_epoch = records.last_leader_epoch
 
