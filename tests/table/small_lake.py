@@ -22,7 +22,7 @@ from frazil.materialize.dead_letters import ensure_dead_letters, prepare, reveal
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles
 from frazil.materialize.layout import metadata_columns
-from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.columns import Column, Scalar
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
@@ -119,7 +119,7 @@ class SmallLake:
             summary=stored.summary,
             document=stored.document,
         )
-        ensure_dead_letters(self.lake, self.spec)
+        ensure_dead_letters(self.lake, self.spec, standing(self.view, pipeline=self.spec.pipeline))
 
     @property
     def view(self) -> TableView:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from frazil.adapters.iceberg_scan import TableScan
-from frazil.materialize.dead_letters import PREPARED_PREFIX, drop_others
-from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.materialize.dead_letters import ACCEPT_LOST_PROPERTY, PREPARED_PREFIX, drop_others, ensure_dead_letters
+from frazil.materialize.state import CHECKPOINT_TAG, standing
+from frazil.model.errors import StateLostError
 from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake
 
@@ -103,3 +104,28 @@ def test_a_writer_of_the_dropped_table_leaves_what_the_new_one_has_prepared(drop
     assert dead(dropped) == [("again1", 30), *OLD]
     assert not [name for name in dropped.dead_view.branches if name.startswith(PREPARED_PREFIX)]
     assert dropped.dead_view.tags[CHECKPOINT_TAG] == dropped.dead_view.head
+
+
+def test_a_dropped_table_of_dead_letters_is_not_made_again(lake: SmallLake) -> None:
+    metadata = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier).metadata_location
+    lake.lake.catalog.drop_table(lake.spec.dead_letters_identifier)
+
+    for accepted in ("", "1"):
+        lake.lake.set_properties(lake.spec.identifier, put={ACCEPT_LOST_PROPERTY: accepted})
+        with pytest.raises(StateLostError, match="was dropped, with the 2 dead letters that the state of"):
+            ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
+
+    assert lake.lake.load(lake.spec.dead_letters_identifier) is None
+    lake.lake.catalog.register_table(lake.spec.dead_letters_identifier, metadata)
+    ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
+    assert dead(lake) == OLD
+
+
+def test_an_operator_accepts_the_loss_of_dead_letters_and_verify_goes_on_naming_it(lake: SmallLake) -> None:
+    lake.lake.catalog.drop_table(lake.spec.dead_letters_identifier)
+    lake.lake.set_properties(lake.spec.identifier, put={ACCEPT_LOST_PROPERTY: "2"})
+
+    ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
+
+    assert dead(lake) == []
+    assert not verify_table(lake.lake, lake.spec).clean

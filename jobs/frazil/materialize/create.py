@@ -22,7 +22,7 @@ from frazil.materialize.layout import (
 )
 from frazil.materialize.notices import left_out_property, mapped, notes_of_keys, notes_of_values
 from frazil.materialize.required import required_findings
-from frazil.materialize.state import CHECKPOINT_TAG, standing
+from frazil.materialize.state import CHECKPOINT_TAG, check_format, standing
 from frazil.model.columns import Column, ColumnType, Struct
 from frazil.model.errors import (
     ForeignTableError,
@@ -104,7 +104,7 @@ def ensure_table(
 ) -> TableView:
     """The spec's table with a state in its ancestry, made if it is not there.
 
-    Raises ForeignTableError where the table exists without one, unless it is to be adopted.
+    Raises ForeignTableError where the table exists without one, unless it is to be adopted, and FormatVersionError.
     """
     view = lake.load(spec.identifier)
     if view is None:
@@ -115,6 +115,7 @@ def ensure_table(
         if not adopt:
             raise
         return _adopt(lake, topics, spec, view, latest_schemas(registry, spec), writer=new_writer)
+    check_format(view)
     return view
 
 

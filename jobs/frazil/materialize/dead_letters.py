@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
-from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.materialize.state import CHECKPOINT_TAG, Standing, check_format
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan
@@ -25,12 +25,18 @@ from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
 
 PREPARED_PREFIX = "frazil_prepared_"
 NO_BATCH = ""
+ACCEPT_LOST_PROPERTY = "frazil.accept-lost-dead-letters"
+"""Of the table of rows: how many lost dead letters an operator accepts."""
 
 
-def ensure_dead_letters(lake: Lake, spec: TableSpec) -> TableView:
-    """The spec's dead-letter table, made if it is not there."""
+def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableView:
+    """The spec's dead-letter table, made if it is missing and the table of rows counts no dead letters.
+
+    Raises StateLostError where it was dropped, and FormatVersionError.
+    """
     view = lake.load(spec.dead_letters_identifier)
     if view is None:
+        _check_not_lost(spec, here)
         try:
             view = lake.create(
                 spec.dead_letters_identifier,
@@ -43,7 +49,20 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec) -> TableView:
         except CommitRejectedError:
             view = _load(lake, spec.dead_letters_identifier)
     check_owner(view, spec)
+    check_format(view)
     return view
+
+
+def _check_not_lost(spec: TableSpec, here: Standing) -> None:
+    lost = here.state.total().dead_letters
+    if lost and here.view.properties.get(ACCEPT_LOST_PROPERTY) != str(lost):
+        letters = f"{lost} dead letter{'s' if lost != 1 else ''}"
+        raise StateLostError(
+            f"the table {spec.dead_letters_identifier} was dropped, with the {letters} that the state of"
+            f" {spec.identifier} counts",
+            hint="register it again from its newest metadata file; to go on without them, see docs/operate.md,"
+            " StateLostError",
+        )
 
 
 def check_owner(view: TableView, spec: TableSpec) -> None:

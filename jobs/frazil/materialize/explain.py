@@ -13,7 +13,7 @@ from frazil.materialize.pausing import PAUSED_PROPERTY, dead_letter_schemas_of
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.record_subjects import foretell
 from frazil.materialize.run import TableRun
-from frazil.materialize.state import Standing, standing
+from frazil.materialize.state import Standing, check_format, standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, WriterSchemas
@@ -55,6 +55,7 @@ def explain(run: TableRun) -> Explanation:
         notes = (*new.notes, *foretold.notes)
         return Explanation(spec.identifier, plan, new_columns=foretold.columns, notes=notes)
     here = standing(view, pipeline=spec.pipeline)
+    check_format(view)
     refused = dead_letter_schemas_of(view.properties)
     schemas = known_schemas(doors.registry, spec, here.state, refused=refused)
     foresight = foresee(spec, view, schemas)

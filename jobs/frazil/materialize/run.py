@@ -180,7 +180,7 @@ class TableRun:
         view = ensure_table(
             doors.lake, doors.topics, doors.registry, self.spec, new_writer=self.writer, adopt=self.adopt
         )
-        ensure_dead_letters(doors.lake, self.spec)
+        ensure_dead_letters(doors.lake, self.spec, standing(view, pipeline=self.spec.pipeline))
         return view
 
     def _evolved(self) -> tuple[Standing, TableView]:
@@ -196,9 +196,10 @@ class TableRun:
             view = follow_spec(doors.lake, self.spec, view)
             view = self._evolve(standing(view, pipeline=self.spec.pipeline))
             view = follow_partitioning(doors.lake, self.spec, view)
-        dead_letters = ensure_dead_letters(doors.lake, self.spec)
+        here = standing(view, pipeline=self.spec.pipeline)
+        dead_letters = ensure_dead_letters(doors.lake, self.spec, here)
         self.expiring_dead_letters.look(dead_letters, now=doors.now())
-        return standing(view, pipeline=self.spec.pipeline), dead_letters
+        return here, dead_letters
 
     def _evolve(self, here: Standing) -> TableView:
         with self._paused_by_schemas():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from frazil.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
+from frazil.model.errors import ForeignOwnerError, ForeignTableError, FormatVersionError, StateLostError
 from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.summary import carries_state, state_in
 
 CHECKPOINT_TAG = "frazil_checkpoint"
 """Keeps the snapshot that carries the state alive through any expiry. It is moved with every publish."""
+WRITABLE_FORMAT = 2
+"""The format version of Iceberg that tables are made with; PyIceberg writes no manifests of version 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,16 @@ def standing(view: TableView, *, pipeline: str) -> Standing:
             hint="run `frazil materialize --adopt` if its rows may stand beside Frazil's, or choose another `table`",
         )
     raise _chain_broken(view, on_top[-1])
+
+
+def check_format(view: TableView) -> None:
+    """Raises FormatVersionError where the table was upgraded. It can still be read."""
+    if view.format_version > WRITABLE_FORMAT:
+        raise FormatVersionError(
+            f"the table {view.identifier} has Iceberg format version {view.format_version},"
+            f" expected {WRITABLE_FORMAT}: another engine upgraded it",
+            hint="Iceberg has no downgrade: see docs/operate.md, FormatVersionError",
+        )
 
 
 def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], pipeline: str) -> Standing:

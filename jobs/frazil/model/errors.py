@@ -16,6 +16,7 @@ FrazilError
 │   ├── FencedError            another process of this pipeline took over
 │   ├── ContendedError         `main` kept moving, the bounded attempts are used up
 │   ├── CountMismatchError     the sums of a batch do not agree: a defect, nothing is published
+│   ├── FormatVersionError     of Iceberg, which Frazil cannot write
 │   ├── SpecChangeError        the table cannot follow a change of its spec
 │   └── PausedError
 ├── DefectError            something that nobody foresaw: the trace is in the log (exit 1)
@@ -119,6 +120,10 @@ class ContendedError(TableError):
 
 class CountMismatchError(TableError):
     """The counts of a batch do not agree with each other; nothing was published."""
+
+
+class FormatVersionError(TableError):
+    """The table has a format version of Iceberg that Frazil cannot write."""
 
 
 class SpecChangeError(TableError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from frazil.model.errors import (
     CatalogError,
     ForeignOwnerError,
     ForeignTableError,
+    FormatVersionError,
     FrazilError,
     IncompatibleSchemaError,
     SpecChangeError,
@@ -60,7 +62,7 @@ class World:
 
     def make(self, wanted: TableSpec = SPEC, *, adopt: bool = False) -> TableView:
         view = ensure_table(self.lake, self.topics, self.registry, wanted, new_writer="w", adopt=adopt)
-        ensure_dead_letters(self.lake, wanted)
+        ensure_dead_letters(self.lake, wanted, standing(view, pipeline=wanted.pipeline))
         return view
 
     def absorb(
@@ -673,3 +675,21 @@ def test_a_start_compares_all_again_for_a_changed_spec(world: World, compared: l
     world.absorb(spec(on_tombstone="skip"), state=state)
 
     assert sorted(compared) == list(state.schema_ids)
+
+
+@pytest.mark.parametrize("table", [SPEC.identifier, SPEC.dead_letters_identifier])
+def test_a_table_that_was_upgraded_to_iceberg_v3_is_refused_and_readable(
+    world: World, tmp_path: Path, table: str
+) -> None:
+    world.make()
+    metadata = Path(world.lake.catalog.load_table(table).metadata_location.removeprefix("file://"))
+    metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "format-version": 3, "next-row-id": 0}))
+    world.lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))  # the first one caches metadata
+
+    said = refused(world, SPEC)
+
+    assert type(said) is FormatVersionError
+    assert said.what.startswith(f"the table {table} has Iceberg format version 3, expected 2")
+    view = world.lake.load(SPEC.identifier)
+    assert view is not None
+    assert standing(view, pipeline=SPEC.pipeline).state.epoch == 0

@@ -14,7 +14,16 @@ from frazil.formats.framing import Framed, group_by_schema_id
 from frazil.materialize.ingest.dead_rows import dead_rows, header_structs, micros
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
 from frazil.materialize.ingest.keys import avro_key_schema, avro_keys, bad_keys, former_key_names, text_keys
-from frazil.materialize.ingest.payloads import CrowdedError, Indexes, Part, Stop, both, decode_framed, first_stop, narrow
+from frazil.materialize.ingest.payloads import (
+    CrowdedError,
+    Indexes,
+    Part,
+    Stop,
+    both,
+    decode_framed,
+    first_stop,
+    narrow,
+)
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.ingest.writers import Writers
 from frazil.materialize.layout import reads_avro_keys
