@@ -18,34 +18,50 @@ class _NotThereError(Exception):
 
 @dataclass(slots=True)
 class ByFieldId:
-    """Places the fields of a writer's schema as the table's first schema that has all of them says.
+    """Places the fields of a writer's schema as a schema of the table that has all of them says, the oldest at first.
 
     A column keeps its field id through every rename, so the id tells where it is now. Where no schema has all fields,
     because the writer is older than the table, their names and `former_names` say it. `lost` collects the fields, by
     the id of the writer's schema, that have no column: what records hold there cannot be in the table.
+
+    Others may rename a column, and the next batch makes it again: from some offset on, a writer's records are in
+    another column than before. `choose` goes on to such a later placement, for one partition, whose offsets are
+    compared in order.
     """
 
     history: Sequence[pa.Schema]
     target: pa.Schema
     former_names: Mapping[str, tuple[str, ...]]
     lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    found: dict[int, Sources] = field(default_factory=dict)
+    found: dict[int, tuple[Sources, ...]] = field(default_factory=dict)
+    chosen: dict[int, int] = field(default_factory=dict)
 
     def __call__(self, schema_id: int, given: pa.Schema) -> Sources:
         if schema_id not in self.found:
             self.found[schema_id] = self._placed(given)
-            lost = homeless(given, self.target, self.found[schema_id])
+            lost = homeless(given, self.target, self.found[schema_id][0])
             if lost:
                 self.lost[schema_id] = lost
-        return self.found[schema_id]
+        return self.found[schema_id][self.chosen.get(schema_id, 0)]
 
-    def _placed(self, given: pa.Schema) -> Sources:
+    def later(self, schema_id: int) -> range:
+        """What `choose` takes: the placements after the present one."""
+        return range(self.chosen.get(schema_id, 0) + 1, len(self.found.get(schema_id, ())))
+
+    def choose(self, schema_id: int, placement: int) -> None:
+        self.chosen[schema_id] = placement
+
+    def _placed(self, given: pa.Schema) -> tuple[Sources, ...]:
+        """Each different placement, in the order of the table's schemas."""
+        placements: list[Sources] = []
         for then in self.history:
             try:
-                return dict(_by_id(list(given), list(then), list(self.target), ""))
+                placement = dict(_by_id(list(given), list(then), list(self.target), ""))
             except _NotThereError:
                 continue
-        return place_by_name(given, self.target, self.former_names)
+            if placement not in placements:
+                placements.append(placement)
+        return tuple(placements) or (place_by_name(given, self.target, self.former_names),)
 
 
 def _by_id(given: list[pa.Field], then: list[pa.Field], now: list[pa.Field], path: str) -> Iterator[tuple[str, str]]:

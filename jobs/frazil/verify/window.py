@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg_scan import TableScan
 from frazil.formats.arrow import project
+from frazil.formats.framing import group_by_schema_id
 from frazil.materialize.ingest.dead_rows import micros
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.model.records import Records
@@ -117,20 +118,49 @@ class PartitionComparison:
 
     def _compare_rows(self, records: Records, rows: Side) -> None:
         self.found.rows += len(records)
-        for decoded in self.as_rows.decode(*self.source, records):
-            self._compare_decoded(decoded, rows)
+        while records.offsets:
+            differences = list(self._differences(records, rows))
+            moved = self._first_moved(records, rows, sorted({offset for offset, _ in differences}))
+            for offset, what in differences:
+                if moved is None or offset < records.offsets[moved]:
+                    self._differs(FindingKind.DIFFERENT_ROW, offset, what)
+            if moved is None:
+                return
+            records = records.after(moved)
 
-    def _compare_decoded(self, decoded: DecodedRecords, rows: Side) -> None:
+    def _first_moved(self, records: Records, rows: Side, differing: Sequence[int]) -> int | None:
+        """The first record that differs, but is right in columns that the table had later: all after it are there.
+
+        From now on the fields of its writer are placed there.
+        """
+        placed = self.as_rows.placed
+        for index in map(int, np.searchsorted(np.asarray(records.offsets, np.int64), differing)):
+            record = records.after(index).first(1)
+            schema_id = _schema_id(record)
+            before = placed.chosen.get(schema_id, 0)
+            for placement in placed.later(schema_id):
+                placed.choose(schema_id, placement)
+                if not any(self._differences(record, rows)):
+                    return index
+            placed.choose(schema_id, before)
+        return None
+
+    def _differences(self, records: Records, rows: Side) -> Iterator[tuple[int, str]]:
+        for decoded in self.as_rows.decode(*self.source, records):
+            yield from self._differences_of(decoded, rows)
+
+    def _differences_of(self, decoded: DecodedRecords, rows: Side) -> Iterator[tuple[int, str]]:
+        """The offset of each difference, and what it is."""
         stored = rows.at(decoded.row_offsets)
         for name in self.as_rows.row_schema.names:
             here, there = stored.column(name), decoded.rows.column(name)
             for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
                 what = f"column {name}: {_shown(here[index])} in the table, {_shown(there[index])} in Kafka"
-                self._differs(FindingKind.DIFFERENT_ROW, int(decoded.row_offsets[index]), what)
+                yield int(decoded.row_offsets[index]), what
         if decoded.dead_letters is not None:
             for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
                 what = f"a row in the table, but the record cannot become one: {letter['reason']}: {letter['detail']}"
-                self._differs(FindingKind.DIFFERENT_ROW, letter["offset"], what)
+                yield letter["offset"], what
 
     def _compare_dead_letters(self, records: Records, dead: Side) -> None:
         offsets = np.asarray(records.offsets, np.int64)
@@ -154,6 +184,12 @@ class PartitionComparison:
     def _differs(self, kind: FindingKind, offset: int, what: str) -> None:
         topic, partition = self.source
         self.found.differs(Finding(kind, f"{topic}-{partition}@{offset}", what, (offset,)))
+
+
+def _schema_id(record: Records) -> int:
+    """Of the writer of one record; -1 where its value is not framed."""
+    groups = group_by_schema_id(record.values).groups
+    return groups[0].schema_id if groups else -1
 
 
 def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
