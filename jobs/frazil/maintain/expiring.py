@@ -22,6 +22,12 @@ LOOK_SECONDS = 600.0
 LOG = logging.getLogger(__name__)
 
 
+def elapsed_seconds() -> float:
+    """Return seconds of a clock that never jumps and, on Linux, goes on while the machine is suspended."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
 @dataclass(frozen=True, slots=True)
 class _FirstSeen:
     """The newest snapshot's time and the local one when a process first saw a table; `at` in seconds of its clock."""
@@ -41,7 +47,7 @@ class Expiring:
 
     keep: KeepSnapshots
     checkpoint: str
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = elapsed_seconds
     _first_seen: _FirstSeen | None = None
     _looked_at: float = -math.inf
     _batches: int = 0

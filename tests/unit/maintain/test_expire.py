@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -174,3 +175,14 @@ def test_after_an_idle_month_the_snapshots_of_a_long_run_expire_by_their_own_age
 
     assert expiring._no_later_than(view([*snapshots(0), *own]), now) == now
     assert expiring._no_later_than(view([*snapshots(0), *own]), now + timedelta(days=2)) == now, "the clock jumped"
+
+
+def test_time_in_suspend_counts_where_there_is_a_clock_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
+    monkeypatch.setattr(time, "CLOCK_BOOTTIME", 7, raising=False)
+    monkeypatch.setattr(time, "clock_gettime", {7: 90.0}.__getitem__)
+    expiring = Expiring(NO_DAYS, "frazil_checkpoint")
+
+    assert expiring.clock() == 90.0
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    assert expiring.clock() == 5.0
