@@ -1,6 +1,6 @@
-"""`python -m infra.deploy STEP [STACK...] --profile=… --environment=…`: one step of scripts/deploy.sh.
+"""Run one step of scripts/deploy.sh: `python -m infra.deploy STEP [STACK...] --profile=… --environment=…`.
 
-Exit status as everywhere: 0 done, 1 failed, 2 misuse.
+Exit status: 0 done, 1 failed, 2 misuse.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ QUESTIONS: Mapping[str, Callable[[Deployment], bool]] = {
     "needs-confluent": lambda deployment: deployment.has_confluent,
     "needs-snowflake": lambda deployment: deployment.needs_snowflake_key,
 }
-"""Rather than steps: `yes` or `no` is the answer, and a failure is none."""
+"""Questions instead of steps: they print `yes` or `no`; a failure prints neither."""
 
 NEEDS_ACCOUNT = "needs-snowflake-account"
-"""A question as well, which is asked of the command line rather than of the deployment."""
+"""A question answered from the command line, not from the deployment."""
 
 BEFORE_THE_ACCOUNT = frozenset({"needs-confluent", "recall", NEEDS_ACCOUNT})
-"""Steps that `deploy.sh` takes before it asks for the Snowflake account, so its flags cannot be complete yet."""
+"""Steps that `deploy.sh` runs before it asks for the Snowflake account, so its flags may be incomplete."""
 
 INTERRUPTED = 130
 
 
 def main() -> NoReturn:
     status = run(sys.argv[1:])
-    if status == INTERRUPTED:  # Ctrl-C ended the Node.js beside us as well, and what would stop it now complains
+    if status == INTERRUPTED:  # Ctrl-C also ended the Node.js child; the exit handler that stops it would fail
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out one step; the exit status."""
+    """Run one step and return the exit status."""
     given = _parser().parse_args(arguments)
     try:
         deployment = enter(given)
@@ -72,8 +72,8 @@ def _failed(error: FrazilError) -> int:
 
 
 def enter(given: argparse.Namespace) -> Deployment:
-    """Open the deployment, and give this process and its children the credentials of its account: the edge."""
-    os.environ.pop("FRAZIL_CONFIG", None)  # of whichever environment the shell asked about last
+    """Open the deployment and set the credentials of its account for this process and its children."""
+    os.environ.pop("FRAZIL_CONFIG", None)  # the shell may have it from another environment
     here = services.services_here() if given.profile == LOCAL else None
     os.environ.update({} if here is None else services.addresses(here, given.environment))
     deployment = open_deployment(
@@ -101,13 +101,13 @@ def _needs_account(deployment: Deployment, given: argparse.Namespace) -> bool:
 
 def _counted(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text}")
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, found {text}")
     return int(text)
 
 
 def _retained(text: str) -> int:
     if not text.isdecimal() or int(text) < FEWEST_RETAINED:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {FEWEST_RETAINED}, found {text}")
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {FEWEST_RETAINED}, found {text}")
     return int(text)
 
 
@@ -115,18 +115,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.deploy", description=__doc__)
     parser.add_argument("step", choices=(*STEPS, *QUESTIONS, NEEDS_ACCOUNT))
     parser.add_argument("stacks", nargs="*", metavar="STACK")
-    parser.add_argument("--profile", required=True, help="of AWS, or local")
-    parser.add_argument("--environment", required=True, help="a file of infra/environments/")
-    parser.add_argument("--day-count", type=_counted, help="how many days a key lives before it is rotated")
-    retained = "how many keys of an account stay valid, 2 or more"
+    parser.add_argument("--profile", required=True, help="an AWS profile, or `local`")
+    parser.add_argument("--environment", required=True, help="a file name in infra/environments/, without .yaml")
+    parser.add_argument("--day-count", type=_counted, help="days until a key is rotated")
+    retained = "API keys per account that stay valid, at least 2"
     parser.add_argument("--number-of-api-keys-to-retain", type=_retained, help=retained)
     parser.add_argument("--snowflake-warehouse", help="an existing warehouse")
-    parser.add_argument("--snowflake-organization", help="where the settings name no account: its organization")
-    parser.add_argument("--snowflake-account", help="where the settings name no account: its name")
-    parser.add_argument("--keep-data", action="store_true", help="leave the bucket, its key and the tables")
-    parser.add_argument("--secret", metavar="WORD", help="rotate: this key alone, such as `producer`")
-    parser.add_argument("--leaked", action="store_true", help="rotate: no other key works afterwards")
-    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    parser.add_argument("--snowflake-organization", help="the organization, if the settings name no account")
+    parser.add_argument("--snowflake-account", help="the account name, if the settings name no account")
+    parser.add_argument("--keep-data", action="store_true", help="keep the bucket, its encryption key and the tables")
+    parser.add_argument("--secret", metavar="WORD", help="rotate: only this key, such as `producer`")
+    parser.add_argument("--leaked", action="store_true", help="rotate: revoke all other keys at once")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--debug", action="store_true", help="show every command")
     return parser
 

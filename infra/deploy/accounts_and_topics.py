@@ -1,4 +1,4 @@
-"""The two steps between the stacks `confluent` and `connectors`: keys of service accounts, then topics."""
+"""Create the API keys of the service accounts and the topics, between the stacks `confluent` and `connectors`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,23 @@ from infra.topics import wanted_topics
 def make_keys(
     deployment: Deployment, secrets: Mapping[Account, str], function: RotationFunction, vault: Any, tell: Tell
 ) -> int:
-    """How many accounts got theirs now. `secrets` by account; `vault` is boto3's client of Secrets Manager."""
+    """Create the missing API keys and return the number of accounts that got a new one.
+
+    `secrets` maps accounts to secret names; `vault` is a boto3 Secrets Manager client.
+    """
     return Keys(deployment.environment, secrets, function, vault, tell).make(_cloud_key(deployment))
 
 
 def delete_all_keys(deployment: Deployment, confluent: Mapping[str, Any], tell: Tell) -> int:
-    """How many there were."""
+    """Delete all API keys of the service accounts and return their number."""
     return delete_keys(cloud_of(deployment), confluent["service_accounts"].values(), tell)
 
 
 def cloud_of(deployment: Deployment) -> ConfluentCloud:
-    """Confluent Cloud, or its double on this machine. Raises SettingError where the Cloud API key is missing."""
+    """Return a client for Confluent Cloud, or for its local double.
+
+    Raises SettingError if the Cloud API key is missing.
+    """
     address = address_from_environment(os.environ)
     if deployment.is_local:
         address = confluent_cloud(deployment.folder).address
@@ -42,7 +48,7 @@ def cloud_of(deployment: Deployment) -> ConfluentCloud:
 
 
 def make_wanted_topics(deployment: Deployment, confluent: Mapping[str, Any], vault: Any) -> Steps:
-    """Those of the table specs and of the settings; which were made, which were there."""
+    """Create the missing topics of the table specs and the settings; return what was created and what existed."""
     kafka = deployment.settings.kafka
     wanted = wanted_topics(kafka, read_tables(deployment.tables))
     if not wanted:
@@ -62,7 +68,7 @@ def _connection(
     stored = read_keys(vault, manager)
     if "kafka" not in stored:
         raise SettingError(
-            f"the secret {manager} holds no API key of the cluster", hint="run `scripts/deploy.sh create` again"
+            f"the secret {manager} holds no API key for the cluster", hint="run `scripts/deploy.sh create` again"
         )
     return of_confluent(confluent["bootstrap_servers"], stored["kafka"])
 

@@ -1,4 +1,4 @@
-"""Whether the brokers of somebody else's Kafka can be reached from here: in a private network only the job does."""
+"""Check whether external Kafka brokers are reachable from this machine; in a private network only the job is."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from infra.settings import ConfluentKafka, ExternalKafka
 SECONDS = 5.0
 
 Connect = Callable[[str, int], None]
-"""Opens a connection to host and port, and closes it again; raises OSError."""
+"""Open and close a connection to a host and port. Raises OSError if it fails."""
 
 
 def out_of_reach(kafka: ConfluentKafka | ExternalKafka, connect: Connect) -> str | None:
-    """The brokers, where not one of them takes a connection; those of Confluent Cloud are for everybody."""
+    """Return the broker addresses if none accepts a connection, else None.
+
+    Always None for Confluent Cloud, whose brokers are public.
+    """
     if isinstance(kafka, ConfluentKafka):
         return None
     brokers = [each.strip() for each in kafka.bootstrap_servers.split(",")]

@@ -1,4 +1,4 @@
-"""Why a step stops, told by what Terraform, a provider or AWS says, and what to do then."""
+"""Hints for failures of a step, chosen by the error text of Terraform, a provider or AWS."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from frazil.model.errors import ServiceError
 
 
 class AwsError(ServiceError):
-    """AWS does not answer, does not let this profile in, or refuses what it asks; the step was not carried out."""
+    """An AWS call failed: no answer, invalid credentials, or a refused request. The step is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`pattern` is looked for in all that was said."""
+    """A known failure: `pattern` is a regular expression searched for in the whole output."""
 
     pattern: str
     hint: str
@@ -23,74 +23,76 @@ class Cause:
 CAUSES = (
     Cause(
         r"Cannot read the public keys of",
-        "Snowflake did not answer the rotation function, or refuses its address: nothing was changed. Run the same "
-        "command again when it answers; if it refuses the address, add the address to `snowflake.allowed_cidrs` or to "
-        "the network policy of the account",
+        "Snowflake did not answer the rotation function, or its network policy blocked the function's address; nothing "
+        "was changed. If the address is blocked, add it to `snowflake.allowed_cidrs` or to the account's network "
+        "policy; then rerun the same command",
     ),
     Cause(
         r"Error acquiring the state lock",
-        "another run holds the lock: wait for it. If it has died, run `terraform force-unlock` with the ID that stands "
-        "in the log",
+        "another run holds the lock: wait until it ends. If that run has died, run `terraform force-unlock` with the "
+        "lock ID from the log",
     ),
     Cause(
         r"config profile \(.*\) could not be found|failed to get shared config profile",
-        "there is no such profile: run `aws configure sso`, or correct --profile",
+        "the AWS profile does not exist: run `aws configure sso`, or correct --profile",
     ),
     Cause(
         r"ExpiredToken|[Tt]oken has expired|SSO session (associated|has expired)|InvalidGrantException"
         r"|No valid credential sources|failed to refresh cached credentials|InvalidClientTokenId"
         r"|Error loading SSO Token|Error when retrieving token from sso|Unable to locate credentials"
         r"|UnrecognizedClientException|Credentials were refreshed, but",
-        "run `aws sso login` for your profile, then the same command again: it goes on",
+        "run `aws sso login` for your profile, then rerun the same command: it resumes where it stopped",
     ),
     Cause(
         r"401 Unauthorized",
-        "Confluent Cloud does not know this Cloud API key: export CONFLUENT_CLOUD_API_KEY and "
-        "CONFLUENT_CLOUD_API_SECRET of one that is valid (`confluent api-key create --resource cloud` makes one)",
+        "Confluent Cloud rejected the Cloud API key: export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET of "
+        "a valid key (`confluent api-key create --resource cloud` creates one)",
     ),
     Cause(
         r"AccessDenied|not authorized to perform|UnauthorizedOperation|403 Forbidden",
-        "the profile may not do that: let somebody grant the action that is named, then run the same command again",
+        "the profile lacks a permission: ask an administrator to grant the action named in the error, then rerun the "
+        "same command",
     ),
     Cause(
         r"BucketAlreadyExists|BucketAlreadyOwnedByYou|AlreadyExists|already exists|ResourceConflict",
-        "the name is taken, by somebody else or by a run whose state was lost: choose another in the environment's "
-        "file, or remove what has it",
+        "the name is already in use, by another owner or by a run whose state was lost: choose another name in the "
+        "environment's file, or delete the conflicting resource",
     ),
     Cause(
         r"Failed to query available provider packages|Failed to install provider|Invalid provider registry host",
-        "Terraform finds no provider: is the network up, or, where there is none, a plugin mirror set?",
+        "Terraform cannot download a provider: check the network connection, or configure a provider mirror",
     ),
     Cause(
         r"no such host|[Cc]onnection refused|i/o timeout|TLS handshake timeout|connection reset"
         r"|network is unreachable|RequestError: send request failed"
         r"|Could not connect to the endpoint|timeout on endpoint|Connection was closed before",
-        "the network was lost: run the same command again, it goes on",
+        "the network connection failed: rerun the same command, it resumes where it stopped",
     ),
     Cause(
         r"Unable to find remote state|No stored state was found",
-        "a stack that this one builds on has not been applied: run `scripts/deploy.sh create`, which goes in order",
+        "a stack that this one depends on is not applied: run `scripts/deploy.sh create`, which applies all in order",
     ),
     Cause(
         r"Instance cannot be destroyed|prevent_destroy",
-        "production protects what holds data: set `production: false` in the environment's file, and run it again",
+        "production environments protect resources that hold data: set `production: false` in the environment's file "
+        "and rerun the command",
     ),
 )
 
 
 def hint_for(said: str) -> str | None:
-    """What to do about the first cause that is recognized."""
+    """Return the hint of the first known cause found in the output, or None."""
     return next((cause.hint for cause in CAUSES if re.search(cause.pattern, said)), None)
 
 
 def of_aws(problem: Exception, step: str) -> AwsError | None:
-    """What AWS's library raised, for people; None for whatever else it is."""
+    """Convert a botocore exception to an AwsError; return None for any other exception."""
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     if not isinstance(problem, (BotoCoreError, ClientError)):
         return None
     said = " ".join(str(problem).split())
     return AwsError(
-        f"the step {step} stopped: {type(problem).__name__}: {said[:600]}",
-        hint=hint_for(said) or "run `scripts/deploy.sh check`, mend what it names, and run the same command again",
+        f"the step {step} failed: {type(problem).__name__}: {said[:600]}",
+        hint=hint_for(said) or "run `scripts/deploy.sh check`, fix what it reports, and rerun the same command",
     )

@@ -1,4 +1,4 @@
-"""The Cloud API key of Confluent: asked about with one small question, before anything is made."""
+"""Check the Confluent Cloud API key with one read-only request, before anything is created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Connect = Callable[[KeyPair], ConfluentCloud]
 
 
 def of_confluent(connect: Connect, environment: Mapping[str, str]) -> Finding:
-    """That none is given is fine: whoever needs one asks for it first. What it may do is not tried."""
+    """Return whether Confluent Cloud accepts the key; its permissions are not checked.
+
+    A missing key is no failure, because `create` asks for it.
+    """
     if not (environment.get(KEY_VARIABLE) and environment.get(SECRET_VARIABLE)):
         return Finding(WHAT, "not given: `create` asks for it", EXPECTED)
     who = key_from_environment(environment)
@@ -26,8 +29,8 @@ def of_confluent(connect: Connect, environment: Mapping[str, str]) -> Finding:
     if not is_known:
         return Finding(
             WHAT,
-            f"{who.key} is refused",
+            f"{who.key} was rejected",
             EXPECTED,
-            "is it a key of Cloud, not of a cluster? `confluent api-key create --resource cloud` makes one",
+            "use a Cloud API key, not a cluster API key: `confluent api-key create --resource cloud` creates one",
         )
     return Finding(WHAT, who.key, EXPECTED)

@@ -1,4 +1,4 @@
-"""One environment on its way into one account: where its files lie, and whose credentials are used."""
+"""One environment deployed to one account: the paths of its files and the credentials to use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from infra.settings_file import load_environment
 
 LOCAL = "local"
 CHECKOUT = Path(__file__).parents[2]
-OF_SOMEBODY = (
+AWS_CREDENTIAL_VARS = (
     "AWS_PROFILE",
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -30,19 +30,19 @@ OF_SOMEBODY = (
 )
 NO_FLAGS = AccountFlags()
 STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs", "snowflake")
-"""In the order in which each finds what it needs."""
+"""In order of dependency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """`profile` is one of AWS, or `local` for the double of AWS on this machine, whatever the environment."""
+    """The settings of one environment and the AWS profile to deploy with, or `local` for the local double of AWS."""
 
     settings: EnvironmentSettings
     profile: str
     checkout: Path
     asks: bool
     snowflake_is_given: bool = False
-    """By the command line of this or of an earlier `create`, rather than by the settings file."""
+    """Whether this or an earlier command line named the Snowflake account, instead of the settings file."""
 
     @property
     def environment(self) -> str:
@@ -58,17 +58,17 @@ class Deployment:
 
     @property
     def has_keys(self) -> bool:
-        """Whether there is a key that is ours to make and to rotate."""
+        """Whether Frazil creates and rotates any key in this environment."""
         return self.has_confluent or self.settings.snowflake is not None
 
     @property
     def needs_snowflake_key(self) -> bool:
-        """The stand-in of the cloud on this machine asks for none."""
+        """Whether Terraform needs a Snowflake private key; the local stand-in needs none."""
         return self.settings.snowflake is not None and not self.is_local
 
     @property
     def folder(self) -> Path:
-        """Everything that belongs to this environment and is made, never written by hand."""
+        """The folder for the generated files of this environment."""
         return folder_of(self.environment, self.checkout)
 
     @property
@@ -81,17 +81,17 @@ class Deployment:
 
     @property
     def config(self) -> Path:
-        """The `frazil.yaml` of the environment, for every command of `frazil`."""
+        """The generated `frazil.yaml` of the environment."""
         return self.folder / "frazil.yaml"
 
     @property
     def env_file(self) -> Path:
-        """For a shell to read: whose account the commands of `frazil` are for."""
+        """A file to `source` in a shell: the variables that point `frazil` at this environment."""
         return self.folder / "env"
 
     @property
     def packed(self) -> Path:
-        """Shared by all environments: what is packed is named by its content."""
+        """The folder of packed artefacts, named by content hash and shared by all environments."""
         return self.checkout / ".frazil" / "artefacts"
 
     @property
@@ -100,7 +100,7 @@ class Deployment:
 
     @property
     def prefix(self) -> str:
-        """What the names of all its resources begin with."""
+        """The common prefix of all resource names."""
         return resource_name(self.environment, "").removesuffix("-")
 
     @property
@@ -113,24 +113,24 @@ class Deployment:
 
     @property
     def rotation_zip(self) -> Path:
-        """The function that rotates keys, where it is packed."""
+        """The path of the packed key rotation function."""
         return place_of(CHECKOUT, ROTATE_KEYS, self.function_target, self.packed)
 
     @property
     def function_target(self) -> Target:
-        """What packages of Lambda functions must fit. The double of AWS runs them here, too."""
+        """The Python version and architecture of the Lambda functions; the local double runs them on this machine."""
         here = Target("{}.{}".format(*sys.version_info[:2]), platform.machine())
         return here if self.is_local else Target(RUNTIME.removeprefix("python"), ARCHITECTURE)
 
     def target(self, running: tuple[int, ...]) -> Target:
-        """What the job's packages must fit. The double of AWS runs jobs with the Python that runs it."""
+        """Return the Python version and architecture of the job; the local double uses the `running` Python."""
         interpreter = Path(self.settings.jobs.python).name.removeprefix("python")
         python = f"{running[0]}.{running[1]}" if self.is_local else interpreter
         return Target(python, self.settings.jobs.architecture)
 
 
 def folder_of(environment: str, checkout: Path = CHECKOUT) -> Path:
-    """Where everything lies that is made of an environment."""
+    """Return the folder for the generated files of an environment."""
     return checkout / ".frazil" / "deploy" / environment
 
 
@@ -143,15 +143,17 @@ def open_deployment(
     keys_to_retain: int | None = None,
     snowflake: AccountFlags = NO_FLAGS,
 ) -> Deployment:
-    """`days` and `keys_to_retain` win over the environment's `rotation`, `snowflake` names a warehouse that exists.
+    """Load the settings of an environment and apply the flags of the command line.
 
-    Raises SettingError for settings that cannot be used, or that belong to another kind of account.
+    `days` and `keys_to_retain` override the environment's `rotation`; `snowflake` names an existing warehouse.
+    Raises SettingError if the settings are invalid or do not fit the profile.
     """
     settings = load_environment(environment, os.environ)
     if profile != LOCAL and (plays := _played_here(settings)):
         raise SettingError(
-            f"the environment {environment} has {plays} on this machine, found the profile {profile}",
-            hint="add --environment=dev, or a file of your own in infra/environments/, or use --profile=local",
+            f"the environment {environment} runs {plays} on this machine and cannot be deployed with the AWS profile "
+            f"{profile}",
+            hint="use --environment=dev, another file of infra/environments/, or --profile=local",
         )
     told = settings.rotation
     rotation = Rotation(days or told.days, keys_to_retain or told.keys_to_retain)
@@ -162,19 +164,19 @@ def open_deployment(
 
 
 def _played_here(settings: EnvironmentSettings) -> str | None:
-    """What a stand-in of the cloud on this machine takes the place of."""
+    """Return the first service that the settings replace by a local stand-in, or None."""
     if isinstance(settings.kafka, ConfluentKafka) and settings.kafka.stand_in:
         return "its cluster"
     return "its Snowflake" if settings.snowflake is not None and settings.snowflake.stand_in else None
 
 
 def credentials(deployment: Deployment, aws_endpoint_url: str | None) -> Mapping[str, str | None]:
-    """For this process and its children: AWS finds the profile by them, and Terraform's provider its endpoint.
+    """Return the AWS variables to set for this process and its children; None means to unset the variable.
 
-    None: a variable that is to go. Keys that the shell still has would win over the profile that was asked for.
+    Credentials left in the shell are unset, because they would take precedence over the profile.
     """
     region = {"AWS_REGION": deployment.settings.region, "AWS_DEFAULT_REGION": deployment.settings.region}
     if not deployment.is_local:
-        return {**region, **dict.fromkeys(OF_SOMEBODY), "AWS_PROFILE": deployment.profile}
+        return {**region, **dict.fromkeys(AWS_CREDENTIAL_VARS), "AWS_PROFILE": deployment.profile}
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_EC2_METADATA_DISABLED": "true"}
-    return {**region, **dict.fromkeys(OF_SOMEBODY), **nobody, "AWS_ENDPOINT_URL": aws_endpoint_url}
+    return {**region, **dict.fromkeys(AWS_CREDENTIAL_VARS), **nobody, "AWS_ENDPOINT_URL": aws_endpoint_url}

@@ -1,7 +1,7 @@
-"""Empties what Terraform cannot delete while something is in it, and removes what services made beside it.
+"""Empty the bucket and delete resources that Terraform does not manage, so that a `delete` leaves nothing.
 
-A bucket with versions: every version and delete marker, and every upload that was never finished. Log groups that a
-Lambda made again with its last words after Terraform had removed them.
+A versioned bucket holds object versions, delete markers and incomplete multipart uploads. A Lambda function may
+recreate its log group after Terraform has deleted it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from frazil.model.errors import ServiceError
 
 Progress = Callable[[int], None]
-"""Told of each portion: how many objects more are gone."""
+"""Called after each request with the number of object versions it deleted."""
 
 
 class NotEmptyError(ServiceError):
-    """Objects are in a bucket that S3 does not remove: a retention, or a policy that denies it."""
+    """S3 refused to delete an object, because of a retention or a bucket policy."""
 
 
 def empty_bucket(s3: Any, bucket: str, progress: Progress) -> int:
-    """Remove every version of every object; how many there were. Nothing is done where there is no such bucket.
+    """Delete every version of every object and return their number; 0 if the bucket does not exist.
 
-    `s3` is boto3's client. Raises NotEmptyError with the first key that cannot be removed.
+    `s3` is a boto3 client. Raises NotEmptyError with the first key that cannot be deleted.
     """
     if not _exists(s3, bucket):
         return 0
@@ -34,9 +34,9 @@ def empty_bucket(s3: Any, bucket: str, progress: Progress) -> int:
 
 
 def remove_databases(glue: Any, bucket: str, *, cluster: str = "") -> list[str]:
-    """Remove the databases of Glue that lie in the bucket, and Tableflow's of the cluster; return their names.
+    """Delete the Glue databases located in the bucket and the cluster's Tableflow database; return their names.
 
-    Terraform has one of them at most: a cluster that went while its tables stayed left another (`--keep-data`).
+    Terraform knows at most one of them: after `delete --keep-data` the database of an earlier cluster remains.
     """
     removed = databases_in(glue, bucket, cluster=cluster)
     for name in removed:
@@ -45,7 +45,7 @@ def remove_databases(glue: Any, bucket: str, *, cluster: str = "") -> list[str]:
 
 
 def databases_in(glue: Any, bucket: str, *, cluster: str = "") -> list[str]:
-    """Tableflow names its database after the cluster, whether it has a location or not."""
+    """Return the names of the Glue databases in the bucket, and of Tableflow's, which is named after the cluster."""
     pages = glue.get_paginator("get_databases").paginate()
     found = (each for page in pages for each in page["DatabaseList"])
     return [
@@ -56,7 +56,7 @@ def databases_in(glue: Any, bucket: str, *, cluster: str = "") -> list[str]:
 
 
 def remove_log_groups(logs: Any, prefixes: tuple[str, ...]) -> list[str]:
-    """Those that are there though their stack is gone; their names."""
+    """Delete the log groups with these prefixes and return their names."""
     removed = []
     for prefix in prefixes:
         for page in logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix):
@@ -75,7 +75,8 @@ def _exists(s3: Any, bucket: str) -> bool:
         if error.response["Error"]["Code"] in {"404", "NoSuchBucket"}:
             return False
         raise ServiceError(
-            f"Bucket {bucket} cannot be looked into: {error}", hint="run `scripts/deploy.sh check`: is it your account?"
+            f"cannot access the bucket {bucket}: {error}",
+            hint="run `scripts/deploy.sh check` to see whether the profile is for the right account",
         ) from error
     return True
 
@@ -92,14 +93,14 @@ def _versions(page: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _remove(s3: Any, bucket: str, objects: list[dict[str, str]], progress: Progress) -> int:
-    """One page: S3 lists at most as many as it deletes at once (1,000)."""
+    """Delete one page of a listing; S3 lists and deletes at most 1,000 versions per request."""
     if not objects:
         return 0
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
     for error in answer.get("Errors", ()):
         raise NotEmptyError(
-            f"s3://{bucket}/{error['Key']} cannot be removed: {error['Code']}: {error.get('Message', '')}",
-            hint="see whether a retention or a bucket policy protects it, then run the delete again: it goes on",
+            f"s3://{bucket}/{error['Key']} cannot be deleted: {error['Code']}: {error.get('Message', '')}",
+            hint="remove the retention or the bucket policy that protects it, then rerun the delete: it resumes",
         )
     progress(len(objects))
     return len(objects)

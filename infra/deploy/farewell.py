@@ -1,4 +1,4 @@
-"""The two ends of `delete`: what will go, shown before anything does; and what is gone, scheduled or left after."""
+"""The start and end of `delete`: list what will be deleted and ask, then report what was deleted and what remains."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Tell
 
 KEPT = {"S3 bucket", "Glue database", "Glue table", "KMS key", "Athena workgroup"}
-"""What `--keep-data` leaves: the data, what it is encrypted with, and how it is queried."""
+"""What `--keep-data` keeps: the data, its encryption key, and the workgroup that queries it."""
 
 
 class LeftBehindError(FrazilError):
-    """After a `delete` something of the environment is still in the account, and nothing will remove it."""
+    """Resources of the environment remain in the account after a `delete`."""
 
 
 class NotConfirmedError(Misuse):
-    """`delete` was not told to go on; nothing was removed."""
+    """The deletion was not confirmed; nothing was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What was there when the delete began; a delete that is run again adds to it."""
+    """The resources found when the delete began; a repeated delete adds to them."""
 
     names: Names
     things: tuple[Thing, ...]
@@ -40,6 +40,8 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
+    """The confirmation and the final report of a `delete`. `session` is a boto3 session."""
+
     deployment: Deployment
     stacks: Stacks
     session: Any
@@ -47,21 +49,21 @@ class Farewell:
     confluent: ConfluentCloud | None = None
 
     def confirm(self, *, keeps_data: bool) -> None:
-        """Show what will go and ask. Raises NotConfirmedError where the answer is not the environment's name.
+        """List the resources that will be deleted and ask for confirmation.
 
-        Raises SettingError in production, before anything is gone.
+        Raises NotConfirmedError if the answer is not the environment's name, SettingError in production.
         """
         refuse_in_production(self.deployment)
         before = self._remember()
         for thing in before.things:
             stays = keeps_data and self._is_kept(thing)
             self.tell(f"  {'stays' if stays else 'goes '}  {thing.kind:<28} {thing.name}")
-        self.tell(f"{len(before.things)} things of the environment {self.deployment.environment} are in the account")
+        self.tell(f"{_resources(len(before.things))} of the environment {self.deployment.environment} in the account")
         if self.deployment.asks:
             self._ask()
 
     def take_stock(self, *, keeps_data: bool) -> None:
-        """The three lists. Raises LeftBehindError where the last one is not empty."""
+        """Print what was deleted, scheduled and left. Raises LeftBehindError if anything is left."""
         before = _read(self._file)
         after = self._look(before.names)
         found = compare(before.things, after, keep=lambda thing: keeps_data and self._is_kept(thing))
@@ -69,8 +71,8 @@ class Farewell:
             self.tell(line)
         if found.left:
             raise LeftBehindError(
-                f"{len(found.left)} things of the environment {self.deployment.environment} are left in the account",
-                hint="run the delete again: it goes on; what stays after that was made by somebody else",
+                f"{_resources(len(found.left))} of the environment {self.deployment.environment} left in the account",
+                hint="rerun the delete: it resumes. Frazil did not create what still remains after that",
             )
         self._file.unlink()
 
@@ -78,10 +80,12 @@ class Farewell:
         name = self.deployment.environment
         if not sys.stdin.isatty():
             raise NotConfirmedError(
-                "delete asks before it removes anything, and nobody is there to answer", hint="add --yes"
+                "delete needs a confirmation, but stdin is not a terminal", hint="add --yes to delete without asking"
             )
         if input(f"Type {name} to delete it: ").strip() != name:
-            raise NotConfirmedError(f"nothing was deleted: the answer was not {name}", hint="run it again to go on")
+            raise NotConfirmedError(
+                f"nothing was deleted: the answer was not {name}", hint=f"rerun the command and type {name}"
+            )
 
     def _remember(self) -> Before:
         earlier = _read(self._file).things if self._file.exists() else ()
@@ -115,19 +119,22 @@ class Farewell:
 
 
 def refuse_in_production(deployment: Deployment) -> None:
-    """Terraform protects what holds data, but only when it comes to it: the bucket is emptied before."""
+    """Raise SettingError if the environment is in production.
+
+    Terraform's own protection comes too late, because the bucket is emptied first.
+    """
     if deployment.settings.production:
         raise SettingError(
-            f"the environment {deployment.environment} is in production, where nothing is deleted",
-            hint=f"set `production: false` in {deployment.settings.source_file}, then run the delete again",
+            f"the environment {deployment.environment} is in production and cannot be deleted",
+            hint=f"set `production: false` in {deployment.settings.source_file}, then rerun the delete",
         )
 
 
 def stock_lines(found: Inventory) -> Sequence[str]:
-    """For people: each list under its title, also when it is empty."""
+    """Return the lines of the final report: each list under its title, even if empty."""
     titles = {
         f"gone: {len(found.gone)}": found.gone,
-        f"scheduled, AWS removes them by itself: {len(found.scheduled)}": found.scheduled,
+        f"scheduled for deletion by AWS: {len(found.scheduled)}": found.scheduled,
         f"kept, as asked: {len(found.kept)}": found.kept,
         f"left: {len(found.left)}": found.left,
     }
@@ -139,12 +146,16 @@ def stock_lines(found: Inventory) -> Sequence[str]:
     ]
 
 
+def _resources(count: int) -> str:
+    return f"{count} resource{'' if count == 1 else 's'}"
+
+
 def _when(thing: Thing) -> str:
     return "" if thing.leaves_on is None else f", on {thing.leaves_on:%Y-%m-%d}"
 
 
 def _read(path: Path) -> Before:
-    """Raises FileNotFoundError where no delete has begun."""
+    """Return the recorded resources. Raises FileNotFoundError if no delete has begun."""
     written = json.loads(path.read_text())
     names = {**written["names"], "log_groups": tuple(written["names"]["log_groups"])}
     return Before(Names(**names), tuple(_thing(each) for each in written["things"]))

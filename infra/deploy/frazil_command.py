@@ -1,4 +1,4 @@
-"""`frazil` as a command of its own: the stacks know nothing of the package but its specs."""
+"""Run the `frazil` command in a subprocess, so that infra imports only the specs of the package."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from frazil.model.errors import FrazilError
 
 SECONDS = 900
 NOT_THERE_YET = 3
-"""The exit status of `materialize --create-only` where nothing but topics or subjects are missing."""
+"""The exit status of `materialize --create-only` if only topics or subjects are missing."""
 
 
 class CommandFailedError(FrazilError):
-    """`frazil` ended with an error, which it has said itself."""
+    """`frazil` failed; it has printed the cause itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frazil:
-    """Run in a folder, whose `.frazil/local/` is that of the local services."""
+    """The `frazil` command, run in `folder`; `.frazil/local/` there holds the state of the local services."""
 
     folder: Path
 
     def show(self, *arguments: str) -> int:
-        """What it prints goes where ours does; its exit status."""
+        """Run the command with its output on this terminal and return the exit status."""
         return subprocess.run(self._command(arguments), cwd=self.folder, timeout=SECONDS, check=False).returncode
 
     def must(self, *arguments: str, or_status: int = 0) -> int:
-        """Its exit status. Raises CommandFailedError where it ends with any but 0 and `or_status`."""
+        """Run the command and return the exit status. Raises CommandFailedError if it is neither 0 nor `or_status`."""
         status = self.show(*arguments)
         if status not in {0, or_status}:
             raise CommandFailedError(
-                f"`frazil {' '.join(arguments)}` ended with status {status}: see its own words above",
-                hint="mend what it names, and run the same command of scripts/deploy.sh again: it goes on",
+                f"`frazil {' '.join(arguments)}` failed with exit status {status}; its error is printed above",
+                hint="fix the error, then rerun the same scripts/deploy.sh command: it resumes",
             )
         return status
 
     def told(self, *arguments: str) -> Any:
-        """What it prints as JSON."""
+        """Run the command and return its output, parsed as JSON."""
         ended = subprocess.run(
             self._command(arguments), cwd=self.folder, timeout=SECONDS, check=True, stdout=subprocess.PIPE, text=True
         )

@@ -1,6 +1,6 @@
-"""What it takes to ask about an environment from here: its `frazil.yaml`, the table specs, and whose credentials.
+"""Write the files that let `frazil` use a deployed environment: `frazil.yaml`, table specs and shell variables.
 
-No secret is among it: `frazil.yaml` names them, and the keys of the cloud on this machine are nobody's.
+They hold no secrets: `frazil.yaml` refers to secrets by name, and the local credentials are placeholders.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from infra.deploy.deployment import Deployment
 
 SHOWN = ("AWS_PROFILE", "AWS_DEFAULT_REGION")
 SHOWN_HERE = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""Of the cloud on this machine."""
+"""The variables exported for the local cloud."""
 
 
 def write_what_frazil_needs(deployment: Deployment, config: str) -> None:
-    """Every verb of `frazil` works on the environment after `source .frazil/deploy/<environment>/env`."""
+    """Write the files; `source .frazil/deploy/<environment>/env` then points `frazil` at the environment."""
     deployment.folder.mkdir(parents=True, exist_ok=True)
     deployment.config.write_text(config)
     _replace_by_copy(deployment.folder / "tables", deployment.tables)
@@ -29,7 +29,7 @@ def write_what_frazil_needs(deployment: Deployment, config: str) -> None:
 
 
 def _replace_by_copy(folder: Path, original: Path) -> None:
-    """At one moment, for a `frazil` that reads it meanwhile."""
+    """Replace the folder by a rename, so that a concurrent `frazil` never reads a partial copy."""
     copied, last = folder.with_suffix(".new"), folder.with_suffix(".last")
     for left in (copied, last):
         shutil.rmtree(left, ignore_errors=True)

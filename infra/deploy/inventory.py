@@ -1,8 +1,7 @@
-"""What of an environment is in the account: looked up by name, whatever Terraform's state says.
+"""List the resources of an environment, looked up by name in AWS and Confluent Cloud.
 
-Confluent Cloud is asked likewise. Snowflake is another account, which cannot be asked here: of it, there is what
-Terraform's state says. `delete` ends with all this, in three lists: gone, scheduled with its date, and left, which
-must be empty.
+The lookup does not depend on Terraform's state, except for Snowflake, which cannot be queried from here. `delete`
+ends with three lists: deleted, scheduled for deletion (with the date), and left, which must be empty.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from infra.confluent_api import ConfluentCloud
 
 @dataclass(frozen=True, slots=True, order=True)
 class Thing:
-    """Something in the account. `leaves_on`: when AWS removes it by itself, which no one can hasten."""
+    """A resource in the account. `leaves_on`: the date of its scheduled deletion by AWS."""
 
     kind: str
     name: str
@@ -27,7 +26,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a `delete` came to."""
+    """The result of a `delete`."""
 
     gone: tuple[Thing, ...]
     scheduled: tuple[Thing, ...]
@@ -36,7 +35,7 @@ class Inventory:
 
 
 def compare(before: Sequence[Thing], after: Sequence[Thing], *, keep: Callable[[Thing], bool]) -> Inventory:
-    """`keep`: what was asked to stay."""
+    """Sort the resources into deleted, scheduled, kept and left; `keep` says which ones `--keep-data` keeps."""
     here = {(thing.kind, thing.name): thing for thing in after}
     remaining = sorted(thing for thing in here.values() if thing.leaves_on is None)
     return Inventory(
@@ -49,7 +48,7 @@ def compare(before: Sequence[Thing], after: Sequence[Thing], *, keep: Callable[[
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How an environment's things are told from others: all of its names start so, and what has no name is tagged."""
+    """The names and prefixes that identify the resources of an environment; nameless resources have a `Name` tag."""
 
     prefix: str
     bucket: str
@@ -57,16 +56,16 @@ class Names:
     secret_prefix: str
     log_groups: tuple[str, ...]
     cluster: str = ""
-    """The id of a cluster in Confluent Cloud: Tableflow calls its database in Glue so, wherever that lies."""
+    """The id of the Confluent Cloud cluster, which is also the name of Tableflow's Glue database."""
 
 
 def look(session: Any, names: Names) -> list[Thing]:
-    """Everything of the environment that is in the account now. `session` is boto3's."""
+    """Return the AWS resources of the environment that exist now. `session` is a boto3 session."""
     return sorted(thing for kind in KINDS for thing in kind(session, names))
 
 
 def in_snowflake(named: Iterable[tuple[str, str]]) -> Iterator[Thing]:
-    """Of the types and names of what Terraform has made."""
+    """Yield the Snowflake resources among the (type, name) pairs of Terraform's state."""
     for kind, name in named:
         if kind.startswith("snowflake_"):
             words = SHORTER.get(kind) or kind.removeprefix("snowflake_").replace("_", " ")
@@ -74,7 +73,7 @@ def in_snowflake(named: Iterable[tuple[str, str]]) -> Iterator[Thing]:
 
 
 def in_confluent(cloud: ConfluentCloud, prefix: str) -> Iterator[Thing]:
-    """Asked of Confluent Cloud itself, by name."""
+    """Yield the Confluent Cloud resources whose names start with the prefix."""
     for each in cloud.things_named(f"{prefix}-"):
         yield Thing(f"Confluent {each.kind}", f"{each.name} ({each.id})")
 
@@ -106,7 +105,7 @@ def _databases(session: Any, names: Names) -> Iterator[Thing]:
 
 
 def _keys(session: Any, names: Names) -> Iterator[Thing]:
-    """By alias, and by tag: the alias goes at once, its key only after the waiting period."""
+    """Yield KMS keys found by alias or tag: the alias is deleted at once, the key only after a waiting period."""
     kms, name = session.client("kms"), f"{names.prefix}-lake"
     aliases = _pages(kms, "list_aliases", "Aliases")
     aliased = {each.get("TargetKeyId") for each in aliases if each["AliasName"] == f"alias/{name}"}
@@ -117,7 +116,7 @@ def _keys(session: Any, names: Names) -> Iterator[Thing]:
 
 
 def _is_tagged(kms: Any, key: str, name: str) -> bool:
-    """False for a key that refuses to be asked about: its own policy decides, and ours lets the account ask."""
+    """Return whether the key has this `Name` tag; False if its key policy denies access, which Frazil's never does."""
     from botocore.exceptions import ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
@@ -154,14 +153,14 @@ def _applications(session: Any, names: Names) -> Iterator[Thing]:
 
 
 def _is_ours(name: str, names: Names) -> bool:
-    """Whether a name is the environment's; `frazil-dev2-lake` is not one of `dev`."""
+    """Return whether a name belongs to the environment; `frazil-dev2-lake` does not belong to `dev`."""
     return name == names.prefix or name.startswith(f"{names.prefix}-")
 
 
 def _named(
     kind: str, service: str, operation: str, *, listed: str, name: str
 ) -> Callable[[Any, Names], Iterator[Thing]]:
-    """For what is listed with a name of ours, or with an ARN or an address that ends with it."""
+    """Return a lookup for resources whose name, or the last part of whose ARN or URL, has the prefix."""
 
     def named(session: Any, names: Names) -> Iterator[Thing]:
         for each in _pages(session.client(service), operation, listed):
@@ -173,7 +172,7 @@ def _named(
 
 
 def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callable[[Any, Names], Iterator[Thing]]:
-    """For parts of a network, which have no names but their tag `Name`."""
+    """Return a lookup for network resources, which are named only by their `Name` tag."""
 
     def tagged(session: Any, names: Names) -> Iterator[Thing]:
         wanted = [{"Name": "tag:Name", "Values": [names.prefix, f"{names.prefix}-*"]}]
@@ -185,7 +184,7 @@ def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callabl
 
 
 def _instances(session: Any, names: Names) -> Iterator[Thing]:
-    """NAT instances; a terminated one is listed for another hour."""
+    """Yield NAT instances that are not terminated; EC2 lists a terminated one for another hour."""
     wanted = [{"Name": "tag:Name", "Values": [names.prefix, f"{names.prefix}-*"]}]
     for reservation in session.client("ec2").describe_instances(Filters=wanted)["Reservations"]:
         for instance in reservation["Instances"]:
@@ -194,7 +193,7 @@ def _instances(session: Any, names: Names) -> Iterator[Thing]:
 
 
 def _zones(session: Any, names: Names) -> Iterator[Thing]:
-    """Named after the brokers' domain, which says nothing of whose they are."""
+    """Yield Route 53 zones by `Name` tag; the zone name is the brokers' domain, which does not identify us."""
     route53 = session.client("route53")
     for zone in _pages(route53, "list_hosted_zones", "HostedZones"):
         number = zone["Id"].rsplit("/", 1)[-1]

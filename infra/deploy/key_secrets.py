@@ -1,4 +1,4 @@
-"""Secrets in AWS Secrets Manager that Terraform made empty: of service accounts, and of the Cloud API key."""
+"""Read and write the secrets of service accounts and of the Cloud API key, which Terraform creates empty."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from infra.confluent_api import KeyPair
 
 
 def read_keys(vault: Any, name: str) -> dict[Part, KeyPair]:
-    """What the secret holds; nothing where it is still empty, or is not there. `vault` is boto3's client.
+    """Return the keys in the secret, or {} if it is empty or does not exist.
 
-    Raises ServiceError where AWS refuses or does not answer.
+    `vault` is a boto3 Secrets Manager client. Raises ServiceError if AWS refuses or does not answer.
     """
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
 
@@ -26,7 +26,10 @@ def read_keys(vault: Any, name: str) -> dict[Part, KeyPair]:
 
 
 def write_cloud_key(vault: Any, name: str, key: KeyPair) -> bool:
-    """Whether it was another one than the secret holds: then there is a new version of it, the current one at once."""
+    """Store the Cloud API key as the current version; return False if the secret already holds it.
+
+    Raises ServiceError if AWS refuses or does not answer.
+    """
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
     text = json.dumps({"cloud_api_key": key.key, "cloud_api_secret": key.secret.reveal()})
@@ -40,7 +43,7 @@ def write_cloud_key(vault: Any, name: str, key: KeyPair) -> bool:
 
 
 def _current(vault: Any, name: str) -> str | None:
-    """None for a secret that is still empty, or is not there."""
+    """Return the current value, or None if the secret is empty or does not exist."""
     try:
         return str(vault.get_secret_value(SecretId=name, VersionStage="AWSCURRENT").get("SecretString", ""))
     except vault.exceptions.ResourceNotFoundException:
@@ -48,7 +51,7 @@ def _current(vault: Any, name: str) -> str | None:
 
 
 def _parsed(text: str) -> dict[Part, KeyPair]:
-    """The parts whose two fields are there. What else somebody stored is no key of ours."""
+    """Return the parts that have both a key and a secret field; ignore any other content."""
     try:
         fields = json.loads(text)
     except ValueError:
@@ -63,5 +66,5 @@ def _parsed(text: str) -> dict[Part, KeyPair]:
 
 
 def _refused(what: str, error: Exception) -> ServiceError:
-    hint = "run `scripts/deploy.sh create` again, which makes the secrets first; `scripts/deploy.sh check` tries you"
+    hint = "rerun `scripts/deploy.sh create`, which creates the secrets; `scripts/deploy.sh check` tests credentials"
     return ServiceError(f"{what}: {error}", hint=hint)

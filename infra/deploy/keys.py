@@ -1,7 +1,7 @@
-"""The step of `create` that has API keys made and proven, and that of `delete` that takes them away.
+"""Create and test API keys during `create`, and delete them during `delete`.
 
-Keys are born in the function that rotates them, which stores a key before it is waited for. From here goes only the
-Cloud API key that makes others, into a secret of its own. Whatever ends the step, the next run goes on.
+The rotation function creates the keys and stores each one before it is tested. This step only stores the Cloud API
+key, which creates the others, in a secret. An interrupted step resumes on the next run.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from infra.naming import Account, cloud_secret_name, secret_name
 
 PATIENCE_SECONDS = 900.0
 LOOK_SECONDS = 60.0
-"""How long the function waits each time, before it is told here how far it is."""
+"""How long one call of the function waits for a key to work, before progress is printed."""
 FIRST_PAUSE_SECONDS = 5.0
 NOT_ALLOWED_YET = "AccessDenied"
-"""A role that was made a moment ago is not known everywhere."""
+"""A new IAM role takes a moment to be known everywhere in AWS."""
 
 Tell = Callable[[str], None]
-"""Takes a line for people, which never holds a secret."""
+"""Prints a line of progress; the line never contains a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How time is told and spent; the clock counts seconds."""
+    """The clock, in seconds, and the sleep function; tests replace both."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -43,7 +43,10 @@ SLEEPING = Waiting()
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of an environment. `secrets` by account, `vault` is boto3's client of Secrets Manager."""
+    """The API keys of an environment.
+
+    `secrets` maps accounts to secret names; `vault` is a boto3 Secrets Manager client.
+    """
 
     environment: str
     secrets: Mapping[Account, str]
@@ -53,9 +56,9 @@ class Keys:
     waiting: Waiting = SLEEPING
 
     def make(self, cloud_key: KeyPair) -> int:
-        """A working key for each account and part, in its secret; how many accounts got theirs now.
+        """Store a working key for each account in its secret; return the number of accounts that got a new one.
 
-        Raises ServiceError; another run goes on.
+        Raises ServiceError if a key cannot be created or does not work in time; a rerun resumes.
         """
         if write_cloud_key(self.vault, cloud_secret_name(self.environment), cloud_key):
             self.tell("keys: the Cloud API key is stored")
@@ -63,7 +66,7 @@ class Keys:
         return sum(side_by_side(calls))
 
     def _make(self, account: Account, secret: str) -> bool:
-        """Whether the key is new."""
+        """Create and test the key of one account; return whether it is new."""
         deadline = self.waiting.clock() + PATIENCE_SECONDS
         made = self._patiently(account, deadline, lambda: self.function.first_key(secret))
         ids = ", ".join(key for name, key in made.items() if name.endswith("_api_key"))
@@ -73,7 +76,7 @@ class Keys:
         return is_new
 
     def _patiently(self, account: Account, deadline: float, ask: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
-        """Again while it fails for what passes by itself."""
+        """Retry transient failures until the deadline."""
         while True:
             try:
                 return ask()
@@ -86,7 +89,7 @@ class Keys:
 
 
 def delete_keys(cloud: ConfluentCloud, owners: Iterable[str], tell: Tell) -> int:
-    """All keys of all accounts, whoever made them: the accounts go too. How many there were."""
+    """Delete all API keys of these accounts, including keys created by others; return their number."""
     keys = [key for owner in owners for key in cloud.keys_of(owner)]
     for key in keys:
         cloud.delete_key(key.id)
@@ -95,6 +98,9 @@ def delete_keys(cloud: ConfluentCloud, owners: Iterable[str], tell: Tell) -> int
 
 
 def tableflow_variables(vault: Any, environment: str) -> dict[str, Secret]:
-    """By which Confluent's provider gets the key that Tableflow asks for; so it is in no file, and in no state."""
+    """Return the environment variables that pass the Tableflow key to the Confluent provider.
+
+    Variables keep the key out of files and out of Terraform's state.
+    """
     pair = read_keys(vault, secret_name(environment, "tableflow")).get("tableflow")
     return {} if pair is None else {"TABLEFLOW_API_KEY": Secret(pair.key), "TABLEFLOW_API_SECRET": pair.secret}

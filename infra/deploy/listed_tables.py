@@ -1,4 +1,4 @@
-"""Which tables can be attached to: Snowflake reads a table's metadata as it attaches, so it must be in Glue by then."""
+"""List the tables that Snowflake can attach: they must be in Glue, because attaching reads their metadata."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.model.spec import TableSpec
 
 
 def tables_in_glue(glue: Any, database: str) -> frozenset[str]:
-    """By name; none where there is no such database yet. `glue` is boto3's client."""
+    """Return the table names; empty if the database does not exist yet. `glue` is a boto3 client."""
     try:
         pages = list(glue.get_paginator("get_tables").paginate(DatabaseName=database))
     except glue.exceptions.EntityNotFoundException:
@@ -18,5 +18,5 @@ def tables_in_glue(glue: Any, database: str) -> frozenset[str]:
 
 
 def waiting(specs: Iterable[TableSpec], listed: frozenset[str]) -> Iterator[str]:
-    """The tables that Snowflake shall read and cannot yet."""
+    """Yield the tables with the reader `snowflake` that are not in Glue yet."""
     yield from (spec.table for spec in specs if "snowflake" in spec.readers and spec.table not in listed)

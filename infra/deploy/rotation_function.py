@@ -1,4 +1,4 @@
-"""The function that makes and rotates keys (lambdas/rotate_keys), invoked from here."""
+"""A client for the Lambda function that creates and rotates keys (lambdas/rotate_keys)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from frazil.model.errors import ServiceError
 
 ANSWER_SECONDS = 120
-"""How long an answer may take; a step that waits is told to wait less."""
+"""Timeout of one call; a step that waits must wait less."""
 
 
 class FunctionFailedError(ServiceError):
-    """The function did not do a step; `error` is the name of why, as the function calls it."""
+    """A step of the function failed; `error` is the class name of the function's exception."""
 
     def __init__(self, what: str, *, hint: str, error: str) -> None:
         super().__init__(what, hint=hint)
@@ -27,7 +27,7 @@ class NotYetError(FunctionFailedError):
 
 @dataclass(frozen=True, slots=True)
 class RotationFunction:
-    """`client` is boto3's of Lambda, and never asks twice by itself."""
+    """The function `name`. `client` is a boto3 Lambda client without retries."""
 
     name: str
     client: Any
@@ -40,7 +40,7 @@ class RotationFunction:
         return self._asked(Step="firstKey", SecretId=secret)
 
     def prove_key(self, secret: str, *, at_most_seconds: float) -> Mapping[str, str]:
-        """Raises NotYetError where the key does not work yet, which the function does not count as its failure."""
+        """Test the current key. Raises NotYetError if it does not work within `at_most_seconds`."""
         told = self._asked(Step="proveKey", SecretId=secret, AtMostSeconds=at_most_seconds)
         if "not_yet" in told:
             raise NotYetError(f"proveKey of {secret}: {told['not_yet']}", hint=told["hint"], error="NotProvenError")
@@ -53,7 +53,7 @@ class RotationFunction:
         return self._asked(Step="tellAges", Secrets=secrets)
 
     def _asked(self, **event: object) -> Mapping[str, str]:
-        """Raises FunctionFailedError with the function's own words, ServiceError where it cannot be asked."""
+        """Invoke the function. Raises FunctionFailedError if it fails, ServiceError if it cannot be invoked."""
         from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
 
         try:
@@ -61,8 +61,8 @@ class RotationFunction:
             answer: Mapping[str, str] = json.loads(told["Payload"].read())
         except (BotoCoreError, ClientError) as error:
             raise ServiceError(
-                f"the function {self.name} cannot be asked for {event['Step']}: {error}",
-                hint="run `scripts/deploy.sh create`, which makes it; `scripts/deploy.sh check` tries who you are",
+                f"cannot invoke the function {self.name} for {event['Step']}: {error}",
+                hint="run `scripts/deploy.sh create`, which creates it; `scripts/deploy.sh check` tests credentials",
             ) from error
         if "FunctionError" in told:
             raise _failed(self.log_group, event, answer)
@@ -70,7 +70,8 @@ class RotationFunction:
 
 
 def rotation_function(name: str) -> RotationFunction:
-    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - half a second, and few need it
+    """Return the function with a client that does not retry."""
+    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
     from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
 
     once = Config(read_timeout=ANSWER_SECONDS, retries={"total_max_attempts": 1})
@@ -78,17 +79,17 @@ def rotation_function(name: str) -> RotationFunction:
 
 
 def _failed(log_group: str, event: Mapping[str, object], answer: Mapping[str, str]) -> FunctionFailedError:
-    """Errors of ours bring their own hint."""
+    """Return the function's error, with its own hint if it has one."""
     error, words = str(answer.get("errorType", "")), str(answer.get("errorMessage", ""))
     what, hint = what_and_hint(words)
     return FunctionFailedError(
         f"{event['Step']} of {event.get('SecretId', 'all secrets')}: {error}: {what}",
-        hint=hint or f"read the log group {log_group}; then run the same command again: it goes on",
+        hint=hint or f"read the log group {log_group}, then rerun the same command: it resumes",
         error=error,
     )
 
 
 def what_and_hint(words: str) -> tuple[str, str]:
-    """An error of ours, as the function says it, in its two parts; the hint is empty where there is none."""
+    """Split a FrazilError's text into its message and its hint; the hint is empty if absent."""
     what, _, hint = words.partition("\n\nhint: ")
     return what, hint

@@ -1,6 +1,6 @@
-"""The cloud on this machine: broker, registry and the double of AWS, started if they do not run yet.
+"""Start and stop the local services: broker, registry and the double of AWS, shared by all environments.
 
-Besides, for one environment alone, what plays the services that AWS is not: `DOUBLES`.
+Each environment also has its own doubles of Snowflake and Confluent Cloud.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ BROKER = "FRAZIL_LOCAL_BROKER"
 REGISTRY = "FRAZIL_LOCAL_REGISTRY"
 SNOWFLAKE = "FRAZIL_LOCAL_SNOWFLAKE"
 NOBODY = {"CONFLUENT_CLOUD_API_KEY": "NOBODY", "CONFLUENT_CLOUD_API_SECRET": "secret-of-nobody-4tXw9"}
-"""The Cloud API key that the double of Confluent Cloud takes."""
+"""The Cloud API key that the double of Confluent Cloud accepts."""
 
 PREFERRED = ("127.0.0.1:9092", "http://127.0.0.1:8081/apis/ccompat/v7", "http://127.0.0.1:4566")
-"""Where they will answer unless a port is taken."""
+"""The default addresses, used unless a port is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Where the local services answer, or will."""
+    """The addresses of the local services, running or not."""
 
     bootstrap_servers: str
     schema_registry_url: str
@@ -43,7 +43,10 @@ def services_here() -> Services:
 
 
 def up(deployment: Deployment) -> None:
-    """Start what does not run. Who started it is remembered: `delete` leaves alone what was there before `create`."""
+    """Start the services that are not running.
+
+    Records whether this deployment started them: `delete` does not stop services that ran before `create`.
+    """
     if not deployment.is_local:
         return
     if not services_here().are_up:
@@ -55,7 +58,7 @@ def up(deployment: Deployment) -> None:
 
 
 def down(deployment: Deployment) -> bool:
-    """Stop what `up` started, and remove its data; whether there was something to stop."""
+    """Stop the services that `up` started and delete their data; return whether any was stopped."""
     stopped = [double.down() for double in _doubles(deployment)]
     mark = deployment.folder / STARTED_HERE
     if not mark.exists():
@@ -66,7 +69,7 @@ def down(deployment: Deployment) -> bool:
 
 
 def addresses(services: Services, environment: str) -> Mapping[str, str]:
-    """For an environment's file, which names them as `${env:…}`: a port may have been taken."""
+    """Return the variables with the actual addresses, which the environment's file reads as `${env:…}`."""
     return {
         BROKER: services.bootstrap_servers,
         REGISTRY: services.schema_registry_url,
@@ -76,7 +79,7 @@ def addresses(services: Services, environment: str) -> Mapping[str, str]:
 
 
 def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
-    """Of an environment's folder. It outlives restarts of the other services, and so do its users."""
+    """Return the Snowflake double of an environment; its users survive restarts of the other services."""
     return KeptDouble(
         module="infra.local.snowflake_double",
         folder=folder / "doubles" / "snowflake",
@@ -86,7 +89,7 @@ def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
 
 
 def confluent_cloud(folder: Path) -> KeptDouble:
-    """Of an environment's folder. It forgets its keys when it ends; the next `create` makes others."""
+    """Return the Confluent Cloud double of an environment; it loses its keys when it stops."""
     return KeptDouble(
         module="infra.local.confluent_double",
         folder=folder / "doubles" / "confluent",

@@ -1,4 +1,4 @@
-"""Calls that wait for something outside, all at once."""
+"""Run I/O-bound calls concurrently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 
 
 def side_by_side(calls: Sequence[Callable[[], Result]]) -> list[Result]:
-    """What each gives, in order. The first that raises ends it, and so does Ctrl-C: neither waits for the others."""
+    """Return the results in order. The first exception, or Ctrl-C, is raised without waiting for the other calls."""
     pool = ThreadPoolExecutor(max(1, len(calls)))
     try:
         begun = [pool.submit(call) for call in calls]

@@ -1,7 +1,7 @@
-"""The Snowflake account of a `create --snowflake-warehouse=…` whose settings file has no `snowflake` section.
+"""The Snowflake account for `create --snowflake-warehouse=…` if the settings file has no `snowflake` section.
 
-It comes from flags or from the variables of Snowflake's provider, and is recorded in the environment's folder: later
-commands, `delete` above all, need it without being given it again.
+It comes from flags or from the environment variables of Snowflake's provider. It is recorded in the environment's
+folder, so that later commands such as `delete` need no flags.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse
 from infra.settings_keys import SNOWFLAKE_ROLE, SNOWFLAKE_SCHEMA, SNOWFLAKE_USER
 
 ORGANIZATION, ACCOUNT = "SNOWFLAKE_ORGANIZATION_NAME", "SNOWFLAKE_ACCOUNT_NAME"
-"""As Snowflake's provider reads them."""
+"""Environment variables of Snowflake's Terraform provider."""
 STAND_IN = "FRAZIL_LOCAL_SNOWFLAKE"
 FILE = "snowflake.json"
 REFRESH_SECONDS = 30
 IDLE_SECONDS = 60
 HINT = (
     f"add --snowflake-organization= and --snowflake-account=, or export {ORGANIZATION} and {ACCOUNT}; "
-    "or describe the account in the settings file: `snowflake: …` (docs/snowflake.md)"
+    "or add a `snowflake` section to the settings file (docs/snowflake.md)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AccountFlags:
-    """What the command line says of Snowflake; None where it says nothing."""
+    """The Snowflake flags of the command line; None if not given."""
 
     warehouse: str | None = None
     organization: str | None = None
@@ -68,7 +68,7 @@ def with_account(
 
 
 def is_missing(flags: AccountFlags, env: Mapping[str, str]) -> bool:
-    """Whether a warehouse is named, and the account that it is in is not: `deploy.sh` then asks for it."""
+    """Return whether a warehouse is named without its account; `deploy.sh` then asks for the account."""
     return flags.warehouse is not None and not all(_names(flags, env))
 
 
@@ -108,8 +108,8 @@ def _of_flags(
     organization, account = _names(flags, env)
     if not organization or not account:
         raise SettingError(
-            f"--snowflake-warehouse={flags.warehouse}: no Snowflake account is named, neither by "
-            f"{settings.source_file} nor by flags or variables",
+            f"--snowflake-warehouse={flags.warehouse} needs a Snowflake account: expected one in "
+            f"{settings.source_file}, in flags or in environment variables, found none",
             hint=HINT,
         )
     given = Recorded(_name("the Snowflake organization", organization), _name("the Snowflake account", account))
@@ -117,7 +117,7 @@ def _of_flags(
 
 
 def _account(named: Recorded, *, stand_in: str | None) -> Snowflake:
-    """With the defaults of the section `snowflake` of a settings file."""
+    """Return the account with the defaults of the settings section `snowflake`."""
     return Snowflake(
         organization=named.organization,
         account=named.account,
@@ -145,7 +145,7 @@ def _refuse_another(known: Snowflake, flags: AccountFlags) -> None:
         if asked is not None and _name(flag, asked) != found:
             raise SettingError(
                 f"{flag}={asked}: the environment is for the Snowflake account {known.identifier}",
-                hint="leave the flag out, or run `scripts/deploy.sh delete` before you move to another account",
+                hint="omit the flag, or run `scripts/deploy.sh delete` before you switch to another account",
             )
 
 
@@ -153,4 +153,4 @@ def _name(what: str, text: str) -> str:
     try:
         return parse_snowflake_name(text)
     except Unfit as unfit:
-        raise SettingError(f"{what}={text} cannot be a name in Snowflake", hint=str(unfit)) from unfit
+        raise SettingError(f"{what}={text} is not a valid Snowflake name", hint=str(unfit)) from unfit

@@ -1,4 +1,4 @@
-"""The key pair that Terraform logs in to Snowflake with: tried before anything is made, and never shown."""
+"""Test the key pair that Terraform uses for Snowflake, before anything is created; the key is never printed."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from lambdas.rotate_keys.rsa_key import RsaKey
 from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
 
 VARIABLE, PASSPHRASE = "SNOWFLAKE_PRIVATE_KEY", "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE"
-"""As Snowflake's provider reads them."""
+"""Environment variables of Snowflake's Terraform provider."""
 FEWEST_BITS = 2048
 WHAT = "Snowflake key"
 
 LogIn = Callable[[Snowflake, RsaKey], str]
-"""Whom Snowflake takes the owner of a key for; raises FrazilError where it lets nobody in."""
+"""Logs in with a key and returns the current user. Raises FrazilError if the login fails."""
 
 
 def log_in(account: Snowflake, key: RsaKey) -> str:
-    """By Snowflake's own connector."""
+    """Log in with Snowflake's Python connector and return the current user."""
     with SnowflakeDoor(account.identifier, account.stand_in).session(account.user, key) as session:
         return session.current_user()
 
 
 def of_snowflake(account: Snowflake, environment: Mapping[str, str], log_in: LogIn) -> Finding:
-    """With the fingerprint that `DESC USER` shows for the public half."""
+    """Check the key and try a login; the finding shows the fingerprint that `DESC USER` prints."""
     expected = f"in {VARIABLE}: the private key of {account.user}, RSA of {FEWEST_BITS} bits or more, PKCS#8 in PEM"
     given = environment.get(VARIABLE, "").strip()
     if not given:
-        hint = f'export {VARIABLE}="$(cat deployer.p8)", or let `create` ask'
+        hint = f'export {VARIABLE}="$(cat deployer.p8)", or let `create` ask for it'
         return Finding(WHAT, "not given", expected, hint)
     key = _read(given, environment.get(PASSPHRASE))
     if key is None or key.key_size < FEWEST_BITS:
-        found = "no key of RSA" if key is None else f"a key of {key.key_size} bits"
-        return Finding(WHAT, found, expected, f"make one as docs/snowflake.md says; its passphrase: {PASSPHRASE}")
+        found = "not an RSA private key" if key is None else f"a key of {key.key_size} bits"
+        hint = f"create one as described in docs/snowflake.md; put its passphrase, if any, into {PASSPHRASE}"
+        return Finding(WHAT, found, expected, hint)
     return _tried(account, RsaKey(key), log_in)
 
 
@@ -48,13 +49,16 @@ def _tried(account: Snowflake, key: RsaKey, log_in: LogIn) -> Finding:
     try:
         who = log_in(account, key)
     except FrazilError as refused:
-        hint = f"does `DESC USER {account.user}` show this fingerprint? {refused.hint}"
+        hint = f"check that `DESC USER {account.user}` shows this fingerprint; {refused.hint}"
         return Finding(WHAT, f"{key.fingerprint}: {refused.what}", expected, hint)
     return Finding(WHAT, f"{key.fingerprint}, {account.identifier} as {who}", expected)
 
 
 def _read(pem: str, passphrase: str | None) -> RSAPrivateKey | None:
-    """None for whatever is no private key of RSA, or has another passphrase; the reason might quote it."""
+    """Return the key, or None if it is not an RSA private key or the passphrase is wrong.
+
+    The exception is dropped, because its text may quote the key.
+    """
     try:
         key = load_pem_private_key(pem.encode(), passphrase.encode() if passphrase else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):

@@ -1,4 +1,4 @@
-"""The stacks as deploy.sh asks for them: synthesized once, then each by Terraform, in order or in reverse."""
+"""Synthesize the stacks once, then plan, apply or destroy each with Terraform in the given order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING = Artefact("none", "0" * 64, 0)
 NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
 
 SECONDS_FOR_ROLES = "FRAZIL_IAM_SECONDS"
-"""How long the stack snowflake waits for its roles to be known; the cloud on this machine knows them at once."""
+"""How long the stack snowflake waits for new IAM roles to propagate, in seconds; 0 for the local cloud."""
 DEBUG_LOG = "terraform-debug.log"
 FUNCTION_IS_GONE = "ResourceNotFoundException: Function not found"
 
@@ -50,7 +50,7 @@ class Stacks:
             self.tell(f"{name}: applied ({time.monotonic() - began:.0f} s)")
 
     def destroy(self, wanted: Sequence[str]) -> None:
-        """Those that were never applied are passed over."""
+        """Destroy the stacks in the given order; skip those that were never applied."""
         for name in self._present(wanted):
             terraform = self._ready(name)
             if terraform.resources():
@@ -59,52 +59,52 @@ class Stacks:
             self.tell(f"{name}: gone")
 
     def _destroy(self, name: str) -> None:
-        """A function that is gone cannot be asked to stop what it kept, and would stand in the way for ever.
+        """Destroy a stack; if its Lambda function no longer exists, drop the invocations of it from the state first.
 
-        The cloud on this machine forgets its functions with each restart.
+        The local double of AWS loses its functions on each restart, and a missing function would block the destroy.
         """
         try:
             self._ready(name).destroy()
         except TerraformError as stopped:
             if FUNCTION_IS_GONE not in stopped.what:
                 raise
-            self.tell(f"{name}: its Lambda function is gone already, and is not asked")
+            self.tell(f"{name}: its Lambda function no longer exists and is not invoked")
             self.forget(name, "aws_lambda_invocation")
             self._ready(name).destroy()
 
     def forget(self, name: str, kind: str) -> None:
-        """What a stack has made of one type stays in the account, and is nobody's any more."""
+        """Remove the resources of one type from the stack's state; they stay in the account."""
         for address in self._ready(name).resources():
             if address.startswith(f"{kind}."):
                 self._ready(name).forget(address)
 
     def plan(self, wanted: Sequence[str]) -> None:
-        """Up to the first stack that builds on one that is not there yet: its plan would be a guess."""
+        """Plan the stacks whose dependencies are applied; the others cannot be planned yet."""
         for name in self._present(wanted):
             missing = [each for each in self._before(name) if not self.outputs(each)]
             if missing:
                 self.tell(
-                    f"{name}: will be planned when {', '.join(missing)} is applied: it takes its names from there"
+                    f"{name}: cannot be planned before {', '.join(missing)} is applied, because it uses its outputs"
                 )
                 continue
             self.tell(f"{name}:")
             if not self._ready(name).plan():
-                self.tell(f"{name}: nothing to do")
+                self.tell(f"{name}: no changes")
 
     def outputs(self, name: str) -> Mapping[str, Any]:
-        """None where the stack is not part of the environment, or was never applied."""
+        """Return the outputs by name; {} if the stack is not part of the environment or was never applied."""
         return self._ready(name).outputs() if name in self.names else {}
 
     def resources(self) -> dict[str, list[str]]:
-        """What Terraform has made, by stack."""
+        """Return the resource addresses in Terraform's state, by stack."""
         return {name: self._ready(name).resources() for name in self.names}
 
     def named(self, name: str) -> list[tuple[str, str]]:
-        """Type and name of what Terraform has made of a stack; none where that is not part of the environment."""
+        """Return the type and name of each resource of a stack; [] if the environment has no such stack."""
         return self._ready(name).named() if name in self.names else []
 
     def _ready(self, name: str) -> Terraform:
-        """Its Terraform, with providers and backend known; found once for all that is asked of it."""
+        """Return the initialised Terraform of a stack, cached."""
         if name not in self._known:
             self._known[name] = self._terraform(name)
             self._known[name].init()
@@ -113,14 +113,14 @@ class Stacks:
     def _terraform(self, name: str) -> Terraform:
         directory = self.deployment.synthesized / "stacks" / name
         quiet = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1"}
-        data = {"TF_DATA_DIR": str(self.deployment.folder / "terraform" / name)}  # the directory is written anew
+        data = {"TF_DATA_DIR": str(self.deployment.folder / "terraform" / name)}  # `directory` is rewritten each time
         env = {**os.environ, **quiet, **data, **prepare(self.deployment, directory), **self._stand_ins()}
         env |= self._debug_log()
         env |= self._key_of_tableflow() if name == "connectors" else {}
         return Terraform(name, directory, env, self.deployment.folder / "terraform.log", self.tell)
 
     def _debug_log(self) -> dict[str, str]:
-        """Where TF_LOG goes: beside Terraform's answers, which are read from the same stream, it would spoil them."""
+        """Send TF_LOG to a file: on stderr it would mix with the output that is parsed."""
         if not os.environ.get("TF_LOG"):
             return {}
         file = self.deployment.folder / DEBUG_LOG
@@ -128,7 +128,7 @@ class Stacks:
         return {"TF_LOG_PATH": str(file)}
 
     def _stand_ins(self) -> dict[str, str]:
-        """Where the stand-in of Confluent's provider says that cluster and registry are; what is behind Snowflake's."""
+        """Return the variables that give the stub providers of Confluent and Snowflake their local addresses."""
         if not self.deployment.is_local:
             return {}
         broker = f"SASL_SSL://{os.environ[BROKER]}"
@@ -140,8 +140,8 @@ class Stacks:
         }
 
     def _key_of_tableflow(self) -> dict[str, str]:
-        """By the environment of the one process that needs it: an argument would be in Terraform's state."""
-        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - half a second, and few need it
+        """Return the Tableflow key as variables of this one process: an argument would be in Terraform's state."""
+        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
 
         kafka = self.deployment.settings.kafka
         if not (isinstance(kafka, ConfluentKafka) and kafka.tableflow):
@@ -151,9 +151,7 @@ class Stacks:
     def _present(self, wanted: Sequence[str]) -> list[str]:
         unknown = set(wanted) - set(STACKS)
         if unknown:
-            raise SettingError(
-                f"there is no stack {', '.join(sorted(unknown))}", hint=f"the stacks are {', '.join(STACKS)}"
-            )
+            raise SettingError(f"unknown stack {', '.join(sorted(unknown))}", hint=f"choose from {', '.join(STACKS)}")
         return [name for name in wanted if name in self.names]
 
     def _before(self, name: str) -> list[str]:
@@ -161,7 +159,7 @@ class Stacks:
 
 
 def _code(deployment: Deployment) -> Code:
-    """Of the function that rotates keys; on this machine it finds a double of Confluent Cloud."""
+    """Return the package of the rotation function and, locally, the address of the Confluent Cloud double."""
     packed = deployment.rotation_zip
     double = {ADDRESS_VARIABLE: confluent_cloud(deployment.folder).address} if deployment.is_local else {}
     return Code(packed if packed.exists() else None, double if deployment.has_confluent else {})
@@ -170,10 +168,10 @@ def _code(deployment: Deployment) -> Code:
 def synthesize(
     deployment: Deployment, tell: Tell, *, listed: Collection[str] | None = None, purpose: Purpose = "apply"
 ) -> Stacks:
-    """Write all stacks anew. The one with the job names its artefacts by hash, or by none where nothing is packed here.
+    """Write the Terraform configuration of all stacks.
 
-    That is enough to ask a stack or to take it away, from another machine than the one that applied it. Snowflake's
-    has the tables that are `listed` in Glue, or those of all specs.
+    The stack jobs refers to its artefacts by hash, or to placeholders if none are packed on this machine; that is
+    enough to read outputs or to destroy. The stack snowflake gets the tables `listed` in Glue, or those of all specs.
     """
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
     deployment.folder.mkdir(parents=True, exist_ok=True)

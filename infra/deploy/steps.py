@@ -1,4 +1,4 @@
-"""The steps by the names that scripts/deploy.sh calls them by. Each can be run again: it does what is left to do."""
+"""The steps of scripts/deploy.sh, by name. Each can be repeated: it does what is left to do."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from infra.settings import LocalState, S3State
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line of one step says besides the deployment."""
+    """The arguments of one step, apart from those of the deployment."""
 
     stacks: tuple[str, ...]
     keeps_data: bool
@@ -80,7 +80,7 @@ def check(deployment: Deployment, _: Asked) -> None:
 
 
 def policy(deployment: Deployment, _: Asked) -> None:
-    """Print what this environment's deployer needs in AWS; nothing is asked of the account."""
+    """Print the IAM policy that deploying this environment needs; makes no request to AWS."""
     _stacks(deployment)
     types = {kind for stack in read_stacks(deployment.synthesized).values() for kind in stack.get("resource", {})}
     backend = deployment.settings.backend
@@ -93,7 +93,7 @@ def policy(deployment: Deployment, _: Asked) -> None:
     for document in documents:
         print(document)
     if len(documents) > 1:
-        tell(f"{len(documents)} documents: one is larger than a managed policy may be; attach all of them")
+        tell(f"{len(documents)} documents, because one would exceed the size of a managed policy: attach all of them")
 
 
 def services_up(deployment: Deployment, _: Asked) -> None:
@@ -101,12 +101,12 @@ def services_up(deployment: Deployment, _: Asked) -> None:
 
 
 def services_down(deployment: Deployment, asked: Asked) -> None:
-    """The cloud on this machine is the only place where its data is."""
+    """Stop the local services, unless their data is to be kept."""
     forget(deployment.folder)
     if asked.keeps_data:
         return
     if services.down(deployment):
-        tell("local services: stopped, and their data removed")
+        tell("local services: stopped, data deleted")
 
 
 def artefacts(deployment: Deployment, _: Asked) -> None:
@@ -127,18 +127,18 @@ def artefacts(deployment: Deployment, _: Asked) -> None:
 
 def free_names(deployment: Deployment, _: Asked) -> None:
     for name in release_names(_vault(), deployment.secret_prefix):
-        tell(f"{name}: deleted for good, for the name to be free")
+        tell(f"{name}: permanently deleted, so that its name can be reused")
 
 
 def keys(deployment: Deployment, _: Asked) -> None:
-    """Their ages are told at once: the alarm that comes later takes silence for trouble."""
+    """Create the keys and publish their ages at once, because the alarm treats missing data as a failure."""
     secrets = _stacks(deployment).outputs("secrets")
     if "rotation_function" not in secrets:
         return
     function = rotation_function(secrets["rotation_function"])
     if deployment.has_confluent:
         made = make_keys(deployment, secrets["secrets"], function, _vault(), tell)
-        tell(f"keys: {made} of {len(secrets['secrets'])} accounts got new ones, all of them work")
+        tell(f"keys: {made} of {len(secrets['secrets'])} accounts got a new key; all keys work")
     function.tell_ages(list(secrets["rotated"].values()))
 
 
@@ -150,7 +150,7 @@ def rotate(deployment: Deployment, asked: Asked) -> None:
 
 
 def delete_the_keys(deployment: Deployment, _: Asked) -> None:
-    """Nothing is done where the accounts are gone, and their keys with them."""
+    """Delete all API keys; do nothing if the service accounts no longer exist."""
     confluent = _stacks(deployment).outputs("confluent")
     if confluent:
         tell(f"keys: {delete_all_keys(deployment, confluent, tell)} deleted")
@@ -158,13 +158,13 @@ def delete_the_keys(deployment: Deployment, _: Asked) -> None:
 
 def topics(deployment: Deployment, _: Asked) -> None:
     done = make_wanted_topics(deployment, _stacks(deployment).outputs("confluent"), _vault())
-    tell(f"topics: {len(done.make)} made, {len(done.kept)} were there")
+    tell(f"topics: {len(done.make)} created, {len(done.kept)} already existed")
     for difference in done.differing:
         tell(f"warning: {difference}")
 
 
 def recall(deployment: Deployment, _: Asked) -> None:
-    """Find out which Snowflake account a `create` on another machine was given: the shared state says so."""
+    """Read from the shared state which Snowflake account a `create` on another machine was given."""
     if deployment.settings.snowflake is not None or isinstance(deployment.settings.backend, LocalState):
         return
     told = _stacks(deployment).outputs("secrets").get("snowflake_account")
@@ -186,13 +186,13 @@ def plan(deployment: Deployment, asked: Asked) -> None:
 
 
 def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
-    """Raises SettingError for a job without artefacts, or a function without its packages: neither would run."""
+    """Raise SettingError if the artefacts of the job or of the rotation function are not packed."""
     if "jobs" in stacks:
         read_manifest(deployment.manifest)
     if "secrets" in stacks and deployment.has_keys and not deployment.rotation_zip.exists():
         raise SettingError(
-            f"the function that rotates keys is not packed: expected {deployment.rotation_zip}",
-            hint="run `scripts/deploy.sh plan`, or `python -m infra.deploy artefacts`, which packs it",
+            f"the rotation function is not packed: expected {deployment.rotation_zip}",
+            hint="run `scripts/deploy.sh plan` or `python -m infra.deploy artefacts`; both pack it",
         )
 
 
@@ -200,24 +200,24 @@ def upload(deployment: Deployment, _: Asked) -> None:
     bucket = _stacks(deployment).outputs("lake")["bucket_name"]
     manifest = read_manifest(deployment.manifest)
     sent = upload_artefacts(manifest, deployment.packed, bucket, _session().client("s3"), _nothing)
-    tell(f"artefacts: {len(sent)} of {len(manifest.all)} sent to s3://{bucket}, {_megabytes(sent)} MB")
+    tell(f"artefacts: {len(sent)} of {len(manifest.all)} uploaded to s3://{bucket}, {_megabytes(sent)} MB")
     if swept := sweep(manifest, bucket, _session().client("s3")):
         tell(f"artefacts: {swept} old ones deleted")
 
 
 def tables(deployment: Deployment, _: Asked) -> None:
-    """Empty tables for whoever attaches to them. A topic whose schema is not registered yet gets its table later.
+    """Create the tables, empty, so that readers can attach to them; skip topics without a registered schema.
 
-    Raises CommandFailedError for all else that keeps a table from being made.
+    Raises CommandFailedError if a table cannot be created for any other reason.
     """
     _write_config(deployment, _stacks(deployment).outputs("jobs"))
     unreached = out_of_reach(deployment.settings.kafka, connect)
     if unreached is not None:
-        tell(f"warning: {unreached} cannot be reached from here, so that no table is made: the job makes them")
+        tell(f"warning: cannot reach {unreached} from this machine: the job will create the tables")
         return
     create = ("materialize", "--create-only", "--config", str(deployment.config))
     if Frazil(deployment.checkout).must(*create, or_status=NOT_THERE_YET) == NOT_THERE_YET:
-        tell("some tables are not there yet, see above: the job makes them, or the next `create`")
+        tell("some tables do not exist yet (see above): the job or the next `create` creates them")
 
 
 def outputs(deployment: Deployment, _: Asked) -> None:
@@ -254,16 +254,19 @@ def destroy(deployment: Deployment, asked: Asked) -> None:
 
 
 def empty(deployment: Deployment, asked: Asked) -> None:
-    """Before the stack with the bucket goes; Terraform finds the database gone then, with its tables."""
+    """Empty the bucket and delete the Glue databases, before the stack lake is destroyed.
+
+    Raises SettingError in production.
+    """
     refuse_in_production(deployment)
     stacks = _stacks(deployment)
     bucket, cluster = stacks.outputs("lake").get("bucket_name"), stacks.outputs("confluent").get("cluster_id", "")
     if bucket is None or asked.keeps_data:
         return
     removed = empty_bucket(_session().client("s3"), bucket, lambda _: None)
-    tell(f"s3://{bucket}: {removed} versions of objects removed")
+    tell(f"s3://{bucket}: {removed} object versions deleted")
     for name in remove_databases(_session().client("glue"), bucket, cluster=cluster):
-        tell(f"Glue database {name}: removed, with its tables")
+        tell(f"Glue database {name}: deleted, with its tables")
 
 
 def inventory(deployment: Deployment, asked: Asked) -> None:
@@ -272,7 +275,7 @@ def inventory(deployment: Deployment, asked: Asked) -> None:
 
 
 def tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")  # at once, end of line and all: some steps work side by side
+    sys.stderr.write(f"{line}\n")  # one write per line, because some steps run concurrently
     sys.stderr.flush()
 
 
@@ -281,7 +284,7 @@ def _stacks(deployment: Deployment) -> Stacks:
 
 
 def _stacks_for(deployment: Deployment, wanted: Sequence[str]) -> Stacks:
-    """Snowflake attaches to tables that are there; to others when they are."""
+    """Synthesize the stacks; the stack snowflake gets only the tables that exist in Glue."""
     stacks = _stacks(deployment)
     database = stacks.outputs("lake").get("database_name") if "snowflake" in {*wanted} & {*stacks.names} else None
     if database is None:
@@ -298,7 +301,10 @@ def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:
 
 
 def _database_goes_with_the_cluster(deployment: Deployment) -> bool:
-    """The next cluster has another id, so its database another name: Terraform would replace the one with the data."""
+    """Return whether the Glue database is named after the cluster.
+
+    The next cluster has another id, so Terraform would replace the database that holds the kept tables.
+    """
     return deployment.has_confluent and deployment.settings.lake.database is None
 
 
@@ -307,7 +313,7 @@ def _target(deployment: Deployment) -> Any:
 
 
 def _session() -> Any:
-    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - half a second, and some steps need none of it
+    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and some steps need none
 
     return boto3.Session()
 

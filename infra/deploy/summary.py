@@ -1,4 +1,4 @@
-"""What `create` ends with: what was made, where to look, what to try, and what it costs while nothing runs."""
+"""The summary at the end of `create`: resources, where to look, commands to try, and the cost while idle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Outputs = Mapping[str, Mapping[str, Any]]
 
 
 def summary_lines(deployment: Deployment, outputs: Outputs, resources: Mapping[str, list[str]]) -> Iterator[str]:
-    yield f"The environment {deployment.environment} is there: {sum(map(len, resources.values()))} resources."
+    yield f"The environment {deployment.environment} is deployed: {sum(map(len, resources.values()))} resources."
     for stack, made in resources.items():
         yield f"  {stack:<12} {len(made):>3} resources"
     yield ""
@@ -56,6 +56,6 @@ def _what_to_try(deployment: Deployment) -> Iterator[str]:
 
 
 def _costs(deployment: Deployment) -> Iterator[str]:
-    """Of a real account, also for the cloud on this machine, which costs nothing."""
+    """Yield the costs in a real account, also for a local deployment, which is free."""
     yield "What it costs in a real account:" if deployment.is_local else "What it costs:"
     yield from report(read_stacks(deployment.synthesized), deployment.settings.jobs, read_prices())

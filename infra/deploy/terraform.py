@@ -1,4 +1,4 @@
-"""Terraform on one synthesized stack: what it says goes to a log, what it did and why it failed comes back."""
+"""Run Terraform on one synthesized stack: its output goes to a log, progress and errors go to the caller."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ from infra.deploy.causes import hint_for
 STEP_SECONDS = 3600
 LOCK_FILE = ".terraform.lock.hcl"
 PLANNED_CHANGES = 2
-"""The exit status of `plan -detailed-exitcode` that says there is something to do."""
+"""The exit status of `plan -detailed-exitcode` if the plan has changes."""
 
 Tell = Callable[[str], None]
 """Takes a line of progress."""
 
 
 class TerraformError(ServiceError):
-    """Terraform stopped. What it had done stays done and is in its state: the same command goes on from there."""
+    """Terraform failed. Completed changes are in its state, so a rerun of the command resumes."""
 
 
-UNKNOWN = "read the log; when it is mended, run the same command again: it goes on"
+UNKNOWN = "read the log, fix the cause, and rerun the same command: it resumes where it stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class Terraform:
-    """`directory` holds the synthesized stack. `env` is all that its process knows; nothing secret is an argument."""
+    """Terraform for the synthesized stack in `directory`.
+
+    `env` is the whole environment of its process; secrets are passed in it, never as arguments.
+    """
 
     stack: str
     directory: Path
@@ -44,10 +47,10 @@ class Terraform:
     tell: Tell
 
     def init(self) -> None:
-        """Providers and backend; nothing is done where both are as they were, though the folder was written anew.
+        """Initialise providers and backend, unless both are unchanged since the last init.
 
-        An earlier backend of the same folder is left behind, as it is told anew each time. `-reconfigure` would do the
-        same, but not for HCP Terraform, which refuses the word.
+        The recorded backend is deleted first, so that a changed backend is not migrated. `-reconfigure` would do the
+        same, but HCP Terraform rejects it.
         """
         data = self.directory / (self.env.get("TF_DATA_DIR") or ".terraform")
         last, lock = Initialised(data), self.directory / LOCK_FILE
@@ -55,7 +58,7 @@ class Terraform:
         if last.is_as(wanted):
             shutil.copyfile(last.lock, lock)
             return
-        (data / "terraform.tfstate").unlink(missing_ok=True)  # what it remembers of the backend, no state
+        (data / "terraform.tfstate").unlink(missing_ok=True)  # the recorded backend, not the state
         self._run("init")
         if lock.exists():
             last.remember(wanted, lock)
@@ -70,7 +73,7 @@ class Terraform:
         self._run("destroy", "-auto-approve")
 
     def plan(self) -> bool:
-        """Show what `apply` would do; whether that is anything."""
+        """Print the plan and return whether it has changes. Raises TerraformError if Terraform fails."""
         shown, status = self._carry_out(("plan", "-detailed-exitcode"))
         if status not in {0, PLANNED_CHANGES}:
             raise self._failed("plan", shown)
@@ -78,19 +81,19 @@ class Terraform:
         return status == PLANNED_CHANGES
 
     def outputs(self) -> dict[str, Any]:
-        """The values of the stack's outputs by name; none where it was never applied."""
+        """Return the outputs by name; {} if the stack was never applied."""
         shown, status = self._carry_out(("output", "-json"))
         if status != 0:
             raise self._failed("output", shown)
         return {name: output["value"] for name, output in json.loads("\n".join(shown) or "{}").items()}
 
     def resources(self) -> list[str]:
-        """The addresses of all that Terraform has made; none where the stack was never applied."""
+        """Return the addresses of all resources in the state; [] if the stack was never applied."""
         shown, status = self._carry_out(("state", "list"))
         return shown if status == 0 else []
 
     def named(self) -> list[tuple[str, str]]:
-        """Type and name of all that Terraform has made and that has a name."""
+        """Return the type and name of each managed resource that has a name."""
         shown, status = self._carry_out(("show", "-json"))
         if status != 0:
             raise self._failed("show", shown)
@@ -99,7 +102,7 @@ class Terraform:
         return [(each["type"], each["values"]["name"]) for each in made if each["values"].get("name")]
 
     def forget(self, address: str) -> None:
-        """It stays as it is, and Terraform knows nothing of it any more."""
+        """Remove a resource from the state without changing it."""
         shown, status = self._carry_out(("state", "rm", address))
         if status != 0:
             raise self._failed("state rm", shown)
@@ -118,7 +121,7 @@ class Terraform:
                 return self._follow(words, log.write)
             except FileNotFoundError as error:
                 raise MissingToolError(
-                    "`terraform` is not on PATH", hint="run `scripts/deploy.sh check`, which says what to install"
+                    "`terraform` is not on PATH", hint="run `scripts/deploy.sh check`, which lists what to install"
                 ) from error
 
     def _follow(self, words: Sequence[str], write: Callable[[str], object]) -> tuple[list[str], int]:
@@ -131,7 +134,7 @@ class Terraform:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            process_group=0,  # out of Ctrl-C's reach
+            process_group=0,  # Ctrl-C must not reach Terraform
         ) as process:
             shown: list[str] = []
 
@@ -149,14 +152,14 @@ class Terraform:
             return shown, status
 
     def _without_interruption(self, follow: Callable[[], None], *, stop: Callable[[], None]) -> None:
-        """Ctrl-C stops after this stack. One that is asked to stop at once drops the requests that are on their way.
+        """Stop after this stack on the first Ctrl-C, and interrupt Terraform on the second.
 
-        What they made is then in no state, and the next run finds its name taken.
+        An interrupted Terraform may drop requests in flight; their resources are then missing from the state.
         """
         try:
             follow()
         except KeyboardInterrupt:
-            self.tell(f"{self.stack}: interrupted; it is brought to its end first (Ctrl-C again: stop at once)")
+            self.tell(f"{self.stack}: interrupted; finishing this stack first (press Ctrl-C again to stop at once)")
             try:
                 follow()
             except KeyboardInterrupt:
@@ -172,14 +175,14 @@ class Terraform:
     def _failed(self, verb: str, shown: Sequence[str]) -> TerraformError:
         errors = list(_errors(shown)) or list(shown[-3:])
         return TerraformError(
-            f"terraform {verb} of the stack {self.stack} stopped: {' | '.join(errors)[:1000]} (all of it: {self.log})",
+            f"terraform {verb} of the stack {self.stack} failed: {' | '.join(errors)[:1000]} (full log: {self.log})",
             hint=hint_for("\n".join(shown)) or UNKNOWN,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Initialised:
-    """What the last `init` of a stack was for, kept beside the providers that it installed."""
+    """A record of the last `init` of a stack, kept next to the installed providers."""
 
     data: Path
 
@@ -192,7 +195,7 @@ class Initialised:
         return self.data / "initialised"
 
     def is_as(self, wanted: str) -> bool:
-        """Whether providers (links into a cache) and lock file are still those of the same settings."""
+        """Return whether the settings are unchanged and the lock file and provider links still exist."""
         providers = list((self.data / "providers").glob("*/*/*/*/*"))
         return (
             self._wanted.exists()
@@ -208,13 +211,13 @@ class Initialised:
 
 
 def _terraform_blocks(directory: Path) -> str:
-    """Which providers and which backend a stack asks for, as text."""
+    """Return the `terraform` blocks of a stack, which name its providers and backend, as JSON."""
     files = sorted(directory.glob("*.tf.json"))
     return json.dumps([json.loads(file.read_text()).get("terraform") for file in files], sort_keys=True)
 
 
 def _end_providers_of(group: int) -> None:
-    """A Terraform that was killed leaves them behind, waiting for it."""
+    """Kill the provider processes that a killed Terraform leaves behind."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
 
@@ -228,7 +231,7 @@ def _quiet(verb: str) -> tuple[str, ...]:
 
 
 def _errors(shown: Sequence[str]) -> Iterator[str]:
-    """Each error's first line, and the resource that it is about."""
+    """Yield the first line of each error with the resource it concerns."""
     for number, line in enumerate(shown):
         if line.lstrip("│╷ ").startswith("Error: "):
             about = next((after.strip("│ ,") for after in shown[number : number + 4] if " with " in f" {after}"), "")
@@ -236,7 +239,7 @@ def _errors(shown: Sequence[str]) -> Iterator[str]:
 
 
 def _plan_itself(shown: Sequence[str]) -> Iterator[str]:
-    """Without the lines that only tell what is being read."""
+    """Yield the lines of the plan, without those about refreshing and reading."""
     for line in shown:
         if not re.search(r": (Refreshing state|Reading|Read complete|Still reading)", line):
             yield line

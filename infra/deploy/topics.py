@@ -1,6 +1,6 @@
-"""The step of `create` that makes topics: Terraform would need a key of the cluster, which then lay in its state.
+"""Create topics during `create`. Terraform would need a cluster API key, which would end up in its state.
 
-A topic that exists is never changed. Where it has another number of partitions than the settings say, that is told.
+An existing topic is never changed; a different number of partitions is reported.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from infra.settings import ExternalKafka, Topic
 ANSWER_SECONDS = 30
 LOOK_SECONDS = 10.0
 PATIENCE_SECONDS = 300.0
-"""How long role bindings take to reach the brokers, and a while more."""
+"""How long to wait for role bindings to reach the brokers."""
 
 
 class Admin(Protocol):
-    """What is asked of confluent-kafka's AdminClient."""
+    """The methods of confluent-kafka's AdminClient that are used here."""
 
     def list_topics(self, *, timeout: float) -> Any: ...
 
@@ -31,20 +31,20 @@ class Admin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A topic that has another number of partitions than it should."""
+    """A topic whose number of partitions differs from the settings."""
 
     topic: str
     found: int
     expected: int
 
     def __str__(self) -> str:
-        more = "add some by `kafka-topics --alter --partitions`, if the order of keys does not matter"
+        more = "add partitions with `kafka-topics --alter --partitions` if the order per key does not matter"
         return f"{self.topic} has {self.found} partitions, expected {self.expected}: correct the settings, or {more}"
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is to be done: topics to make, others to leave as they are."""
+    """The topics to create, the existing ones, and those of them that differ from the settings."""
 
     make: Mapping[str, Topic]
     kept: tuple[str, ...]
@@ -52,7 +52,7 @@ class Steps:
 
 
 def decide(wanted: Mapping[str, Topic], found: Mapping[str, int]) -> Steps:
-    """`found` are numbers of partitions by topic."""
+    """Decide which topics to create; `found` maps existing topics to their numbers of partitions."""
     return Steps(
         make={name: topic for name, topic in wanted.items() if name not in found},
         kept=tuple(name for name in wanted if name in found),
@@ -65,7 +65,7 @@ def decide(wanted: Mapping[str, Topic], found: Mapping[str, int]) -> Steps:
 
 
 def of_confluent(bootstrap_servers: str, manager: KeyPair) -> dict[str, str]:
-    """How librdkafka connects to a cluster of Confluent Cloud."""
+    """Return the librdkafka settings for a Confluent Cloud cluster."""
     return {
         "bootstrap.servers": bootstrap_servers,
         "security.protocol": "sasl_ssl",
@@ -76,18 +76,21 @@ def of_confluent(bootstrap_servers: str, manager: KeyPair) -> dict[str, str]:
 
 
 def of_external(kafka: ExternalKafka, credentials: KeyPair | None) -> dict[str, str]:
-    """How librdkafka connects to any other Kafka. Raises SettingError where it cannot from here."""
+    """Return the librdkafka settings for an external Kafka.
+
+    Raises SettingError if the cluster uses aws_msk_iam or its credentials are missing.
+    """
     if kafka.msk_iam:
         raise SettingError(
-            "topics of a cluster with aws_msk_iam cannot be made from here: it lets in whom IAM knows inside its VPC",
-            hint="make them there with `kafka-topics --create`, and remove `topics` from kafka.external",
+            "topics of a cluster with aws_msk_iam cannot be created from here: it accepts IAM clients only in its VPC",
+            hint="create them inside the VPC with `kafka-topics --create`, and remove `topics` from kafka.external",
         )
     found: dict[str, str] = {"bootstrap.servers": kafka.bootstrap_servers, "security.protocol": kafka.protocol}
     if kafka.mechanism is not None:
         if credentials is None:
             raise SettingError(
                 f"the secret {kafka.credentials} does not hold kafka_api_key and kafka_api_secret",
-                hint="put user and password into it under these names",
+                hint="store the user and password in it under these names",
             )
         found |= {"sasl.mechanism": kafka.mechanism, "sasl.username": credentials.key}
         found |= {"sasl.password": credentials.secret.reveal()}
@@ -95,7 +98,7 @@ def of_external(kafka: ExternalKafka, credentials: KeyPair | None) -> dict[str, 
 
 
 def connect(connection: Mapping[str, str]) -> Admin:
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - librdkafka is loaded only where it is needed
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - load librdkafka only when needed
 
     return AdminClient({**connection, "socket.timeout.ms": str(ANSWER_SECONDS * 1000), "log_level": "0"})
 
@@ -107,7 +110,11 @@ def make_topics(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Steps:
-    """What was done. Raises BrokerError where the cluster does not answer, or keeps refusing."""
+    """Create the missing topics and return what was done.
+
+    Retries for up to PATIENCE_SECONDS while permissions reach the brokers. Raises BrokerError if the cluster does not
+    answer or keeps refusing.
+    """
     deadline = clock() + PATIENCE_SECONDS
     steps = decide(wanted, _found(admin))
     left = dict(steps.make)
@@ -129,13 +136,17 @@ def _found(admin: Admin) -> dict[str, int]:
     except KafkaException as problem:
         raise BrokerError(
             f"the brokers did not list their topics within {ANSWER_SECONDS} s: {problem.args[0]}",
-            hint="can this machine reach them, and is the key right? then run `scripts/deploy.sh create` again",
+            hint="check that this machine can reach the brokers and that the key is valid, then rerun "
+            "`scripts/deploy.sh create`",
         ) from problem
     return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
 
 def _refused(admin: Admin, topics: Mapping[str, Topic]) -> dict[str, str]:
-    """Make topics; those that this user may not make yet, with the broker's words. All else that is refused fails."""
+    """Create topics; return those refused for lack of permission, with the broker's message.
+
+    Raises BrokerError for any other refusal.
+    """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
 
@@ -151,8 +162,8 @@ def _refused(admin: Admin, topics: Mapping[str, Topic]) -> dict[str, str]:
                 refused[name] = str(error)
             elif code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BrokerError(
-                    f"the topic {name} could not be made: {error or 'the brokers did not answer'}",
-                    hint="look at `topics` in the settings, and run `scripts/deploy.sh create` again",
+                    f"the topic {name} could not be created: {error or 'the brokers did not answer'}",
+                    hint="check `topics` in the settings, then rerun `scripts/deploy.sh create`",
                 ) from problem
     return refused
 
@@ -164,6 +175,6 @@ def _configuration(topic: Topic) -> dict[str, str]:
 def _not_allowed(refused: Mapping[str, str]) -> BrokerError:
     said = "; ".join(f"{name}: {words}" for name, words in refused.items())
     return BrokerError(
-        f"after {PATIENCE_SECONDS / 60:.0f} minutes topics still may not be made: {said}",
-        hint="the user needs CREATE on these topics (DeveloperManage in Confluent Cloud); run it again",
+        f"topics could not be created within {PATIENCE_SECONDS / 60:.0f} minutes for lack of permission: {said}",
+        hint="grant the user CREATE on these topics (DeveloperManage in Confluent Cloud), then rerun the command",
     )

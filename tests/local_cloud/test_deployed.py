@@ -111,8 +111,8 @@ def test_a_create_whose_terraform_dies_says_what_to_do(life: Life) -> None:
     ended = create.end()
     life.ends.append(ended)
     assert ended.status == 1, ended.said
-    assert "TerraformError: terraform apply of the stack confluent stopped" in ended.stderr
-    assert "run the same command again: it goes on" in ended.stderr
+    assert "TerraformError: terraform apply of the stack confluent failed" in ended.stderr
+    assert "rerun the same command: it resumes where it stopped" in ended.stderr
 
 
 def test_a_create_that_is_interrupted_leaves_a_state_that_tells_the_truth(life: Life) -> None:
@@ -137,7 +137,7 @@ def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: 
     ended = life.create(create.end)
     assert second.status == 1
     assert f"Another run is at work on the environment local: process {create.process.pid}" in second.stderr
-    assert re.search(r"^The environment local is there: \d+ resources\.$", ended.stdout, re.MULTILINE)
+    assert re.search(r"^The environment local is deployed: \d+ resources\.$", ended.stdout, re.MULTILINE)
     assert "USD a month while nothing runs" in ended.stdout
     assert "lake: aws_s3_bucket" in life.deployed.said_by_all
     assert any(line.startswith("terraform apply") for line in ended.command_lines)

@@ -99,10 +99,10 @@ def test_another_account_than_that_of_the_settings_is_refused(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("flags", "what"),
     [
-        (AccountFlags("COMPUTE_WH"), "--snowflake-warehouse=COMPUTE_WH: no Snowflake account is named"),
-        (AccountFlags("COMPUTE_WH", "ACME"), "--snowflake-warehouse=COMPUTE_WH: no Snowflake account is named"),
-        (AccountFlags("1; DROP", "ACME", "LAKE"), "--snowflake-warehouse=1; DROP cannot be a name in Snowflake"),
-        (AccountFlags("WH", "a c", "LAKE"), "the Snowflake organization=a c cannot be a name in Snowflake"),
+        (AccountFlags("COMPUTE_WH"), "--snowflake-warehouse=COMPUTE_WH needs a Snowflake account"),
+        (AccountFlags("COMPUTE_WH", "ACME"), "--snowflake-warehouse=COMPUTE_WH needs a Snowflake account"),
+        (AccountFlags("1; DROP", "ACME", "LAKE"), "--snowflake-warehouse=1; DROP is not a valid Snowflake name"),
+        (AccountFlags("WH", "a c", "LAKE"), "the Snowflake organization=a c is not a valid Snowflake name"),
     ],
 )
 def test_an_account_that_cannot_be_is_refused(tmp_path: Path, flags: AccountFlags, what: str) -> None:

@@ -57,7 +57,7 @@ def test_a_step_says_what_is_wrong_with_the_profile(
 
     told = capsys.readouterr().err
     assert status == 1
-    assert told.startswith(f"AwsError: the step free-names stopped: {name}: ")
+    assert told.startswith(f"AwsError: the step free-names failed: {name}: ")
     assert hint in told.split("hint: ")[1]
 
 
@@ -80,8 +80,8 @@ def test_what_is_not_of_aws_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> 
         (TokenRetrievalError(provider="sso", error_msg="Token has expired and refresh failed"), "aws sso login"),
         (UnauthorizedSSOTokenError(), "aws sso login"),
         (NoCredentialsError(), "aws sso login"),
-        (DENIED, "may not do that"),
-        (EndpointConnectionError(endpoint_url="https://s3.example.com/"), "the network was lost"),
+        (DENIED, "lacks a permission"),
+        (EndpointConnectionError(endpoint_url="https://s3.example.com/"), "the network connection failed"),
         (ClientError({"Error": {"Code": "Odd", "Message": "new"}}, "ListSecrets"), "deploy.sh check"),
     ],
 )

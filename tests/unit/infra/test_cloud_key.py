@@ -39,7 +39,7 @@ def test_a_key_that_is_wrong_is_said_before_anything_is_made(wire: Wire) -> None
     finding = found(wire, CONFLUENT_CLOUD_API_SECRET="hush")
 
     assert not finding.is_met
-    assert finding.found == "CLOUDKEY is refused"
+    assert finding.found == "CLOUDKEY was rejected"
     assert "hush" not in finding.line
 
 

@@ -85,7 +85,7 @@ def test_tables_that_cannot_be_made_stop_the_create(
 ) -> None:
     monkeypatch.setattr(Frazil, "show", lambda *_: status)
 
-    with pytest.raises(CommandFailedError, match=f"ended with status {status}"):
+    with pytest.raises(CommandFailedError, match=f"failed with exit status {status}"):
         STEPS["tables"](applied, Asked((), keeps_data=False))
 
 
@@ -97,7 +97,7 @@ def test_brokers_of_a_private_network_are_left_to_the_job(
 
     STEPS["tables"](replace(applied, settings=replace(applied.settings, kafka=MSK)), Asked((), keeps_data=False))
 
-    assert "warning: b-1.private:9098, b-2.private:9098 cannot be reached from here" in capsys.readouterr().err
+    assert "warning: cannot reach b-1.private:9098, b-2.private:9098 from this machine" in capsys.readouterr().err
 
 
 def test_one_broker_that_answers_is_enough() -> None:

@@ -17,7 +17,7 @@ def services_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_cluster_on_this_machine_is_not_deployed_to_an_account() -> None:
-    with pytest.raises(SettingError, match="its cluster on this machine, found the profile me"):
+    with pytest.raises(SettingError, match="cannot be deployed with the AWS profile me"):
         open_deployment("local", "me", asks=True)
 
 

@@ -27,7 +27,7 @@ def test_in_production_nothing_is_emptied_before_terraform_refuses_to_destroy_it
     usual = open_deployment("dev", "me", asks=False)
     deployment = replace(usual, settings=replace(usual.settings, production=True))
 
-    with pytest.raises(SettingError, match="dev is in production, where nothing is deleted") as refused:
+    with pytest.raises(SettingError, match="dev is in production and cannot be deleted") as refused:
         step(deployment)
 
     assert "set `production: false` in" in refused.value.hint

@@ -163,7 +163,7 @@ def test_a_function_that_is_not_there_says_who_makes_it(vault: Any) -> None:
         missing = boto3.client("lambda", region_name="eu-central-1")
         function = RotationFunction("frazil-dev-rotate-keys", missing)
 
-        with pytest.raises(ServiceError, match="cannot be asked for firstKey") as failed:
+        with pytest.raises(ServiceError, match="cannot invoke the function frazil-dev-rotate-keys") as failed:
             function.first_key("frazil/dev/manager")
 
     assert "deploy.sh create" in failed.value.hint

@@ -44,18 +44,18 @@ def test_a_key_that_snowflake_does_not_know_is_told_with_its_reason_and_what_to_
     finding = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()}, turn_away)
 
     assert finding.found == f"{GOOD.fingerprint}: ACME-LAKE refuses"
-    assert finding.hint == "does `DESC USER FRAZIL_DEPLOYER` show this fingerprint? Is the clock right?"
+    assert finding.hint == "check that `DESC USER FRAZIL_DEPLOYER` shows this fingerprint; Is the clock right?"
 
 
 @pytest.mark.parametrize(
     ("given", "found"),
     [
         ({}, "not given"),
-        ({"SNOWFLAKE_PRIVATE_KEY": "hush"}, "no key of RSA"),
-        ({"SNOWFLAKE_PRIVATE_KEY": pem(ec.generate_private_key(ec.SECP256R1()))}, "no key of RSA"),
+        ({"SNOWFLAKE_PRIVATE_KEY": "hush"}, "not an RSA private key"),
+        ({"SNOWFLAKE_PRIVATE_KEY": pem(ec.generate_private_key(ec.SECP256R1()))}, "not an RSA private key"),
         ({"SNOWFLAKE_PRIVATE_KEY": pem(rsa.generate_private_key(65537, 1024))}, "a key of 1024 bits"),
-        ({"SNOWFLAKE_PRIVATE_KEY": LOCKED}, "no key of RSA"),
-        ({"SNOWFLAKE_PRIVATE_KEY": LOCKED, "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE": "wrong"}, "no key of RSA"),
+        ({"SNOWFLAKE_PRIVATE_KEY": LOCKED}, "not an RSA private key"),
+        ({"SNOWFLAKE_PRIVATE_KEY": LOCKED, "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE": "wrong"}, "not an RSA private key"),
     ],
 )
 def test_what_is_no_such_key_is_refused_and_not_shown(given: dict[str, str], found: str) -> None:

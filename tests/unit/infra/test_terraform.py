@@ -71,10 +71,10 @@ def terraform(folder: Path, told: list[str], *, prints: str = "", status: int = 
     [
         (LOCKED, "Error acquiring the state lock", "force-unlock"),
         (EXPIRED, "ExpiredToken", "aws sso login"),
-        (TAKEN, "aws_s3_bucket.lake", "the name is taken"),
-        (NO_PROVIDER, "Failed to query", "is the network up"),
-        (DENIED, "iam:CreateRole", "may not do that"),
-        (LOST, "no such host", "the network was lost"),
+        (TAKEN, "aws_s3_bucket.lake", "the name is already in use"),
+        (NO_PROVIDER, "Failed to query", "check the network connection"),
+        (DENIED, "iam:CreateRole", "lacks a permission"),
+        (LOST, "no such host", "the network connection failed"),
         (PROTECTED, "cannot be destroyed", "production: false"),
         (UNHEARD_OF, "something new", "read the log"),
     ],
@@ -85,7 +85,7 @@ def test_a_stop_is_told_with_its_cause_and_what_to_do(
     with pytest.raises(TerraformError) as stopped:
         terraform(tmp_path, told, prints=prints, status=1).apply()
 
-    assert "terraform apply of the stack lake stopped" in stopped.value.what
+    assert "terraform apply of the stack lake failed" in stopped.value.what
     assert what in stopped.value.what
     assert hint in stopped.value.hint
     assert prints.strip() in (tmp_path / "log" / "lake.log").read_text()
