@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, expand
 from frazil.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
@@ -30,6 +31,8 @@ from frazil.model.schemas import Finding
 
 PRESENCE = Struct((Column("present", Scalar("boolean")),))
 """Of a value without data in a union, an array or a map: a type that gets fields later fits in."""
+
+_COLUMNS: Memo[Member, Column] = Memo()
 
 _PRIMITIVES: dict[str, ScalarName] = {
     "boolean": "boolean",
@@ -77,7 +80,11 @@ def columns_of(shape: Members) -> tuple[Column, ...]:
 
 
 def _column(member: Member) -> Column:
-    return Column(member.name, column_type(member.shape), member.aliases, member.doc)
+    known = _COLUMNS.get(member) if member.is_shared else None
+    if known is not None:
+        return known
+    column = Column(member.name, column_type(member.shape), member.aliases, member.doc)
+    return _COLUMNS.put(member, column) if member.is_shared else column
 
 
 def column_type(shape: Shape) -> ColumnType:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import cast, get_args
 
 from frazil.formats.avro.logical import logical_of
+from frazil.formats.avro.memo import MOST_FIELDS
 from frazil.formats.avro.text import normalised
 from frazil.formats.avro.types import (
     NULL,
@@ -33,6 +35,12 @@ from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import Finding
 
 _PRIMITIVES = frozenset(get_args(PrimitiveName))
+
+MOST_TEXT = 1_000
+"""Fields with a longer text are read anew each time, so that the memo stays within some megabytes."""
+
+_FIELDS: dict[str, Field] = {}
+"""Fields by their text. Versions of a schema share most fields, and a start may read thousands of versions."""
 
 
 def parse_schema(text: str, references: Iterable[str] = ()) -> AvroSchema:
@@ -169,12 +177,29 @@ class _Parser:
             if not isinstance(item, dict):
                 self.note(path, f"a field is an object, not {item!r}")
                 continue
-            name = self._name(item.get("name"), path)
-            here = f"{path}.{name}" if path else name
-            aliases = self._texts(item, "aliases", here)
-            fields.append(Field(name, self.type(item.get("type"), namespace, here), aliases, _doc(item)))
+            fields.append(self._known_field(item, namespace, path))
         self._note_repeated([field.name for field in fields], "field", path)
         return tuple(fields)
+
+    def _known_field(self, item: Mapping[str, object], namespace: str, path: str) -> Field:
+        """The field, from the memo where its text was met before and says all: no named type, nothing to note."""
+        text = repr(item)  # of what JSON holds: exact, and the cheapest text there is
+        known = _FIELDS.get(text)
+        if known is not None:
+            return known
+        noted = len(self.problems), len(self.ignored)
+        field = self._field(item, namespace, path)
+        if len(text) > MOST_TEXT or noted != (len(self.problems), len(self.ignored)) or _uses_names(field.type):
+            return field
+        if len(_FIELDS) >= MOST_FIELDS:
+            _FIELDS.clear()
+        return _FIELDS.setdefault(text, replace(field, is_shared=True))
+
+    def _field(self, item: Mapping[str, object], namespace: str, path: str) -> Field:
+        name = self._name(item.get("name"), path)
+        here = f"{path}.{name}" if path else name
+        aliases = self._texts(item, "aliases", here)
+        return Field(name, self.type(item.get("type"), namespace, here), aliases, _doc(item))
 
     def _full_name(self, raw: Mapping[str, object], enclosing: str, path: str) -> str:
         name, namespace = raw.get("name"), raw.get("namespace", enclosing)
@@ -225,6 +250,17 @@ class _Parser:
             if name in seen:
                 self.note(path, f"{what} {name} is there twice")
             seen.add(name)
+
+
+def _uses_names(avro_type: AvroType) -> bool:
+    """Whether a type depends on definitions elsewhere, or makes one."""
+    match avro_type:
+        case Array(inner) | Map(inner):
+            return _uses_names(inner)
+        case Union(branches):
+            return any(_uses_names(branch) for branch in branches)
+        case _:
+            return isinstance(avro_type, Ref)
 
 
 def _qualified(name: str, namespace: str) -> str:

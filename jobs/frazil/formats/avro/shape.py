@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.sizes import ItemSize, Sizes
 from frazil.formats.avro.types import (
     NULL,
@@ -16,6 +18,7 @@ from frazil.formats.avro.types import (
     AvroSchema,
     AvroType,
     Enum,
+    Field,
     Fixed,
     Map,
     NamedType,
@@ -64,6 +67,8 @@ class Member:
     shape: Shape
     aliases: tuple[str, ...] = ()
     doc: str | None = None
+    is_shared: bool = field(compare=False, repr=False, default=False)
+    """Whether every schema with this field gets this object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class Members:
 
     def with_data(self) -> tuple[Member, ...]:
         """Those that have a column."""
-        return tuple(field for field in self.fields if not isinstance(field.shape, Empty))
+        return tuple(each for each in self.fields if not isinstance(each.shape, Empty))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,32 @@ class Expanded:
     row: Members
     findings: tuple[Finding, ...]
     notes: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A member about which there was nothing to note, and what it takes of the limits."""
+
+    member: Member
+    columns: int
+    levels: int
+
+    def fits(self, columns: int, levels: int) -> bool:
+        return columns + self.columns <= MAX_COLUMNS and levels + self.levels <= MAX_NESTING
+
+
+_MEMBERS: Memo[Field, _Known] = Memo()
+
+
+def _levels(avro_type: AvroType) -> int:
+    """At most how many levels a type without names adds."""
+    match avro_type:
+        case Array(inner) | Map(inner):
+            return 1 + _levels(inner)
+        case Union(branches):
+            return 1 + max(map(_levels, branches), default=0)
+        case _:
+            return 0
 
 
 def shape_of(schema: AvroSchema) -> tuple[Members, tuple[Finding, ...]]:
@@ -160,26 +191,44 @@ class _Expansion:
         self.findings: list[Finding] = []
         self.notes: list[Finding] = []
         self._schema = schema
-        self._sizes = Sizes(schema)
         self._columns = 0
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        """Only arrays, maps and recursive records need them."""
+        return Sizes(self._schema)
 
     def _record(self, record: Record, path: str, inside: tuple[str, ...]) -> Members | Empty:
         fields = self.fields(record, path, inside)
-        if any(not isinstance(field.shape, Empty) for field in fields):
+        if any(not isinstance(each.shape, Empty) for each in fields):
             return Members(fields)
-        return Empty(any(isinstance(field.shape, Empty) and field.shape.has_bytes for field in fields))
+        return Empty(any(isinstance(each.shape, Empty) and each.shape.has_bytes for each in fields))
 
     def fields(self, record: Record, path: str, inside: tuple[str, ...]) -> tuple[Member, ...]:
         here = (*inside, record.name)
-        fields = tuple(
-            Member(field.name, self._expand(field.type, _join(path, field.name), here), field.aliases, field.doc)
-            for field in record.fields
-        )
-        for field in fields:
-            if isinstance(field.shape, Empty):
-                self._tell(_join(path, field.name), LEFT_OUT)
-        self._note_case((field.name for field in fields if not isinstance(field.shape, Empty)), path)
+        fields = tuple(self._known_member(each, path, here) for each in record.fields)
+        for each in fields:
+            if isinstance(each.shape, Empty):
+                self._tell(_join(path, each.name), LEFT_OUT)
+        self._note_case((each.name for each in fields if not isinstance(each.shape, Empty)), path)
         return fields
+
+    def _known_member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
+        """The field's member, from the memo where it fits in here and there was nothing to note about it."""
+        known = _MEMBERS.get(given) if given.is_shared else None
+        if known is not None and known.fits(self._columns, len(inside)):
+            self._columns += known.columns
+            return known.member
+        columns, noted = self._columns, len(self.findings) + len(self.notes)
+        member = self._member(given, path, inside)
+        if given.is_shared and noted == len(self.findings) + len(self.notes):
+            member = replace(member, is_shared=True)
+            _MEMBERS.put(given, _Known(member, self._columns - columns, _levels(given.type)))
+        return member
+
+    def _member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
+        shape = self._expand(given.type, _join(path, given.name), inside)
+        return Member(given.name, shape, given.aliases, given.doc)
 
     def _expand(self, avro_type: AvroType, path: str, inside: tuple[str, ...]) -> Shape:
         if isinstance(avro_type, Union):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.types import (
     Array,
     AvroType,
@@ -20,11 +21,12 @@ from frazil.formats.avro.types import (
 )
 
 Json = dict[str, object]
+_TEXTS: Memo[Field, str] = Memo()
 
 
 def normalised(root: AvroType, named: Mapping[str, NamedType]) -> str:
     """JSON without references to the outside: each named type is defined where it is first used."""
-    return json.dumps(_Writer(named).type(root), separators=(",", ":"))
+    return _Writer(named).type(root)
 
 
 class _Writer:
@@ -32,32 +34,50 @@ class _Writer:
         self._named = named
         self._written: set[str] = set()
 
-    def type(self, avro_type: AvroType) -> object:
+    def type(self, avro_type: AvroType) -> str:
         match avro_type:
             case Primitive(name, logical):
-                return {"type": name, **_logical(logical)} if logical else name
+                return _json({"type": name, **_logical(logical)} if logical else name)
             case Array(items):
-                return {"type": "array", "items": self.type(items)}
+                return f'{{"type":"array","items":{self.type(items)}}}'
             case Map(values):
-                return {"type": "map", "values": self.type(values)}
+                return f'{{"type":"map","values":{self.type(values)}}}'
             case Union(branches):
-                return [self.type(branch) for branch in branches]
+                return _list([self.type(branch) for branch in branches])
             case Ref(name) if name in self._written:
-                return name
+                return _json(name)
             case Ref(name):
                 self._written.add(name)
                 return self._definition(self._named[name])
 
-    def _definition(self, named: NamedType) -> Json:
+    def _definition(self, named: NamedType) -> str:
         head = _head(named)
         if isinstance(named, Enum):
-            return {"type": "enum", **head, "symbols": list(named.symbols)}
+            return _json({"type": "enum", **head, "symbols": list(named.symbols)})
         if isinstance(named, Fixed):
-            return {"type": "fixed", **head, "size": named.size, **_logical(named.logical)}
-        return {"type": "record", **head, "fields": [self._field(field) for field in named.fields]}
+            return _json({"type": "fixed", **head, "size": named.size, **_logical(named.logical)})
+        fields = _list([self._field(field) for field in named.fields])
+        return _with({"type": "record", **head}, "fields", fields)
 
-    def _field(self, field: Field) -> Json:
-        return {"name": field.name, **_about(field.aliases, field.doc), "type": self.type(field.type)}
+    def _field(self, field: Field) -> str:
+        known = _TEXTS.get(field) if field.is_shared else None
+        if known is not None:
+            return known
+        text = _with({"name": field.name, **_about(field.aliases, field.doc)}, "type", self.type(field.type))
+        return _TEXTS.put(field, text) if field.is_shared else text
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _list(texts: list[str]) -> str:
+    return f"[{','.join(texts)}]"
+
+
+def _with(told: Json, key: str, text: str) -> str:
+    """The object `told`, which is not empty, with one more key whose value is JSON text already."""
+    return f"{_json(told)[:-1]},{_json(key)}:{text}}}"
 
 
 def _head(named: NamedType) -> Json:

@@ -83,6 +83,8 @@ class Field:
     type: AvroType
     aliases: tuple[str, ...] = ()
     doc: str | None = None
+    is_shared: bool = field(compare=False, repr=False, default=False)
+    """Whether every schema with the same text for this field gets this object. Its type uses no named type."""
 
 
 @dataclass(frozen=True, slots=True)
