@@ -22,7 +22,7 @@ from frazil.materialize.foresee import foresee
 from frazil.materialize.layout import delta_problems, partition_problems
 from frazil.materialize.pausing import PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch
-from frazil.materialize.state import standing
+from frazil.materialize.state import check_format, standing
 from frazil.model.errors import FrazilError, ServiceError
 from frazil.model.plan import Halt, TopicFacts, WriterSchemas
 from frazil.model.schemas import RegisteredSchema
@@ -140,6 +140,7 @@ def _problems_of_table(
     ours = _note(found, lambda: standing(view, pipeline=spec.pipeline))
     if ours is None:
         return found
+    _note(found, lambda: check_format(view))
     plan = plan_batch(spec, ours, facts or (), schemas=NO_SCHEMAS, batch_id="")
     if isinstance(plan, Halt):
         found.append(plan.error)

@@ -693,3 +693,5 @@ def test_a_table_that_was_upgraded_to_iceberg_v3_is_refused_and_readable(
     view = world.lake.load(SPEC.identifier)
     assert view is not None
     assert standing(view, pipeline=SPEC.pipeline).state.epoch == 0
+    if table == SPEC.identifier:
+        assert only(world.check(SPEC)).what == said.what
