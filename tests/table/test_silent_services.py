@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.warehouse_folder import check_warehouse
 from frazil.cli.app import run
-from frazil.materialize.schedule import RETRY_WAITS_SECONDS, Stopping, retrying
+from frazil.materialize.fair_queue import FairQueue
+from frazil.materialize.run import TableRun
+from frazil.materialize.schedule import RETRY_WAITS_SECONDS, Stopping, _until_caught_up, retrying
 from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.spec import CatalogSettings
+from tests.table.small_lake import spec_of
 
 
 def test_a_cluster_that_refuses_connections_is_known_to_be_unreachable(
@@ -32,44 +37,68 @@ def test_a_cluster_that_refuses_connections_is_known_to_be_unreachable(
     assert [each.message for each in caplog.records] == ["cluster_silent"], "said once, with or without a terminal"
 
 
-class Clock(Stopping):
-    """Sleeps by moving the clock; each attempt takes `attempt` seconds."""
+class Clock:
+    """Time that passes while an answer is awaited that never comes."""
 
-    def __init__(self, attempt: float) -> None:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def result(self, seconds: float) -> None:
+        self.now += seconds
+        raise TimeoutError
+
+
+@pytest.mark.parametrize(("start", "told"), [(0.0, 5.0), (2.0, 5.0), (8.0, 9.5)])
+def test_a_cluster_that_does_not_answer_is_reported_within_ten_seconds_of_the_start(
+    start: float, told: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client is opened at 0, and asked for the first time after the imports."""
+    clock = Clock()
+    monkeypatch.setattr("frazil.adapters.kafka.time", clock)
+    topics = KafkaTopics({"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setattr(
+        topics, "_admin", SimpleNamespace(poll=lambda _: 0, describe_topics=lambda *_, **__: {"orders": clock})
+    )
+    clock.now = start
+    run = SimpleNamespace(
+        spec=spec_of("orders"),
+        doors=SimpleNamespace(topics=topics),
+        renew_doors=lambda: None,
+        doubt_doors=lambda: None,
+    )
+
+    report = _until_caught_up(cast(TableRun, run), cast(FairQueue, None), Stopping(), ends_by_itself=True)
+
+    assert isinstance(report.failure, BrokerError)
+    assert clock.now == pytest.approx(told, abs=0.2)
+
+
+class Failing(Stopping):
+    """Sleeps for no time, and counts the attempts."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self.now, self.attempt, self.attempts = 0.0, attempt, 0
+        self.attempts = 0
 
     def sleep(self, seconds: float) -> bool:
-        self.now += seconds
+        del seconds
         return False
 
     def fail(self) -> None:
         self.attempts += 1
-        self.now += self.attempt
         raise BrokerError("down", hint="")
 
 
-@pytest.mark.parametrize(("attempt", "attempts"), [(3.0, 2), (8.0, 1), (0.1, 4)])
-def test_a_run_that_ends_by_itself_says_within_ten_seconds_that_nothing_answers(
-    attempt: float, attempts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock(attempt)
-    monkeypatch.setattr("frazil.materialize.schedule.time", clock)
-    monkeypatch.setattr(clock, "monotonic", lambda: clock.now, raising=False)
+def test_a_run_that_goes_on_for_ever_tries_as_often_as_before() -> None:
+    failing = Failing()
 
     with pytest.raises(BrokerError):
-        retrying(clock.fail, clock, within=10.0)
+        retrying(failing.fail, failing)
 
-    assert (clock.attempts, clock.now <= 10.0) == (attempts, True)
-
-
-def test_a_run_that_goes_on_for_ever_tries_as_often_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(1.0)
-
-    with pytest.raises(BrokerError):
-        retrying(clock.fail, clock)
-
-    assert clock.attempts == len(RETRY_WAITS_SECONDS) + 1
+    assert failing.attempts == len(RETRY_WAITS_SECONDS) + 1
 
 
 def test_a_warehouse_that_is_no_folder_is_named(tmp_path: Path) -> None:

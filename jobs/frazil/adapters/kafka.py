@@ -191,17 +191,19 @@ class KafkaTopics:
     def _answer(self, future: Future[Value]) -> Value:
         """Wait for one answer. Raises KafkaException, and TimeoutError once there is little hope of one.
 
-        The client connects from the moment that it is made, so the first wait counts from there.
+        The client connects from the moment that it is made, so the first wait counts from there. No wait is shorter
+        than UNREACHABLE_SECONDS, since the answer may come from another broker than the one that refused.
         """
-        started, self._opened = self._opened or time.monotonic(), None
+        asked = time.monotonic()
+        started, self._opened = asked if self._opened is None else self._opened, None
         limit = ANSWER_SECONDS if self._has_answered else min(FIRST_ANSWER_SECONDS, ANSWER_SECONDS)
         while True:
             try:
                 answer = future.result(LOOK_SECONDS)
             except TimeoutError:
-                waited = time.monotonic() - started
-                self._say_silent(waited, limit)
-                if waited >= limit or (waited >= UNREACHABLE_SECONDS and self._is_unreachable()):
+                now = time.monotonic()
+                self._say_silent(now - started, limit)
+                if now - asked >= UNREACHABLE_SECONDS and (now - started >= limit or self._is_unreachable()):
                     raise
             else:
                 self._has_answered = True

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from frazil.materialize.create import describe_topics
@@ -44,9 +45,6 @@ SICK_SECONDS = 15 * 60.0
 FRUITLESS = 20
 """Batches in a row that publish nothing because a schema was met or the table was rolled back."""
 
-FIRST_ANSWER_SECONDS = 6.0
-"""How long a run that ends by itself tries to get a first answer: with the start of the process, less than 10 s."""
-
 Result = TypeVar("Result")
 
 
@@ -80,7 +78,7 @@ class Stopping:
 def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
     """Bring every table to where its topics stood at the start."""
     queue = _queue_for(runs, stopping)
-    return _each(runs, lambda run: _until_caught_up(run, queue, stopping, first_answer_within=FIRST_ANSWER_SECONDS))
+    return _each(runs, lambda run: _until_caught_up(run, queue, stopping, ends_by_itself=True))
 
 
 def _queue_for(runs: Sequence[TableRun], stopping: Stopping) -> FairQueue:
@@ -130,12 +128,18 @@ def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]
 
 
 def _until_caught_up(
-    run: TableRun, queue: FairQueue, stopping: Stopping, *, first_answer_within: float | None = None
+    run: TableRun, queue: FairQueue, stopping: Stopping, *, ends_by_itself: bool = False
 ) -> TableReport:
+    """Carry out batches until the topics are read to where they stand now.
+
+    A run that ends by itself asks for the first answer only once: `--once` reports within 10 s that the cluster is
+    down, and the client connects again by itself while it waits.
+    """
     batches, rows = 0, 0
     run.renew_doors()
     try:
-        targets = retrying(lambda: describe_topics(run.doors.topics, run.spec), stopping, within=first_answer_within)
+        ask = partial(describe_topics, run.doors.topics, run.spec)
+        targets = ask() if ends_by_itself else retrying(ask, stopping)
         fruitless = 0
         while not stopping.asked:
             outcome = retrying(lambda: _in_turn(run, queue), stopping)
@@ -247,35 +251,15 @@ def _full_batch_waits(run: TableRun) -> bool:
     return sum(pending) >= run.spec.trigger.rows
 
 
-def retrying(act: Callable[[], Result], stopping: Stopping, *, within: float | None = None) -> Result:
-    """Try again after what is outside did not answer; every other failure ends it at once.
-
-    Where `within` is given, no attempt is begun that would end later than that, in seconds from now.
-    """
-    patience = _Patience(within)
+def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:
+    """Try again after what is outside did not answer; every other failure ends it at once."""
     for seconds in RETRY_WAITS_SECONDS:
         try:
             return act()
         except ServiceError as failure:
-            if not failure.worth_retrying or patience.ends_before_another(seconds):
+            if not failure.worth_retrying:
                 raise
             LOG.warning("waiting", extra={"seconds": seconds, "error": failure.what})
             if stopping.sleep(seconds):
                 raise
     return act()
-
-
-class _Patience:
-    """How long attempts may go on, each expected to last as long as the one before."""
-
-    def __init__(self, within: float | None) -> None:
-        self._within = within
-        self._started = self._began = 0.0 if within is None else time.monotonic()
-
-    def ends_before_another(self, wait_seconds: float) -> bool:
-        if self._within is None:
-            return False
-        now = time.monotonic()
-        end = now + wait_seconds + (now - self._began)
-        self._began = now + wait_seconds
-        return end - self._started > self._within
