@@ -1,4 +1,4 @@
-"""The way in: an environment's file becomes EnvironmentSettings, or one error that names every problem."""
+"""Parse an environment's YAML file into EnvironmentSettings, or raise one error that lists every problem."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from infra.topics import TRADES
 
 FOLDER = Path(__file__).parent / "environments"
 NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
-"""Without a hyphen: what belongs to `dev` is told from what belongs to any other environment by `frazil-dev-`."""
+"""Without a hyphen, so that the prefix `frazil-dev-` identifies the resources of `dev` and of no other environment."""
 
 MEMORY_OF_CPU = {1: (2, 8, 1), 2: (4, 16, 1), 4: (8, 30, 1), 8: (16, 60, 4), 16: (32, 120, 8)}
 
 
 class _NoneRead:
-    """Secrets are never read here: a setting that needs one is refused for what it is."""
+    """A secret store that returns empty values: settings that hold a secret are refused anyway."""
 
     def read(self, name: str) -> str | None:
         return ""
@@ -66,14 +66,17 @@ def environments(folder: Path = FOLDER) -> tuple[str, ...]:
 
 
 def load_environment(name: str, env: Mapping[str, str], *, folder: Path = FOLDER) -> EnvironmentSettings:
-    """Raises SettingError, which lists all problems of the file. `env` fills `${env:NAME}`."""
+    """Return the settings of an environment; `env` provides the values of `${env:NAME}`.
+
+    Raises SettingError, which lists all problems of the file, if the settings are invalid.
+    """
     known = environments(folder)
     if name not in known:
-        hint = f"{suggest(name, known)}; an environment is a file of {folder}, such as dev.yaml"
-        raise SettingError(f"there is no environment {name}", hint=hint)
+        hint = f"{suggest(name, known)}; each environment is a file in {folder}, such as dev.yaml"
+        raise SettingError(f"unknown environment {name}", hint=hint)
     path = folder / f"{name}.yaml"
     at = At(str(path), path.parent, Sources(env, _NoneRead()), Problems())
-    root = read_document(path, at, missing=f"write {path}")
+    root = read_document(path, at, missing=f"create {path}")
     at.problems.raise_if_any()
     try:
         values = keys.ENVIRONMENT.read(root, at)
@@ -86,8 +89,8 @@ def load_environment(name: str, env: Mapping[str, str], *, folder: Path = FOLDER
 
 def _check(name: str, values: Values, at: At) -> None:
     if not NAME.fullmatch(name):
-        hint = "rename the file: 2 to 20 lower-case letters and digits, a letter first"
-        at.reject(Mark(0, 0), f"{name} cannot be part of the names of resources", hint=hint)
+        hint = "rename the file: use 2 to 20 lower-case letters and digits, starting with a letter"
+        at.reject(Mark(0, 0), f"{name} is not a valid environment name", hint=hint)
     for problem in (
         *_tag_problems(values),
         *_network_problems(values),
@@ -102,7 +105,7 @@ def _check(name: str, values: Values, at: At) -> None:
 
 def _tag_problems(values: Values) -> Iterator[Problem]:
     for name in sorted(set(values[keys.TAGS]) & OWN_TAGS):
-        yield Problem(values.place_of(keys.TAGS), f"the tag {name} is Frazil's own", "choose another name")
+        yield Problem(values.place_of(keys.TAGS), f"the tag {name} is reserved for Frazil", "choose another name")
 
 
 def _network_problems(values: Values) -> Iterator[Problem]:
@@ -111,17 +114,19 @@ def _network_problems(values: Values) -> Iterator[Problem]:
     for key in (keys.EGRESS, keys.PRIVATELINK):
         if vpc is None and network.is_given(key):
             hint = "add vpc: {made: {}}, or vpc: {existing: …}, or remove the key"
-            yield Problem(network.place_of(key), "without effect, because there is no vpc", hint)
+            yield Problem(network.place_of(key), "has no effect without a vpc", hint)
     if vpc is None or not vpc.is_given(keys.MADE):
         return
     made = vpc[keys.MADE]
     bits = int(made[keys.VPC_CIDR].rpartition("/")[2])
     if not 16 <= bits <= 24:
-        yield Problem(made.place_of(keys.VPC_CIDR), f"expected a /16 to a /24, found a /{bits}", "10.42.0.0/16 is one")
+        yield Problem(
+            made.place_of(keys.VPC_CIDR), f"expected a /16 to a /24, found a /{bits}", "for example 10.42.0.0/16"
+        )
     if made[keys.ZONES] > 6:
-        yield Problem(made.place_of(keys.ZONES), "no region has more than 6 zones", "2 are enough for most")
+        yield Problem(made.place_of(keys.ZONES), "no region has more than 6 zones", "2 are usually enough")
     elif made[keys.NAT_GATEWAYS] == "one_per_zone" and made[keys.ZONES] > 2 ** (25 - bits):
-        hint = f"take a /{25 - (made[keys.ZONES] - 1).bit_length()}, fewer zones, or nat_gateways: one"
+        hint = f"use a /{25 - (made[keys.ZONES] - 1).bit_length()}, fewer zones, or nat_gateways: one"
         what = f"a /{bits} has no room for {made[keys.ZONES]} NAT gateways beside the workers"
         yield Problem(made.place_of(keys.VPC_CIDR), what, hint)
 
@@ -130,15 +135,19 @@ def _privatelink_problems(values: Values) -> Iterator[Problem]:
     network = values[keys.NETWORK]
     if network.is_given(keys.PRIVATELINK) and values[keys.KAFKA].is_given(keys.CONFLUENT):
         hint = "remove it, or describe an Enterprise or Dedicated cluster as kafka: {external: …}"
-        yield Problem(network.place_of(keys.PRIVATELINK), "a Standard cluster of Confluent has no PrivateLink", hint)
+        yield Problem(
+            network.place_of(keys.PRIVATELINK),
+            "a Standard cluster of Confluent Cloud does not support PrivateLink",
+            hint,
+        )
 
 
 def _catalog_problems(lake: Values) -> Iterator[Problem]:
     for name, value in lake[keys.CATALOG].handed_on.items():
         if isinstance(value, Secret):
-            hint = "remove it: the job acts as its role; your own credentials come from your environment"
+            hint = "remove it: the job uses its IAM role; your own credentials come from your shell's environment"
             yield Problem(
-                lake.place_of(keys.CATALOG), f"{name} is a secret, and would stand in Terraform's state", hint
+                lake.place_of(keys.CATALOG), f"{name} is a secret and would be stored in Terraform's state", hint
             )
 
 
@@ -149,18 +158,18 @@ def _kafka_problems(values: Values) -> Iterator[Problem]:
         return
     external = kafka[keys.EXTERNAL]
     if external[keys.CLUSTER_NAME] in OWN_FOLDERS:
-        what = f"{external[keys.CLUSTER_NAME]} is a folder of the bucket that tables cannot share"
+        what = f"the folder {external[keys.CLUSTER_NAME]} of the bucket is reserved for Frazil"
         yield Problem(external.place_of(keys.CLUSTER_NAME), what, "choose another name")
     protocol = external[keys.PROTOCOL]
     password = {key.name for key in (keys.MECHANISM, keys.CREDENTIALS) if external.is_given(key)}
     if external[keys.MSK_IAM] and (password or protocol != "sasl_ssl"):
         hint = "keep aws_msk_iam: true alone, with security.protocol: sasl_ssl, or remove it"
-        yield Problem(external.place_of(keys.MSK_IAM), "contradicts the other keys of kafka.external", hint)
+        yield Problem(external.place_of(keys.MSK_IAM), "conflicts with the other keys of kafka.external", hint)
     elif protocol.startswith("sasl_") and not external[keys.MSK_IAM] and len(password) < 2:
         hint = "add sasl.mechanism and credentials, or aws_msk_iam: true, or security.protocol: ssl or plaintext"
         yield Problem(external.place_of(keys.PROTOCOL), f"{protocol} needs sasl.mechanism and credentials", hint)
     elif password and not protocol.startswith("sasl_"):
-        what = f"{' and '.join(sorted(password))} without effect, because security.protocol is {protocol}"
+        what = f"no effect of {' and '.join(sorted(password))}, because security.protocol is {protocol}"
         yield Problem(external.place_of(keys.PROTOCOL), what, "set security.protocol: sasl_ssl, or remove them")
 
 
@@ -169,9 +178,9 @@ def _tableflow_problems(confluent: Values, region: str) -> Iterator[Problem]:
         return
     place = confluent.place_of(keys.TABLEFLOW)
     if TRADES in confluent[keys.TABLEFLOW] and not confluent[keys.DATAGEN]:
-        yield Problem(place, "Tableflow is to keep the stock trades, and nothing makes them", "set datagen: true")
+        yield Problem(place, "Tableflow needs the topic stock_trades, but datagen is false", "set datagen: true")
     if (confluent.get(keys.CONFLUENT_REGION) or region) != region:
-        yield Problem(place, "its bucket must be in the region of the cluster", "remove `region`")
+        yield Problem(place, "Tableflow needs the bucket and the cluster in one region", "remove `region`")
 
 
 def _job_problems(values: Values) -> Iterator[Problem]:
@@ -179,7 +188,7 @@ def _job_problems(values: Values) -> Iterator[Problem]:
     for key in (keys.DRIVER, keys.EXECUTOR):
         yield from _worker_problems(jobs[key], jobs, key)
     if jobs.is_given(keys.RATE) and jobs[keys.MODE] != "scheduled":
-        yield Problem(jobs.place_of(keys.RATE), "without effect, because mode is streaming", "add mode: scheduled")
+        yield Problem(jobs.place_of(keys.RATE), "has no effect, because mode is streaming", "add mode: scheduled")
     if jobs[keys.RATE] == Streamed():
         yield Problem(jobs.place_of(keys.RATE), "expected a schedule, found streaming", "write rate(1 hour)")
     needed = _needed(jobs)
@@ -187,8 +196,9 @@ def _job_problems(values: Values) -> Iterator[Problem]:
     for size, unit in (("cpu", ""), ("memory_gb", "GB"), ("disk_gb", "GB")):
         if getattr(needed, size) > getattr(most, size):
             name = size.removesuffix("_gb")
-            what = f"one job run takes {name} {getattr(needed, size)}{unit}, more than {getattr(most, size)}{unit}"
-            yield Problem(jobs.place_of(keys.MAXIMUM_CAPACITY), what, "raise maximum_capacity, or lower the workers")
+            what = f"one job run needs {name} {getattr(needed, size)}{unit}, more than {getattr(most, size)}{unit}"
+            hint = "raise maximum_capacity, or use fewer or smaller workers"
+            yield Problem(jobs.place_of(keys.MAXIMUM_CAPACITY), what, hint)
 
 
 def _worker_problems(values: Values, jobs: Values, key: Key[Values]) -> Iterator[Problem]:
@@ -196,17 +206,17 @@ def _worker_problems(values: Values, jobs: Values, key: Key[Values]) -> Iterator
     least, most, step = MEMORY_OF_CPU[worker.cpu]
     if worker.memory_gb not in range(least, most + 1, step):
         steps = f" in steps of {step}GB" if step > 1 else ""
-        hint = f"with cpu: {worker.cpu} there is {least}GB to {most}GB{steps}"
-        yield Problem(jobs.place_of(key), f"EMR Serverless has no worker with {worker.memory_gb}GB", hint)
+        hint = f"with cpu: {worker.cpu}, use {least}GB to {most}GB{steps}"
+        yield Problem(jobs.place_of(key), f"EMR Serverless does not support {worker.memory_gb}GB of memory", hint)
     if not 20 <= worker.disk_gb <= 200:
         yield Problem(
-            jobs.place_of(key), f"EMR Serverless has no worker with {worker.disk_gb}GB of disk", "20GB to 200GB"
+            jobs.place_of(key), f"EMR Serverless does not support {worker.disk_gb}GB of disk", "use 20GB to 200GB"
         )
 
 
 def _snowflake_problems(values: Values) -> Iterator[Problem]:
     if values.is_given(keys.SNOWFLAKE) and values[keys.REGION].startswith(("cn-", "us-gov-")):
-        what = f"its way to a bucket in {values[keys.REGION]} is another one, which is not there yet"
+        what = f"Snowflake is not supported in the region {values[keys.REGION]} in this release"
         yield Problem(values.place_of(keys.SNOWFLAKE), what, "remove the section, or choose another region")
 
 

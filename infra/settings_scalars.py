@@ -1,4 +1,4 @@
-"""The kinds of single values that an environment's file has besides those of jobs/frazil/specs/scalars.py."""
+"""Scalar types of an environment's file, in addition to those of jobs/frazil/specs/scalars.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG_DAYS_OF_CLOUDWATCH = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 5
 SCHEDULE_PATTERN = re.compile(r"rate\([1-9][0-9]* (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
 
 FEWEST_RETAINED = 2
-"""API keys: the current one, and the one before, which clients use until they read their secret again."""
+"""The current API key and the previous one, which clients use until they read their secret again."""
 
 
 def parse_days(text: str) -> int:
@@ -28,7 +28,7 @@ def parse_log_days(text: str) -> int:
     days = parse_days(text)
     if days not in LOG_DAYS_OF_CLOUDWATCH:
         nearest = min(LOG_DAYS_OF_CLOUDWATCH, key=lambda each: abs(each - days))
-        raise Unfit(f"CloudWatch knows some numbers of days only; the nearest is {nearest}d")
+        raise Unfit(f"CloudWatch supports only certain retention periods; the nearest is {nearest}d")
     return days
 
 
@@ -43,7 +43,7 @@ def parse_cidr(text: str) -> str:
     try:
         return str(ipaddress.IPv4Network(text))
     except ValueError as error:
-        raise Unfit("write an IPv4 network, with zeros behind the mask: 10.42.0.0/16") from error
+        raise Unfit("write an IPv4 network without host bits: 10.42.0.0/16") from error
 
 
 def parse_port(text: str) -> int:
@@ -63,19 +63,19 @@ def parse_schedule(text: str) -> Streamed | Scheduled:
 
 def parse_bucket(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", text):
-        raise Unfit("use 3 to 63 lower-case letters, digits and -, a letter or digit at both ends")
+        raise Unfit("use 3 to 63 lower-case letters, digits and -, starting and ending with a letter or digit")
     return text
 
 
 def parse_region(text: str) -> str:
     if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]", text):
-        raise Unfit("write it as AWS does: us-east-1")
+        raise Unfit("write an AWS region: us-east-1")
     return text
 
 
 def parse_email(text: str) -> str:
     if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", text):
-        raise Unfit("write it as name@example.com")
+        raise Unfit("write an e-mail address: name@example.com")
     return text
 
 
@@ -87,43 +87,43 @@ def parse_principal(text: str) -> str:
 
 def parse_external_id(text: str) -> str:
     if not re.fullmatch(r"[\w+=,.@:/-]{2,1224}", text, re.ASCII):
-        raise Unfit("an external id has 2 to 1224 letters, digits and +=,.@:/-_")
+        raise Unfit("use 2 to 1224 letters, digits and +=,.@:/-_")
     return text
 
 
 def parse_reader(text: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,24}", text):
-        raise Unfit("use up to 25 lower-case letters, digits and -, a letter first: it is part of a role's name")
+        raise Unfit("use up to 25 lower-case letters, digits and -, starting with a letter: it is part of a role name")
     return text
 
 
 def parse_service(text: str) -> str:
     if not re.fullmatch(r"com\.amazonaws\.vpce\.[a-z0-9-]+\.vpce-svc-[0-9a-f]+", text):
-        raise Unfit("write it as AWS does: com.amazonaws.vpce.us-east-1.vpce-svc-0123456789abcdef0")
+        raise Unfit("write an endpoint service name: com.amazonaws.vpce.us-east-1.vpce-svc-0123456789abcdef0")
     return text
 
 
 def parse_domain(text: str) -> str:
     if not re.fullmatch(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}", text):
-        raise Unfit("write a domain, without * and without a dot at the end: us-east-1.aws.private.confluent.cloud")
+        raise Unfit("write a domain without * and without a trailing dot: us-east-1.aws.private.confluent.cloud")
     return text
 
 
 def parse_subject(text: str) -> str:
     if not re.fullmatch(r"[^*\s/]*\*?", text) or not text:
-        raise Unfit("write a subject's name, or its beginning with * after it: orders-*")
+        raise Unfit("write a subject name, or a prefix followed by *: orders-*")
     return text
 
 
 def parse_tag_name(text: str) -> str:
     if not 0 < len(text) <= 128 or text.lower().startswith("aws:"):
-        raise Unfit("a tag's name has 1 to 128 characters and does not begin with aws:")
+        raise Unfit("use 1 to 128 characters, not starting with aws:")
     return text
 
 
 def parse_tag_value(text: str) -> str:
     if len(text) > 256:
-        raise Unfit("a tag's value has 256 characters at most")
+        raise Unfit("use at most 256 characters")
     return text
 
 
@@ -136,21 +136,21 @@ def parse_seconds(text: str) -> int:
 
 def parse_loopback(text: str) -> str:
     if not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", text):
-        raise Unfit("write http://127.0.0.1:PORT: nothing beyond this machine plays a service")
+        raise Unfit("write http://127.0.0.1:PORT: stand-ins run only on this machine")
     return text
 
 
 def parse_retained(text: str) -> int:
     number = parse_whole(text)
     if number < FEWEST_RETAINED:
-        raise Unfit(f"it must be at least {FEWEST_RETAINED}: with fewer, a rotation takes away a key that is in use")
+        raise Unfit(f"it must be at least {FEWEST_RETAINED}: with fewer, a rotation deletes a key that is in use")
     return number
 
 
 def parse_refresh(text: str) -> int:
     seconds = parse_seconds(text)
     if not 30 <= seconds <= 86400:
-        raise Unfit("Snowflake takes 30s to 1d")
+        raise Unfit("use 30s to 1d, the range that Snowflake accepts")
     return seconds
 
 

@@ -174,11 +174,11 @@ def test_all_problems_are_named_at_once_with_their_lines_and_the_likely_words(lo
         'test.yaml:3:10: backend: expected local or {s3: …} or {cloud: …}, found "s3"',
         "    write {s3: …}",
         'test.yaml:4:16: log_retention: expected whole days, found "31d"',
-        "    CloudWatch knows some numbers of days only; the nearest is 30d",
+        "    CloudWatch supports only certain retention periods; the nearest is 30d",
         'test.yaml:5:8: tags: expected a tag, found "aws:owner"',
-        "    a tag's name has 1 to 128 characters and does not begin with aws:",
+        "    use 1 to 128 characters, not starting with aws:",
         'test.yaml:6:30: network.vpc.made.cidr: expected an IPv4 network, found "10.42.0.1/16"',
-        "    write an IPv4 network, with zeros behind the mask: 10.42.0.0/16",
+        "    write an IPv4 network without host bits: 10.42.0.0/16",
         'test.yaml:6:69: network.egress.ports[1]: expected a port, found "99999"',
         "    a port is a number from 1 to 65535",
         'test.yaml:7:25: jobs.tables.orders: expected streaming, or a schedule, found "hourly"',
@@ -194,12 +194,12 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"{BASE}tags: {{stack: mine}}", "tags: the tag stack is Frazil's own"),
+        (f"{BASE}tags: {{stack: mine}}", "tags: the tag stack is reserved for Frazil"),
         (
             f"{BASE}network: {{privatelink: {{service: com.amazonaws.vpce.eu-west-1.vpce-svc-1}}}}",
-            "network.privatelink: a Standard cluster of Confluent has no PrivateLink",
+            "network.privatelink: a Standard cluster of Confluent Cloud does not support",
         ),
-        (f"{BASE}network: {{egress: {{ports: [1]}}}}", "network.egress: without effect, because there is no vpc"),
+        (f"{BASE}network: {{egress: {{ports: [1]}}}}", "network.egress: has no effect without a vpc"),
         (f"{BASE}network: {{vpc: {{made: {{cidr: 10.0.0.0/8}}}}}}", "made.cidr: expected a /16 to a /24, found a /8"),
         (f"{BASE}network: {{vpc: {{made: {{zones: 7}}}}}}", "network.vpc.made.zones: no region has more than 6 zones"),
         (
@@ -210,13 +210,13 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
         (EXTERNAL % "sasl.mechanism: PLAIN", "kafka.external: sasl_ssl needs sasl.mechanism and credentials"),
         (
             EXTERNAL % "security.protocol: ssl, credentials: x",
-            "kafka.external.security.protocol: credentials without effect, because security.protocol is ssl",
+            "kafka.external.security.protocol: no effect of credentials, because security.protocol is ssl",
         ),
-        (EXTERNAL % "security.protocol: ssl, name: artefacts", "artefacts is a folder of the bucket"),
-        (EXTERNAL % "aws_msk_iam: true, credentials: x", "aws_msk_iam: contradicts the other keys of kafka.external"),
-        (f"{BASE}jobs: {{driver: {{cpu: 8, memory: 18GB}}}}", "jobs.driver: EMR Serverless has no worker with 18GB"),
-        (f"{BASE}jobs: {{executor: {{disk: 10GB}}}}", "jobs.executor: EMR Serverless has no worker with 10GB of disk"),
-        (f"{BASE}jobs: {{executors: 5}}", "jobs: one job run takes cpu 22, more than 16"),
+        (EXTERNAL % "security.protocol: ssl, name: artefacts", "the folder artefacts of the bucket is reserved"),
+        (EXTERNAL % "aws_msk_iam: true, credentials: x", "aws_msk_iam: conflicts with the other keys"),
+        (f"{BASE}jobs: {{driver: {{cpu: 8, memory: 18GB}}}}", "jobs.driver: EMR Serverless does not support 18GB"),
+        (f"{BASE}jobs: {{executor: {{disk: 10GB}}}}", "jobs.executor: EMR Serverless does not support 10GB of disk"),
+        (f"{BASE}jobs: {{executors: 5}}", "jobs: one job run needs cpu 22, more than 16"),
         (f"{BASE}lake: {{bucket: '${{secret:name}}'}}", "lake.bucket: a secret cannot be used here"),
         (f"{BASE}lake: {{bucket: My_Lake}}", 'lake.bucket: expected a bucket\'s name, found "My_Lake"'),
         (f"{BASE}snowflake: {{organization: acme, account: acme-lake}}", "snowflake.account: expected a name in Snow"),
@@ -231,7 +231,7 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
         ),
         (
             f"region: us-gov-west-1\n{CONFLUENT}snowflake: {{organization: a, account: b}}",
-            "snowflake: its way to a bucket in us-gov-west-1 is another one",
+            "snowflake: Snowflake is not supported in the region us-gov-west-1",
         ),
         ("region: eu-west-1\nkafka: {}\n", "kafka: exactly one of confluent or external must be given, found 0"),
         (
@@ -251,9 +251,9 @@ def test_a_password_in_the_file_is_refused_with_where_it_belongs(load: Load) -> 
     with pytest.raises(SettingError) as caught:
         load(EXTERNAL % "sasl.mechanism: PLAIN, credentials: x, sasl.password: hunter2")
 
-    assert "a password does not stand in an environment" in caught.value.what
+    assert "a password is not allowed in an environment's file" in caught.value.what
     assert "hunter2" not in str(caught.value)
-    assert "name it: `credentials:`" in caught.value.hint
+    assert "put its name into `credentials`" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["My_Cloud", "dev-eu", "d"])
@@ -261,7 +261,7 @@ def test_a_name_that_cannot_be_part_of_others_is_refused(load: Load, name: str) 
     """With a hyphen, the log groups of `dev-eu` would begin like those of `dev`, which `delete` removes."""
     (problem,) = problems(load, BASE, name=name)
 
-    assert problem.endswith(f"{name}.yaml: {name} cannot be part of the names of resources")
+    assert problem.endswith(f"{name}.yaml: {name} is not a valid environment name")
 
 
 def test_an_environment_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_an_environment_that_is_not_there_is_named_with_those_that_are(tmp_path:
     with pytest.raises(SettingError) as caught:
         load_environment("produktion", {}, folder=tmp_path)
 
-    assert caught.value.what == "there is no environment produktion"
+    assert caught.value.what == "unknown environment produktion"
     assert caught.value.hint.startswith("did you mean production?")
 
 
@@ -301,9 +301,9 @@ def test_tableflow_needs_what_it_keeps_and_the_region_of_its_bucket(load: Load) 
     text = "region: eu-west-1\nkafka: {confluent: {tableflow: [stock_trades], datagen: false, region: us-east-1}}\n"
 
     assert problems(load, text) == [
-        "test.yaml:2:32: kafka.confluent.tableflow: Tableflow is to keep the stock trades, and nothing makes them",
+        "test.yaml:2:32: kafka.confluent.tableflow: Tableflow needs the topic stock_trades, but datagen is false",
         "    set datagen: true",
-        "test.yaml:2:32: kafka.confluent.tableflow: its bucket must be in the region of the cluster",
+        "test.yaml:2:32: kafka.confluent.tableflow: Tableflow needs the bucket and the cluster in one region",
         "    remove `region`",
     ]
 
@@ -377,7 +377,7 @@ def test_a_mode_says_how_all_tables_are_written(load: Load, written: str, usual:
 @pytest.mark.parametrize(
     ("written", "what"),
     [
-        ("{rate: rate(2 hours)}", "without effect, because mode is streaming"),
+        ("{rate: rate(2 hours)}", "has no effect, because mode is streaming"),
         ("{mode: scheduled, rate: streaming}", "expected a schedule, found streaming"),
     ],
 )
