@@ -9,6 +9,7 @@ from typing import Literal
 
 Architecture = Literal["x86_64", "arm64"]
 Availability = Literal["SINGLE_ZONE", "MULTI_ZONE", "LOW", "HIGH"]
+CatalogIntegration = Literal["glue", "glue_rest"]
 GovernancePackage = Literal["ESSENTIALS", "ADVANCED"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 NatGateways = Literal["one", "one_per_zone"]
@@ -231,6 +232,7 @@ class Snowflake:
 
     `user` and `role` are those that Terraform acts as. `database` None: a name that follows from the environment.
     `reader_roles`: who may read besides our own users; `allowed_cidrs`: from where these may log in, anywhere if empty.
+    `catalog_integration`: whether Snowflake looks for tables by Glue's own calls or by its Iceberg REST endpoint.
     `stand_in`: where the login of a cloud on this machine answers; None is Snowflake itself.
     """
 
@@ -244,6 +246,7 @@ class Snowflake:
     refresh_seconds: int
     reader_roles: tuple[str, ...]
     allowed_cidrs: tuple[str, ...]
+    catalog_integration: CatalogIntegration = "glue"
     stand_in: str | None = None
 
     @property

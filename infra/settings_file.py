@@ -20,6 +20,7 @@ from infra.naming import OWN_FOLDERS, OWN_TAGS
 from infra.settings import (
     Architecture,
     Availability,
+    CatalogIntegration,
     ConfluentKafka,
     Egress,
     EnvironmentSettings,
@@ -359,6 +360,7 @@ def _snowflake(values: Values) -> Snowflake:
         warehouse=values[keys.WAREHOUSE],
         database=values.get(keys.SNOWFLAKE_DATABASE),
         schema=values[keys.SNOWFLAKE_SCHEMA],
+        catalog_integration=cast("CatalogIntegration", values[keys.CATALOG_INTEGRATION]),
         refresh_seconds=values[keys.REFRESH_EVERY],
         reader_roles=values[keys.READER_ROLES],
         allowed_cidrs=values[keys.ALLOWED_CIDRS],

@@ -374,6 +374,12 @@ WAREHOUSE = Key(
 SNOWFLAKE_DATABASE = Key("database", SNOWFLAKE_NAME, "The database to create.", Derived("FRAZIL_<ENVIRONMENT>"))
 SNOWFLAKE_SCHEMA = Key("schema", SNOWFLAKE_NAME, "The schema for the tables.", "LAKE")
 REFRESH_EVERY = Key("refresh_every", REFRESH, "How often Snowflake polls Glue for new snapshots.", "30s")
+CATALOG_INTEGRATION = Key(
+    "catalog_integration",
+    Choice(("glue", "glue_rest")),
+    "How Snowflake looks up tables: Glue's own API, or Glue's Iceberg REST endpoint, which Snowflake recommends.",
+    "glue",
+)
 READER_ROLES = Key("reader_roles", ListOf(SNOWFLAKE_NAME), "Existing roles that may read the tables.", "[]")
 ALLOWED_CIDRS = Key(
     "allowed_cidrs",
@@ -389,8 +395,8 @@ SNOWFLAKE = Key(
     Section(
         (
             *(SNOWFLAKE_ORGANIZATION, SNOWFLAKE_ACCOUNT, SNOWFLAKE_USER, SNOWFLAKE_ROLE, WAREHOUSE),
-            *(SNOWFLAKE_DATABASE, SNOWFLAKE_SCHEMA, REFRESH_EVERY, READER_ROLES, ALLOWED_CIDRS),
-            SNOWFLAKE_STAND_IN,
+            *(SNOWFLAKE_DATABASE, SNOWFLAKE_SCHEMA, CATALOG_INTEGRATION, REFRESH_EVERY, READER_ROLES),
+            *(ALLOWED_CIDRS, SNOWFLAKE_STAND_IN),
         )
     ),
     "A Snowflake account that reads the tables.",

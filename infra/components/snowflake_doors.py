@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra import naming
-from infra.cdk import Construct, Resource
+from infra.cdk import Construct, Local, Resource
 from infra.components.region import Region
 from infra.components.role import Role
 from infra.iam import Policy, Statement, trust_external
 from infra.resources import snowflake
 from infra.stacks.lake import LakeStack
 
+REST_ACTIONS = ("glue:GetCatalog", "glue:GetDatabase", "glue:GetDatabases", "glue:GetTable", "glue:GetTables")
+"""What Snowflake documents as the least for the endpoint."""
+REST_USER = "API_AWS_IAM_USER_ARN"
 SECONDS_FOR_IAM = 20
 WAIT = f"sleep $${{FRAZIL_IAM_SECONDS:-{SECONDS_FOR_IAM}}}"
 """The doubled mark is Terraform's way to write one that is meant for the shell."""
@@ -72,8 +75,8 @@ class Volume(Construct):
         )
 
 
-class Catalog(Construct):
-    """Which tables there are, and which snapshot of each is the newest. Here the external id is Snowflake's."""
+class GlueCatalog(Construct):
+    """Which tables there are, and the newest snapshot of each, by Glue's own calls. The external id is Snowflake's."""
 
     def __init__(self, scope: Construct, construct_id: str, doorway: Doorway, /, *, refresh_seconds: int) -> None:
         super().__init__(scope, construct_id)
@@ -103,6 +106,57 @@ class Catalog(Construct):
             policy=Policy((look,)),
         )
         lake.grant_tables(self, "catalog", role_arn=self.role.arn, use="read")
+
+
+class RestCatalog(Construct):
+    """The same by Glue's Iceberg REST endpoint: Snowflake signs what it asks as the role (SigV4).
+
+    The provider does not tell as which user of AWS Snowflake takes the role, so Snowflake is asked by a statement. It
+    says nothing before the integration is there, and a plan fails where it says nothing: no trust is made of that.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, doorway: Doorway, /, *, refresh_seconds: int) -> None:
+        super().__init__(scope, construct_id)
+        role, lake = doorway.role_name("catalog"), doorway.lake
+        self.integration = snowflake.CatalogIntegrationIcebergRest(
+            self,
+            "integration",
+            name=doorway.name("GLUE_REST"),
+            comment="Where the tables that Frazil writes are listed",
+            enabled=True,
+            catalog_namespace=lake.database_name,
+            refresh_interval_seconds=refresh_seconds,
+            rest_config=snowflake.CatalogIntegrationIcebergRest_RestConfig(
+                catalog_uri=f"https://glue.{doorway.region.name}.amazonaws.com/iceberg",
+                catalog_api_type="AWS_GLUE",
+                catalog_name=doorway.region.account_id,
+                access_delegation_mode="EXTERNAL_VOLUME_CREDENTIALS",
+            ),
+            sigv4_rest_authentication=snowflake.CatalogIntegrationIcebergRest_Sigv4RestAuthentication(
+                sigv4_iam_role=doorway.role_arn("catalog"),
+                sigv4_signing_region=doorway.region.name,
+                sigv4_external_id=role,
+            ),
+        )
+        look = Statement(sid="LookUp", actions=REST_ACTIONS, resources=lake.catalog_arns)
+        self.role = Role(
+            self,
+            "role",
+            name=role,
+            description="Snowflake reads the tables of Frazil: what Glue says of them",
+            trust=trust_external(self._snowflakes_user(), role),
+            policy=Policy((look,)),
+        )
+        lake.grant_tables(self, "catalog", role_arn=self.role.arn, use="read")
+
+    def _snowflakes_user(self) -> str:
+        """The full name is known once an integration is made, so a new one is described anew. Nothing is to revert."""
+        describe = f"DESCRIBE CATALOG INTEGRATION {self.integration.fully_qualified_name}"
+        told = snowflake.Execute(
+            self, "described", execute=describe, query=describe, revert="SHOW CATALOG INTEGRATIONS"
+        )
+        row = f'row.property_value if row.property == "{REST_USER}"'
+        return Local(self, "user", f"${{[for row in {told.address}.query_results : {row}][0]}}").as_string
 
 
 class Storage(Construct):

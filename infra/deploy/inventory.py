@@ -81,7 +81,9 @@ def in_confluent(cloud: ConfluentCloud, prefix: str) -> Iterator[Thing]:
 SHORTER = {
     "snowflake_account_role": "role",
     "snowflake_catalog_integration_aws_glue": "catalog integration",
+    "snowflake_catalog_integration_iceberg_rest": "catalog integration",
     "snowflake_iceberg_table_from_aws_glue": "Iceberg table",
+    "snowflake_iceberg_table_from_rest": "Iceberg table",
     "snowflake_service_user": "user",
     "snowflake_stage_external_s3": "stage",
     "snowflake_storage_integration_aws": "storage integration",

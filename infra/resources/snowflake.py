@@ -44,7 +44,7 @@ class Provider(cdk.Provider):
         oauth_token_request_url: str | None = None, ocsp_fail_open: str | None = None, okta_url: str | None = None,
         organization_name: str | None = None, params: Mapping[str, str] | None = None,
         passcode_in_password: Flag | None = None, port: Number | None = None,
-        preview_features_enabled: Sequence[Literal["snowflake_external_table_resource", "snowflake_iceberg_table_from_aws_glue_resource"]] | None = None,
+        preview_features_enabled: Sequence[Literal["snowflake_external_table_resource", "snowflake_iceberg_table_from_aws_glue_resource", "snowflake_iceberg_table_from_rest_resource"]] | None = None,
         profile: str | None = None, protocol: str | None = None, proxy_host: str | None = None,
         proxy_port: Number | None = None, proxy_protocol: str | None = None, proxy_user: str | None = None,
         request_timeout: Number | None = None, role: str | None = None,
@@ -104,6 +104,49 @@ class CatalogIntegrationAwsGlue(Resource):
             "glue_region": glue_region, "name": name, "refresh_interval_seconds": refresh_interval_seconds}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogIntegrationIcebergRest_BearerRestAuthentication(Block):
+    bearer_token: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogIntegrationIcebergRest_OauthRestAuthentication(Block):
+    oauth_allowed_scopes: Strings
+    oauth_client_id: str
+    oauth_client_secret: str
+    oauth_token_uri: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogIntegrationIcebergRest_RestConfig(Block):
+    access_delegation_mode: Literal["VENDED_CREDENTIALS", "EXTERNAL_VOLUME_CREDENTIALS"] | None = None
+    catalog_api_type: Literal["PUBLIC", "PRIVATE", "AWS_API_GATEWAY", "AWS_PRIVATE_API_GATEWAY", "AWS_GLUE", "AWS_PRIVATE_GLUE"] | None = None
+    catalog_name: str | None = None
+    catalog_uri: str
+    prefix: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogIntegrationIcebergRest_Sigv4RestAuthentication(Block):
+    sigv4_external_id: str | None = None
+    sigv4_iam_role: str
+    sigv4_signing_region: str | None = None
+
+class CatalogIntegrationIcebergRest(Resource):
+    TYPE = "snowflake_catalog_integration_iceberg_rest"
+    catalog_namespace: str; catalog_source: str; comment: str; enabled: str; fully_qualified_name: str; id: str
+    name: str; refresh_interval_seconds: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, enabled: Flag, name: str,
+        rest_config: CatalogIntegrationIcebergRest_RestConfig, catalog_namespace: str | None = None,
+        comment: str | None = None, refresh_interval_seconds: Number | None = None,
+        bearer_rest_authentication: CatalogIntegrationIcebergRest_BearerRestAuthentication | None = None,
+        oauth_rest_authentication: CatalogIntegrationIcebergRest_OauthRestAuthentication | None = None,
+        sigv4_rest_authentication: CatalogIntegrationIcebergRest_Sigv4RestAuthentication | None = None,
+        **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"catalog_namespace": catalog_namespace, "comment": comment,
+            "enabled": enabled, "name": name, "refresh_interval_seconds": refresh_interval_seconds,
+            "bearer_rest_authentication": bearer_rest_authentication,
+            "oauth_rest_authentication": oauth_rest_authentication, "rest_config": rest_config,
+            "sigv4_rest_authentication": sigv4_rest_authentication}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Database_Replication_EnableToAccount(Block):
     account_identifier: str
     with_failover: Flag | None = None
@@ -152,6 +195,14 @@ class Database(Resource):
             "user_task_managed_initial_warehouse_size": user_task_managed_initial_warehouse_size,
             "user_task_minimum_trigger_interval_in_seconds": user_task_minimum_trigger_interval_in_seconds,
             "user_task_timeout_ms": user_task_timeout_ms, "replication": replication}, **meta)
+
+class Execute(Resource):
+    TYPE = "snowflake_execute"
+    execute: str; id: str; query: str; revert: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, execute: str, revert: str, query: str | None = None,
+        **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"execute": execute, "query": query, "revert": revert}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTable_Column(Block):
@@ -321,6 +372,29 @@ class IcebergTableFromAwsGlue(Resource):
             "catalog_namespace": catalog_namespace, "catalog_table_name": catalog_table_name, "comment": comment,
             "database": database, "external_volume": external_volume, "name": name,
             "replace_invalid_characters": replace_invalid_characters, "schema": schema}, **meta)
+
+class IcebergTableFromRest(Resource):
+    TYPE = "snowflake_iceberg_table_from_rest"
+    auto_refresh: str; catalog: str; catalog_namespace: str; catalog_table_name: str; comment: str; database: str
+    enable_iceberg_merge_on_read: str; external_volume: str; fully_qualified_name: str
+    iceberg_merge_on_read_behavior: str; id: str; name: str; path_layout: str; replace_invalid_characters: str
+    schema: str; storage_serialization_policy: str; target_file_size: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, catalog_table_name: str, database: str, name: str,
+        schema: str, auto_refresh: Literal["true", "false"] | None = None, catalog: str | None = None,
+        catalog_namespace: str | None = None, comment: str | None = None,
+        enable_iceberg_merge_on_read: Flag | None = None, external_volume: str | None = None,
+        iceberg_merge_on_read_behavior: Literal["AUTO", "ENABLED", "DISABLED"] | None = None,
+        path_layout: Literal["FLAT", "HIERARCHICAL"] | None = None, replace_invalid_characters: Flag | None = None,
+        storage_serialization_policy: Literal["COMPATIBLE", "OPTIMIZED"] | None = None,
+        target_file_size: Literal["AUTO", "16MB", "32MB", "64MB", "128MB"] | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"auto_refresh": auto_refresh, "catalog": catalog,
+            "catalog_namespace": catalog_namespace, "catalog_table_name": catalog_table_name, "comment": comment,
+            "database": database, "enable_iceberg_merge_on_read": enable_iceberg_merge_on_read,
+            "external_volume": external_volume, "iceberg_merge_on_read_behavior": iceberg_merge_on_read_behavior,
+            "name": name, "path_layout": path_layout, "replace_invalid_characters": replace_invalid_characters,
+            "schema": schema, "storage_serialization_policy": storage_serialization_policy,
+            "target_file_size": target_file_size}, **meta)
 
 class NetworkPolicy(Resource):
     TYPE = "snowflake_network_policy"

@@ -16,7 +16,7 @@ from infra.cdk import App, Construct, Output, Resource, Stack
 from infra.components.key_rotation import PublicKeys
 from infra.components.region import enter_region
 from infra.components.snowflake_access import Actor
-from infra.components.snowflake_doors import Catalog, Doorway, Known, Storage, Volume
+from infra.components.snowflake_doors import Doorway, GlueCatalog, Known, RestCatalog, Storage, Volume
 from infra.components.snowflake_external import DeltaTables, Exports, Place, read_by_its_delta_log
 from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
@@ -52,7 +52,9 @@ def enter_snowflake(stack: Stack, settings: Snowflake) -> None:
         authenticator="SNOWFLAKE_JWT",
         preview_features_enabled=[
             "snowflake_external_table_resource",
-            "snowflake_iceberg_table_from_aws_glue_resource",
+            "snowflake_iceberg_table_from_rest_resource"
+            if settings.catalog_integration == "glue_rest"
+            else "snowflake_iceberg_table_from_aws_glue_resource",
         ],
     )
 
@@ -83,7 +85,8 @@ class SnowflakeStack(Stack):
         self.warehouse_name = self._warehouse(account.warehouse)
         doorway = Doorway(environment=settings.environment, region=enter_region(self, settings), lake=lake)
         volume = Volume(self, "volume", doorway)
-        catalog = Catalog(self, "catalog", doorway, refresh_seconds=account.refresh_seconds)
+        of_tables = RestCatalog if self._is_rest else GlueCatalog
+        catalog = of_tables(self, "catalog", doorway, refresh_seconds=account.refresh_seconds)
         self._database = self._make_database(volume, catalog)
         self._schema = self._make_schema()
         self.database_name = self._database.name
@@ -99,6 +102,10 @@ class SnowflakeStack(Stack):
         self.exports = Exports(self, "exports", place=place, lake=lake).names
         self.delta_tables = DeltaTables(self, "delta", place=place, lake=lake, tables=delta).names if delta else {}
         self._outputs()
+
+    @property
+    def _is_rest(self) -> bool:
+        return self._account.catalog_integration == "glue_rest"
 
     def _name(self, *words: str) -> str:
         return naming.snowflake_name(self._environment, *words)
@@ -118,7 +125,7 @@ class SnowflakeStack(Stack):
         )
         return made.name
 
-    def _make_database(self, volume: Volume, catalog: Catalog) -> snowflake.Database:
+    def _make_database(self, volume: Volume, catalog: GlueCatalog | RestCatalog) -> snowflake.Database:
         """It goes before what its tables read through, and at once: a table that can be restored would hold both."""
         return snowflake.Database(
             self,
@@ -176,11 +183,14 @@ class SnowflakeStack(Stack):
         )
         return policy.name
 
-    def _attach(self, tables: Sequence[TableSpec], volume: Volume, catalog: Catalog, known: Known) -> dict[str, str]:
+    def _attach(
+        self, tables: Sequence[TableSpec], volume: Volume, catalog: GlueCatalog | RestCatalog, known: Known
+    ) -> dict[str, str]:
         """Snowflake reads a table's metadata as it is attached, so its roles must be known by then."""
+        attached = snowflake.IcebergTableFromRest if self._is_rest else snowflake.IcebergTableFromAwsGlue
         readable = self.actors["reader"].may_read_future("iceberg-tables", "ICEBERG TABLES", self._schema)
         return {
-            spec.table: snowflake.IcebergTableFromAwsGlue(
+            spec.table: attached(
                 self,
                 f"iceberg-{spec.table}",
                 database=self._database.name,

@@ -26,7 +26,7 @@ from infra.local.snowflake_double import SnowflakeDouble
 from infra.local.stub_behind import SNOWFLAKE as LOGIN
 from infra.local.terraform_here import prepare
 from infra.picture import ACCOUNT as EXAMPLE
-from infra.settings import EnvironmentSettings, ExternalKafka
+from infra.settings import EnvironmentSettings, ExternalKafka, Snowflake
 from infra.settings_file import load_environment
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
@@ -75,7 +75,9 @@ def settings(folder: Path) -> EnvironmentSettings:
     return replace(load_environment("small", {}, folder=folder), snowflake=SNOWFLAKE)
 
 
-def synthesized(folder: Path, settings: EnvironmentSettings, tables: Sequence[str]) -> None:
+def synthesized(
+    folder: Path, settings: EnvironmentSettings, tables: Sequence[str], account: Snowflake = SNOWFLAKE
+) -> None:
     """Each table has a Delta log too."""
     specs = folder / "tables"
     specs.mkdir(exist_ok=True)
@@ -88,7 +90,7 @@ def synthesized(folder: Path, settings: EnvironmentSettings, tables: Sequence[st
     assert isinstance(settings.kafka, ExternalKafka)
     app = App(outdir=str(folder / "cdktf.out"))
     lake = LakeStack(app, settings, kafka=external(settings.kafka))
-    SnowflakeStack(app, settings, account=SNOWFLAKE, lake=lake, tables=read, user_keys={"reader": FromAFile()})
+    SnowflakeStack(app, settings, account=account, lake=lake, tables=read, user_keys={"reader": FromAFile()})
     synthesize(app, production=False)
 
 
@@ -190,6 +192,27 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_after_a_rotation_and_des
     assert_before(gone, "snowflake_schema", "snowflake_database")
     assert_before(gone, "snowflake_database", "snowflake_external_volume")
     assert_before(gone, "snowflake_database", "snowflake_catalog_integration_aws_glue")
+
+
+def test_the_stack_over_the_rest_endpoint_is_applied_in_one_pass_planned_empty_and_destroyed(
+    cloud: Cloud, tmp_path: Path, login: Login
+) -> None:
+    by_rest = replace(SNOWFLAKE, catalog_integration="glue_rest")
+    synthesized(tmp_path, settings(tmp_path), ["orders"], by_rest)
+    lake_is_there(tmp_path)
+    (tmp_path / "reader.json").write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
+    stack = terraform(cloud, tmp_path, login)
+
+    stack.apply()
+
+    assert stack.outputs()["iceberg_tables"] == {"orders": "ORDERS"}
+    assert trusted(cloud, "catalog") == (SNOWFLAKES_USER, "frazil-small-snowflake-catalog")
+    assert stack.plan() is False, (tmp_path / "log").read_text()
+    stack.destroy()
+    gone = [kind for kind, _ in DESTROYED.findall((tmp_path / "log").read_text())]
+    assert_before(gone, "snowflake_iceberg_table_from_rest", "snowflake_catalog_integration_iceberg_rest")
+    assert_before(gone, "aws_iam_role", "snowflake_execute")
+    assert_before(gone, "snowflake_execute", "snowflake_catalog_integration_iceberg_rest")
 
 
 def assert_before(gone: Sequence[str], first: str, then: str) -> None:

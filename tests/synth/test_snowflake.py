@@ -381,6 +381,67 @@ def test_each_role_can_read_what_it_is_for_and_write_nothing(tmp_path: Path, ord
     }
 
 
+@pytest.fixture(scope="module")
+def by_rest(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    folder = tmp_path_factory.mktemp("rest")
+    return snowflake(folder, *tables(folder / "tables", orders="snowflake"), catalog_integration="glue_rest")
+
+
+def test_by_the_rest_endpoint_the_catalog_integration_signs_as_its_role(by_rest: Written) -> None:
+    assert by_rest.one("snowflake_catalog_integration_iceberg_rest") == {
+        "name": "FRAZIL_DEV_GLUE_REST",
+        "comment": "Where the tables that Frazil writes are listed",
+        "enabled": True,
+        "catalog_namespace": DATABASE,
+        "refresh_interval_seconds": 30,
+        "rest_config": {
+            "catalog_uri": "https://glue.us-east-1.amazonaws.com/iceberg",
+            "catalog_api_type": "AWS_GLUE",
+            "catalog_name": ACCOUNT,
+            "access_delegation_mode": "EXTERNAL_VOLUME_CREDENTIALS",
+        },
+        "sigv4_rest_authentication": {
+            "sigv4_iam_role": f"arn:aws:iam::{ACCOUNT}:role/frazil-dev-snowflake-catalog",
+            "sigv4_signing_region": "us-east-1",
+            "sigv4_external_id": "frazil-dev-snowflake-catalog",
+        },
+    }
+    assert "snowflake_catalog_integration_aws_glue" not in by_rest.types()
+
+
+def test_by_the_rest_endpoint_the_role_is_taken_by_whom_the_description_names(by_rest: Written) -> None:
+    describe = "DESCRIBE CATALOG INTEGRATION {catalog/integration.fully_qualified_name}"
+    asked = by_rest.one("snowflake_execute")
+    (user,) = by_rest.document["locals"]
+
+    assert (asked["execute"], asked["query"]) == (describe, describe)
+    assert 'if row.property == "API_AWS_IAM_USER_ARN"][0]' in by_rest.document["locals"][user]
+    assert by_rest.policy("aws_iam_role", "catalog/role/role", "assume_role_policy") == [
+        {
+            "Effect": "Allow",
+            "Principal": {"AWS": f"${{local.{user}}}"},
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
+            "Condition": {"StringEquals": {"sts:ExternalId": "frazil-dev-snowflake-catalog"}},
+        }
+    ]
+    (look,) = by_rest.policy("aws_iam_role_policy", "catalog/role/policy")
+    calls = ("GetCatalog", "GetDatabase", "GetDatabases", "GetTable", "GetTables")
+    assert look["Action"] == [f"glue:{call}" for call in calls]
+
+
+def test_by_the_rest_endpoint_tables_are_attached_by_it_and_the_preview_is_switched_on(by_rest: Written) -> None:
+    attached = by_rest.of("snowflake_iceberg_table_from_rest")["iceberg-orders"]
+    (provider,) = by_rest.document["provider"]["snowflake"]
+
+    assert (attached["catalog"], attached["catalog_namespace"]) == ("{catalog/integration.name}", DATABASE)
+    assert needed(attached) == {"terraform_data.known", f"{GRANTS}.reader_iceberg-tables"}
+    assert provider["preview_features_enabled"] == [
+        "snowflake_external_table_resource",
+        "snowflake_iceberg_table_from_rest_resource",
+    ]
+    assert "snowflake_iceberg_table_from_aws_glue" not in by_rest.types()
+
+
 def test_each_table_that_snowflake_shall_read_is_attached_once_its_roles_are_known(tmp_path: Path) -> None:
     specs = tables(tmp_path / "tables", orders="snowflake, athena", clicks="athena", bills="snowflake")
 
