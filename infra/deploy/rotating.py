@@ -19,9 +19,13 @@ from infra.deploy.rotation_function import RotationFunction, what_and_hint
 from infra.deploy.side_by_side import side_by_side
 
 PATIENCE_SECONDS = 1800.0
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 5.0
+"""Nine secrets then call FilterLogEvents about twice a second; the quota of many regions is five."""
+MOST_ABANDONED = 5
+"""A step in progress restores the label AWSPENDING after its removal; give up after this many removals."""
 MOST_FAILURES = 3
 """Give up after this many failed attempts of Secrets Manager."""
+THROTTLED = "ThrottlingException"
 CURRENT, PENDING = "AWSCURRENT", "AWSPENDING"
 ROTATOR = "snowflake/rotator"
 """The Snowflake user that sets the keys of the other users."""
@@ -78,9 +82,7 @@ class Rotating:
 
     def _rotate(self, word: str, secret: str, leaked: bool) -> None:
         began = self.now()
-        if leaked:
-            self._abandon(secret)
-        version = self._begin(secret)
+        version = self._begin_anew(secret) if leaked else self._begin(secret)
         self.tell(f"{word}: rotating")
         self._await(word, secret, version, began)
         self.tell(f"{word}: rotated")
@@ -109,24 +111,39 @@ class Rotating:
 
     def _begin(self, secret: str) -> str:
         """Start a rotation and return its version id; if one is in progress, return its pending version."""
+        begun = self._ask_to_rotate(secret) or self._version_with(PENDING, secret)
+        if begun is None:
+            raise _still_on(secret)
+        return begun
+
+    def _begin_anew(self, secret: str) -> str:
+        """Start a rotation and return its version id; never adopt a pending version, whose key may have leaked."""
+        for _ in range(MOST_ABANDONED):
+            self._abandon(secret)
+            if (begun := self._ask_to_rotate(secret)) is not None:
+                return begun
+            self.waiting.sleep(LOOK_SECONDS)
+        raise _still_on(secret)
+
+    def _ask_to_rotate(self, secret: str) -> str | None:
+        """Start a rotation and return its version id; None if Secrets Manager says that one is in progress."""
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
         token = str(uuid.uuid4())
         try:
             return str(self.clouds.vault.rotate_secret(SecretId=secret, ClientRequestToken=token)["VersionId"])
         except (BotoCoreError, ClientError) as error:
-            pending = self._version_with(PENDING, secret) if "isn't complete" in str(error) else None
-            if pending is None:
-                raise ServiceError(
-                    f"{secret} cannot be rotated: {error}",
-                    hint="run `scripts/deploy.sh create`, which enables rotation; see docs/rotation.md",
-                ) from error
-            return pending
+            if "isn't complete" in str(error):
+                return None
+            raise ServiceError(
+                f"{secret} cannot be rotated: {error}",
+                hint="run `scripts/deploy.sh create`, which enables rotation; see docs/rotation.md",
+            ) from error
 
     def _await(self, word: str, secret: str, version: str, began: float) -> None:
         deadline, told = self.waiting.clock() + PATIENCE_SECONDS, list[str]()
         while self._version_with(CURRENT, secret) != version:
-            failures = list(self._failures(version, began))
+            failures = self._failures_or(told, version, began)
             for each in failures[len(told) :]:
                 self.tell(f"{word}: not yet: {each.splitlines()[0]}")
             told = failures
@@ -137,6 +154,17 @@ class Rotating:
     def _version_with(self, label: str, secret: str) -> str | None:
         stages = self.clouds.vault.describe_secret(SecretId=secret).get("VersionIdsToStages", {})
         return next((version for version, labels in stages.items() if label in labels), None)
+
+    def _failures_or(self, before: list[str], version: str, began: float) -> list[str]:
+        """Return the logged failures, or those of before if CloudWatch Logs throttles; the next look reads them."""
+        from botocore.exceptions import ClientError  # noqa: PLC0415
+
+        try:
+            return list(self._failures(version, began))
+        except ClientError as error:
+            if error.response["Error"]["Code"] != THROTTLED:
+                raise
+            return before
 
     def _failures(self, version: str, began: float) -> Iterator[str]:
         """Yield the failures that the function logged for this version, oldest first."""
@@ -156,6 +184,13 @@ def _said(line: str) -> Mapping[str, str]:
     except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
+
+
+def _still_on(secret: str) -> ServiceError:
+    return ServiceError(
+        f"{secret} cannot be rotated: another rotation is in progress and cannot be ended",
+        hint="run the same command again in a minute; docs/rotation.md says where the function logs",
+    )
 
 
 def _not_rotated(secret: str, failures: list[str]) -> ServiceError:

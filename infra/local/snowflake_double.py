@@ -175,7 +175,7 @@ class SnowflakeDouble:
         """With the keys that Terraform wants in its slots, and no other: as the owner, who may set any."""
         user = self.users.make(name, given.get("default_role"))
         try:
-            user.keys = {slot: _checked(key) for slot in SLOTS if (key := given.get(slot.lower()))}
+            user.keys = _distinct({slot: _checked(key) for slot in SLOTS if (key := given.get(slot.lower()))})
         except SqlError as refused:
             return Answer(HTTPStatus.BAD_REQUEST, {"message": str(refused)})
         self.users.keep()
@@ -257,8 +257,15 @@ def _set(user: User, what: str) -> Table:
     given = {cast("Slot", found["slot"].upper()): found["key"] for found in _KEY.finditer(what)}
     if not given or _KEY.sub("", what).strip():
         raise SqlError("001003", "42000", "SQL compilation error:\nthe double sets public keys only")
-    user.keys |= {slot: _checked(key) for slot, key in given.items()}
+    user.keys = _distinct(user.keys | {slot: _checked(key) for slot, key in given.items()})
     return DONE
+
+
+def _distinct(keys: dict[Slot, str]) -> dict[Slot, str]:
+    """As Snowflake documents: a key is unique among the active keys of a user. Its words are not documented."""
+    if len(set(keys.values())) < len(keys):
+        raise SqlError("001008", "22023", "SQL compilation error:\nboth slots of a user cannot hold the same key")
+    return keys
 
 
 def _unset(user: User, what: str) -> Table:

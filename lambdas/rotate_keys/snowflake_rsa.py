@@ -186,15 +186,21 @@ class SnowflakeRsa:
         return slot
 
     def _over_both_slots(self, versions: Versions, new: RsaKey, refused: LoginRefusedError) -> Slot:
-        """The current key works again, too: who reads the secret gets it until the promotion."""
+        """The current key works again, too: who reads the secret gets it until the promotion.
+
+        Without one the other slot is emptied first: Snowflake takes a key once only among the active keys of a user.
+        """
         if self.rotator is None and versions.current is not None:
             raise RefusedError(
                 f"{self.user} cannot log in with its current key, and no other user may set one: {refused.what}",
                 hint="run `scripts/deploy.sh create`, which puts the current public key into the user",
             ) from refused
-        first = new if versions.current is None else Login.of(versions.current).key
         with self._writing(versions) as session:
-            session.set_both_keys(self.user, first.body, new.body)
+            if versions.current is None:
+                session.unset_key(self.user, SLOTS[0])
+                session.set_key(self.user, SLOTS[1], new.body)
+            else:
+                session.set_both_keys(self.user, Login.of(versions.current).key.body, new.body)
         return SLOTS[1]
 
     @contextmanager

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from frazil.model.errors import ServiceError, SettingError
 from infra.deploy.keys import Waiting
-from infra.deploy.rotating import MOST_FAILURES, Clouds, Rotating
+from infra.deploy.rotating import MOST_ABANDONED, MOST_FAILURES, Clouds, Rotating
 from infra.deploy.rotation_function import RotationFunction
 
 SECRETS = {"producer": "frazil/dev/producer", "snowflake/loader": "frazil/dev/snowflake/loader"}
@@ -30,6 +30,9 @@ class Account:
     asked: list[tuple[str, str]] = field(default_factory=list)
     now: float = 0.0
     answer: dict[str, str] = field(default_factory=lambda: {"deleted": "OLD-ID"})
+    put_back: int = 0
+    throttled: bool = False
+    looked_at_logs: int = 0
 
     def rotate_secret(self, *, SecretId: str, ClientRequestToken: str) -> dict[str, str]:  # noqa: N803
         self.asked.append(("rotate", SecretId))
@@ -52,6 +55,9 @@ class Account:
 
     def paginate(self, *, logGroupName: str, startTime: int) -> list[dict[str, Any]]:  # noqa: N803
         assert (logGroupName, startTime) == ("/aws/lambda/frazil-dev-rotate-keys", 1_000_000)
+        self.looked_at_logs += 1
+        if self.throttled:
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "FilterLogEvents")
         version = next(iter(self.pending.values()))
         said = {"event": "step_failed", "step": "setSecret", "error": "RefusedError", "why": WHY}
         lines = ["START RequestId", json.dumps(said | {"version": "of another rotation"})]
@@ -67,7 +73,10 @@ class Account:
     def update_secret_version_stage(self, *, SecretId: str, VersionStage: str, RemoveFromVersionId: str) -> None:  # noqa: N803
         assert VersionStage == "AWSPENDING"
         self.asked.append((f"abandon {RemoveFromVersionId}", SecretId))
-        del self.unfinished[SecretId], self.pending[SecretId]
+        self.put_back -= 1
+        del self.pending[SecretId]
+        if self.put_back < 0:
+            del self.unfinished[SecretId]
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -138,6 +147,51 @@ def test_a_leak_never_adopts_a_key_that_was_being_made_when_it_leaked() -> None:
     assert account.pending["frazil/dev/producer"] != "begun-before"
 
 
+def leaking(put_back: int) -> Account:
+    """A key was being made when it leaked, and the step that makes it puts the label back."""
+    begun = {"frazil/dev/producer": "begun-before"}
+    return Account(looks=100, unfinished=dict(begun), pending=dict(begun), put_back=put_back)
+
+
+def test_a_leak_abandons_again_what_a_step_in_flight_puts_back() -> None:
+    account = leaking(put_back=1)
+
+    rotating(account, []).rotate("producer", leaked=True)
+
+    assert [what for what, _ in account.asked] == ["abandon begun-before", "rotate"] * 2 + ["revokeOthers"]
+    assert account.pending["frazil/dev/producer"] != "begun-before"
+
+
+def test_a_leak_ends_where_it_is_put_back_again_and_again_and_nothing_is_adopted() -> None:
+    account = leaking(put_back=1000)
+
+    with pytest.raises(ServiceError, match="another rotation is in progress"):
+        rotating(account, []).rotate("producer", leaked=True)
+
+    assert [what for what, _ in account.asked] == ["abandon begun-before", "rotate"] * MOST_ABANDONED
+
+
+def test_nine_secrets_ask_logs_less_often_than_the_quota_of_small_regions() -> None:
+    account = Account(looks=60)
+
+    rotating(account, []).rotate("producer", leaked=False)
+
+    assert account.looked_at_logs / 60 * 9 < 5
+
+
+def test_a_throttled_look_at_the_logs_ends_no_rotation_and_the_leaked_key_goes() -> None:
+    account = Account(looks=20, throttled=True)
+
+    rotating(account, []).rotate("producer", leaked=True)
+
+    assert account.asked[-1] == ("revokeOthers", "frazil/dev/producer")
+
+
+def test_logs_that_throttle_for_ever_are_waited_for_no_longer_than_half_an_hour() -> None:
+    with pytest.raises(ServiceError, match="the function logged no failure"):
+        rotating(Account(looks=10_000, throttled=True), []).rotate("producer", leaked=False)
+
+
 def test_after_a_leak_the_rotator_is_first_and_alone() -> None:
     account = Account()
     with_rotator = replace(
@@ -168,7 +222,7 @@ def test_a_rotation_that_is_on_already_is_waited_for() -> None:
 
 
 def test_a_failure_that_passes_is_told_and_waited_out() -> None:
-    account, said = Account(looks=4, failures=2), list[str]()
+    account, said = Account(looks=14, failures=2), list[str]()
 
     rotating(account, said).rotate("producer", leaked=False)
 
@@ -191,7 +245,7 @@ def test_a_function_that_says_nothing_is_waited_for_no_longer_than_half_an_hour(
     with pytest.raises(ServiceError, match="the function logged no failure"):
         rotating(account, []).rotate("producer", leaked=False)
 
-    assert 1800 <= account.now <= 1802
+    assert 1800 <= account.now <= 1805
 
 
 def test_a_secret_that_does_not_rotate_says_what_switches_it_on() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from itertools import count
 
@@ -9,10 +10,12 @@ import pytest
 from snowflake_world import ACCOUNT, FOREIGN, STEPS, World, new_world
 from vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt
 
+from frazil.model.spec import Secret
 from infra.local.snowflake_double import MODIFY, MONITOR, SqlError
 from lambdas.rotate_keys.errors import RefusedError, RotationError
 from lambdas.rotate_keys.rotation import Rotation
-from lambdas.rotate_keys.snowflake_rsa import SLOTS, SnowflakeRsa
+from lambdas.rotate_keys.rsa_key import RsaKey
+from lambdas.rotate_keys.snowflake_rsa import SLOTS, Login, SnowflakeRsa
 
 
 def apply_terraform(world: World) -> None:
@@ -157,3 +160,23 @@ def test_the_rotator_never_asks_for_what_the_documentation_does_not_grant(world:
 
     assert world.double.users["ROTATOR"].may == {"LOADER": {MODIFY}}
     assert {user for user, _ in world.double.logins} == {"LOADER", "ROTATOR"}
+
+
+def test_without_a_current_key_the_new_one_is_in_one_slot_and_no_other_key_is_left() -> None:
+    world = new_world()
+    world.double.execute("ROTATOR", f"ALTER USER LOADER SET RSA_PUBLIC_KEY_2 = '{FOREIGN.body}'")
+    world.secret.versions.clear()
+
+    world.rotate("first")
+
+    new = Login.of(Secret(json.dumps(world.secret.fields()))).key.body
+    assert world.double.users["LOADER"].keys == {"RSA_PUBLIC_KEY_2": new}
+
+
+def test_the_double_refuses_one_key_in_both_slots_as_snowflake_does() -> None:
+    world, key = new_world(), RsaKey.new(2048).body
+
+    with pytest.raises(SqlError, match="cannot hold the same key"):
+        world.double.execute("ROTATOR", f"ALTER USER LOADER SET RSA_PUBLIC_KEY = '{key}' RSA_PUBLIC_KEY_2 = '{key}'")
+
+    assert key not in world.double.users["LOADER"].keys.values()
