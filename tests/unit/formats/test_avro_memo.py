@@ -64,6 +64,16 @@ def test_a_name_is_resolved_in_each_schema_anew() -> None:
     assert types == ["string", "fixed(4)"]
 
 
+def test_a_field_that_had_no_room_is_read_anew() -> None:
+    last = {"name": f"f{MAX_COLUMNS + 5}", "type": "long"}
+    wide = {"type": "record", "name": "Wide", "fields": [*record_of(*["int"] * (MAX_COLUMNS + 5))["fields"], last]}
+    assert map_schema(parsed(wide)).findings
+
+    (column,) = map_schema(parsed({"type": "record", "name": "Row", "fields": [last]})).columns
+
+    assert str(column.type) == "long"
+
+
 @pytest.mark.parametrize("leaf", ["duration", "uuid", "timestamp-nanos", "no-such-type"])
 def test_a_note_is_made_for_each_version(leaf: str) -> None:
     base: dict[str, Json] = {"duration": {"type": "fixed", "name": "D", "size": 12}, "uuid": {"type": "string"}}

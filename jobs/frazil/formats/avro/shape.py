@@ -221,7 +221,8 @@ class _Expansion:
             return known.member
         columns, noted = self._columns, len(self.findings) + len(self.notes)
         member = self._member(given, path, inside)
-        if given.is_shared and noted == len(self.findings) + len(self.notes):
+        is_whole = not self.findings and noted == len(self.findings) + len(self.notes)
+        if given.is_shared and is_whole:  # after a finding, what has no room is cut off without another
             member = replace(member, is_shared=True)
             _MEMBERS.put(given, _Known(member, self._columns - columns, _levels(given.type)))
         return member
