@@ -16,6 +16,7 @@ from frazil.specs.placeholders import Sources
 from frazil.specs.problems import Problem, Problems, suggest
 from frazil.specs.shapes import At, Rejected
 from infra import settings_keys as keys
+from infra import settings_keys_snowflake as snowflake_keys
 from infra.naming import OWN_FOLDERS, OWN_TAGS
 from infra.settings import (
     Architecture,
@@ -216,9 +217,9 @@ def _worker_problems(values: Values, jobs: Values, key: Key[Values]) -> Iterator
 
 
 def _snowflake_problems(values: Values) -> Iterator[Problem]:
-    if values.is_given(keys.SNOWFLAKE) and values[keys.REGION].startswith(("cn-", "us-gov-")):
+    if values.is_given(snowflake_keys.SNOWFLAKE) and values[keys.REGION].startswith(("cn-", "us-gov-")):
         what = f"Snowflake is not supported in the region {values[keys.REGION]} in this release"
-        yield Problem(values.place_of(keys.SNOWFLAKE), what, "remove the section, or choose another region")
+        yield Problem(values.place_of(snowflake_keys.SNOWFLAKE), what, "remove the section, or choose another region")
 
 
 def _needed(jobs: Values) -> Worker:
@@ -246,7 +247,7 @@ def _environment(name: str, source_file: str, values: Values) -> EnvironmentSett
         kafka=_kafka(values[keys.KAFKA], region),
         jobs=_jobs(values[keys.JOBS]),
         rotation=Rotation(rotation[keys.ROTATION_DAYS], rotation[keys.KEYS_TO_RETAIN]),
-        snowflake=_snowflake(values[keys.SNOWFLAKE]) if values.is_given(keys.SNOWFLAKE) else None,
+        snowflake=_snowflake(values[snowflake_keys.SNOWFLAKE]) if values.is_given(snowflake_keys.SNOWFLAKE) else None,
     )
 
 
@@ -353,16 +354,16 @@ def _total(values: Values) -> Worker:
 
 def _snowflake(values: Values) -> Snowflake:
     return Snowflake(
-        organization=values[keys.SNOWFLAKE_ORGANIZATION],
-        account=values[keys.SNOWFLAKE_ACCOUNT],
-        user=values[keys.SNOWFLAKE_USER],
-        role=values[keys.SNOWFLAKE_ROLE],
-        warehouse=values[keys.WAREHOUSE],
-        database=values.get(keys.SNOWFLAKE_DATABASE),
-        schema=values[keys.SNOWFLAKE_SCHEMA],
-        catalog_integration=cast("CatalogIntegration", values[keys.CATALOG_INTEGRATION]),
-        refresh_seconds=values[keys.REFRESH_EVERY],
-        reader_roles=values[keys.READER_ROLES],
-        allowed_cidrs=values[keys.ALLOWED_CIDRS],
-        stand_in=values.get(keys.SNOWFLAKE_STAND_IN),
+        organization=values[snowflake_keys.SNOWFLAKE_ORGANIZATION],
+        account=values[snowflake_keys.SNOWFLAKE_ACCOUNT],
+        user=values[snowflake_keys.SNOWFLAKE_USER],
+        role=values[snowflake_keys.SNOWFLAKE_ROLE],
+        warehouse=values[snowflake_keys.WAREHOUSE],
+        database=values.get(snowflake_keys.SNOWFLAKE_DATABASE),
+        schema=values[snowflake_keys.SNOWFLAKE_SCHEMA],
+        catalog_integration=cast("CatalogIntegration", values[snowflake_keys.CATALOG_INTEGRATION]),
+        refresh_seconds=values[snowflake_keys.REFRESH_EVERY],
+        reader_roles=values[snowflake_keys.READER_ROLES],
+        allowed_cidrs=values[snowflake_keys.ALLOWED_CIDRS],
+        stand_in=values.get(snowflake_keys.SNOWFLAKE_STAND_IN),
     )
