@@ -39,11 +39,13 @@ OTHER_NAMES = {
     "lambda:Invoke": "lambda:InvokeFunction",
 }
 """From the service authorization reference of AWS: calls whose action has another name."""
+PREFIXES = {"monitoring": "cloudwatch"}
+"""Services that sign calls with another name than the prefix of their actions."""
 
 
 def not_allowed(calls: Iterable[Mapping[str, Any]], allowed: Iterable[str]) -> set[str]:
     """The actions of recorded calls that no pattern allows."""
-    wanted = {f"{call['service']}:{call['operation']}" for call in calls}
+    wanted = {f"{PREFIXES.get(call['service'], call['service'])}:{call['operation']}" for call in calls}
     patterns = list(allowed)
     needed = {OTHER_NAMES.get(api, api) for api in wanted}
     return {action for action in needed if not any(fnmatchcase(action, pattern) for pattern in patterns)}
