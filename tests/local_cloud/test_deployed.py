@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from search import files_with, written_files
 from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
 
 from frazil.adapters.secrets import SecretsManager
+from frazil.local.aws_double.leash import END_SECONDS
 from frazil.local.produce import produce
 from frazil.specs.load import load_settings
 from infra.costs import read_stacks
@@ -35,6 +37,8 @@ pytestmark = [
     pytest.mark.timeout(2400),
 ]
 KEEPS_STREAMING = "frazil-local-keep-streaming"
+LEASH_SECONDS = 5 * END_SECONDS
+"""A command of the double may outlive it by as long as its leash gives it to end."""
 TELLS_AGES = "frazil-local-tell-key-ages"
 READER = "frazil/local/snowflake/reader"
 NAMES = Names(
@@ -395,5 +399,6 @@ def test_a_delete_leaves_nothing(life: Life) -> None:
     assert "left: 0" in ended.stderr
     assert {(thing.kind, thing.leaves_on is None) for thing in found} == {("KMS key", False)}
     assert deployed.services_that_run() == []
-    assert deployed.processes() == []
+    time.sleep(LEASH_SECONDS)
+    assert [" ".join(process.cmdline()) for process in deployed.processes()] == []
     assert not (deployed.checkout / ".frazil/local/aws").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,10 +39,11 @@ DENIED = ClientError(
 
 @pytest.fixture
 def own_environment(tmp_path: Path) -> Iterator[None]:
-    """A step gives its process the account's credentials."""
+    """A step gives its process the account's credentials. Log handlers of earlier tests write to closed streams."""
     (tmp_path / "config").write_text(SSO)
     files = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
-    with patch.dict(os.environ, {**files, "HOME": str(tmp_path)}):
+    handlers = patch.object(logging.getLogger(), "handlers", [logging.NullHandler()])
+    with handlers, patch.dict(os.environ, {**files, "HOME": str(tmp_path)}):
         yield
 
 
