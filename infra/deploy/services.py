@@ -53,13 +53,17 @@ def up(deployment: Deployment) -> None:
         deployment.folder.mkdir(parents=True, exist_ok=True)
         (deployment.folder / STARTED_HERE).touch()
         Frazil(deployment.checkout).must("local", "up")
-    for double in _doubles(deployment):
+    for double in _needed_doubles(deployment):
         double.up()
 
 
 def down(deployment: Deployment) -> bool:
-    """Stop the services that `up` started and delete their data; return whether any was stopped."""
-    stopped = [double.down() for double in _doubles(deployment)]
+    """Stop the services that `up` started and delete their data; return whether any was stopped.
+
+    The doubles go whether or not the settings still name what they stand in for: a `delete --keep-data` before this
+    one has forgotten the Snowflake account of the command line.
+    """
+    stopped = [double.down() for double in (confluent_cloud(deployment.folder), snowflake_login(deployment.folder))]
     mark = deployment.folder / STARTED_HERE
     if not mark.exists():
         return any(stopped)
@@ -98,7 +102,7 @@ def confluent_cloud(folder: Path) -> KeptDouble:
     )
 
 
-def _doubles(deployment: Deployment) -> Iterator[KeptDouble]:
+def _needed_doubles(deployment: Deployment) -> Iterator[KeptDouble]:
     if deployment.has_confluent:
         yield confluent_cloud(deployment.folder)
     account = deployment.settings.snowflake

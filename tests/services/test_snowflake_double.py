@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 from snowflake.connector import connect
 from snowflake.connector.errors import DatabaseError, ProgrammingError
 
+from infra.deploy import services
+from infra.deploy.deployment import open_deployment
 from infra.deploy.snowflake_key import log_in, of_snowflake
 from infra.local.http_double import Server
 from infra.local.kept_double import KeptDouble
@@ -243,6 +245,19 @@ def test_a_kept_double_is_started_once_and_leaves_nothing(kept: KeptDouble) -> N
     assert not first.is_running()
     assert not kept.folder.exists()
     assert not kept.down()
+
+
+def test_a_double_is_stopped_when_nothing_names_its_account_any_more(tmp_path: Path) -> None:
+    """As after `delete --keep-data` of an account that the command line named."""
+    here = open_deployment("dev", "me", asks=False)
+    here = replace(here, settings=replace(here.settings, snowflake=None), checkout=tmp_path)
+    left = services.snowflake_login(here.folder, ACCOUNT)
+    left.up()
+    process = left.process
+    assert process is not None
+
+    assert services.down(here)
+    assert not process.is_running()
 
 
 def test_a_double_whose_port_is_taken_answers_at_another(kept: KeptDouble) -> None:
