@@ -182,6 +182,9 @@ class SnowflakeDouble:
         return Answer(HTTPStatus.OK, user.told())
 
     def _of_grant(self, asked: Asked, role: str, name: str) -> Answer:
+        if asked.method == "GET":
+            privileges = self.users.granted(on=name, to_role=role)
+            return Answer(HTTPStatus.OK, {"privileges": privileges}) if privileges else Answer(HTTPStatus.NOT_FOUND)
         if asked.method == "DELETE":
             self.users.revoke(on=name, from_role=role)
         else:

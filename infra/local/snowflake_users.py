@@ -69,6 +69,9 @@ class Users(dict[str, User]):
     def grant(self, privileges: Iterable[str], *, on: str, to_role: str) -> None:
         self._may(to_role.upper()).setdefault(on.upper(), set()).update(privileges)
 
+    def granted(self, *, on: str, to_role: str) -> Iterable[str]:
+        return sorted(self._may(to_role.upper()).get(on.upper(), ()))
+
     def revoke(self, *, on: str, from_role: str) -> None:
         self._may(from_role.upper()).pop(on.upper(), None)
 

@@ -49,13 +49,17 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class SnowflakeLogin:
-    """The double of infra/local/snowflake_double.py, at its address. As with the real provider, a look finds keys."""
+    """The double of infra/local/snowflake_double.py, at its address.
+
+    As with the real provider, a look finds the keys of a user, and that a grant went with its user.
+    """
 
     address: str
 
     def found(self, kind: str, value: Value) -> Value | None:
         if kind != USER:
-            return value
+            grants = [self._ask("GET", f"grants/{role}/{user}") for role, user in _grant_on_user(kind, value)]
+            return None if None in grants else value
         told = self._ask("GET", f"users/{value['name']}")
         return None if told is None else value | {key: told[key] for key in KEYS}
 

@@ -229,8 +229,10 @@ def test_users_that_terraform_made_outlive_the_process_with_their_keys_and_grant
     assert kept.address == before
     assert login.found(USER, told) == {**told, "rsa_public_key_2": OTHER.body}
     assert asked(port, "LOADER", OTHER, "SELECT CURRENT_USER()") == [("LOADER",)]
+    assert login.found(GRANT, {**grant, **on_user}) == {**grant, **on_user}
     login.drop(USER, told)
     assert login.found(USER, told) is None
+    assert login.found(GRANT, {**grant, **on_user}) is None, "grants on a user go with it"
     with pytest.raises(OSError, match="refused PUT users/LOADER"):
         login.make(USER, {**told, "rsa_public_key": "no key"})
 
