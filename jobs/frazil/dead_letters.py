@@ -82,8 +82,8 @@ def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int, pending: bool 
     view = lake.load(spec.dead_letters_identifier)
     if view is None:
         raise Misuse(
-            f"there is no table {spec.dead_letters_identifier} in the catalog, though {spec.source_file} describes it",
-            hint="run `frazil materialize` first: it makes the table",
+            f"the catalog has no table {spec.dead_letters_identifier}, which {spec.source_file} describes",
+            hint="run `frazil materialize` first: it creates the table",
         )
     reasons: Counter[str] = Counter()
     scans = list(_pending(view)) if pending else [TableScan(view, columns=COLUMNS)]

@@ -79,7 +79,8 @@ def _object(address: str) -> bytes:
     except (ClientError, BotoCoreError) as error:
         raise ServiceError(
             f"{address} cannot be read: {error}",
-            hint="run `scripts/deploy.sh create` again, which uploads what is missing; may the job role read it?",
+            hint="run `scripts/deploy.sh create` again, which uploads missing files, and check that the job"
+            " role may read it",
         ) from error
 
 

@@ -65,22 +65,22 @@ def key_statuses(histories: SecretHistories, names: Sequence[str], *, now: datet
 
 def _status(name: str, history: SecretHistory | None, now: datetime) -> KeyStatus:
     if history is None:
-        return KeyStatus(name, warnings=("there is no such secret in this account and region",))
+        return KeyStatus(name, warnings=("the secret does not exist in this account and region",))
     age = None if history.since is None else (now - history.since).total_seconds()
     return KeyStatus(name, age, history, tuple(_warnings(history, now)))
 
 
 def _warnings(history: SecretHistory, now: datetime) -> Iterator[str]:
     if history.since is None:
-        yield "it has no value yet: run `scripts/deploy.sh create`, which has the first key made"
+        yield "it has no value yet: run `scripts/deploy.sh create`, which creates the first key"
     if history.pending_since is not None and now - history.pending_since > PENDING_PATIENCE:
         at = history.pending_since.isoformat(timespec="seconds")
         yield (
-            f"its rotation fails: a version that was begun at {at} never became current. The key before still works;"
-            " see the log of the function that rotates keys"
+            f"its rotation fails: the version created at {at} never became current. The previous key still works;"
+            " see the rotation function's log"
         )
     elif _is_late(history, now):
-        yield f"it should have rotated: the schedule is {history.schedule}; see the alarms of the environment"
+        yield f"its rotation is overdue: the schedule is {history.schedule}; check the environment's alarms"
 
 
 def _is_late(history: SecretHistory, now: datetime) -> bool:

@@ -57,8 +57,8 @@ def _given_up(view: TableView, spec: TableSpec, schema_ids: Collection[int]) -> 
     held = sorted({*state.schema_ids, *state.key_schema_ids} & set(schema_ids))
     if held:
         raise Misuse(
-            f"{spec.identifier} has columns for the schema {held[0]}, so its records can be rows",
-            hint="name the schema that the pause is about: `frazil status` shows it",
+            f"the schema {held[0]} has columns in {spec.identifier}, so its records can become rows",
+            hint="name the schema that caused the pause: `frazil status` shows it",
         )
     return dead_letter_schemas_property({*dead_letter_schemas_of(view.properties), *schema_ids})
 
@@ -77,7 +77,7 @@ def _loaded(lake: Lake, spec: TableSpec) -> TableView:
     view = lake.load(spec.identifier)
     if view is None:
         raise Misuse(
-            f"there is no table {spec.identifier} in the catalog, though {spec.source_file} describes it",
+            f"the catalog has no table {spec.identifier}, which {spec.source_file} describes",
             hint="run `frazil materialize --create-only` first",
         )
     return view

@@ -79,8 +79,8 @@ def _check_reads(sql: str) -> None:
     if len(statements) != 1 or statements[0].type not in READS:
         kinds = ", ".join(str(each.type).rpartition(".")[2] for each in statements) or "nothing"
         raise Misuse(
-            f"the query must be one statement that reads, such as SELECT: found {kinds}",
-            hint="tables are written by `frazil materialize` alone; ask one question at a time",
+            f"expected one read-only statement, such as SELECT, found {kinds}",
+            hint="only `frazil materialize` writes tables; run one query at a time",
         )
 
 
@@ -91,13 +91,13 @@ def _as_errors(sql: str) -> Iterator[None]:
         yield
     except (duckdb.IOException, duckdb.HTTPException, pa.ArrowIOError) as problem:
         raise CatalogError(
-            f"the tables of the query cannot be read: {problem}",
-            hint="check `catalog` in frazil.yaml, the credentials and the network; `frazil verify` names missing files",
+            f"could not read the tables of the query: {problem}",
+            hint="check `catalog` in frazil.yaml, the credentials and the network; `frazil verify` lists missing files",
         ) from problem
     except (duckdb.Error, pa.ArrowInvalid) as problem:
         raise Misuse(
-            f"the query cannot be carried out: {problem}",
-            hint="mend the SQL; `frazil query 'SHOW TABLES'` lists the tables",
+            f"the query failed: {problem}",
+            hint="fix the SQL; `frazil query 'SHOW TABLES'` lists the tables",
         ) from problem
 
 
@@ -117,7 +117,7 @@ def _tables_of(lake: IcebergLake, database: str) -> list[str]:
         return []
     except Exception as problem:
         raise CatalogError(
-            f"the tables of the database {database} cannot be listed: {type(problem).__name__}: {problem}",
+            f"could not list the tables of the database {database}: {type(problem).__name__}: {problem}",
             hint="check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`",
         ) from problem
 

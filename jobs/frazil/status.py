@@ -83,7 +83,7 @@ class TableStatus:
     def state(self) -> str:
         """In one word or two, for a narrow column."""
         if self.problem is not None:
-            return "no table" if self.epoch is None and self.problem.startswith("not made yet") else "in trouble"
+            return "no table" if self.epoch is None and self.problem.startswith("not created yet") else "in trouble"
         if self.pause is not None:
             return "paused"
         return {None: "lag unknown", 0: "caught up"}.get(self.lag, "behind")
@@ -148,7 +148,7 @@ class _Ends:
 
 def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime) -> TableStatus:
     if view is None:
-        return TableStatus(spec.identifier, problem="not made yet: run `frazil materialize`")
+        return TableStatus(spec.identifier, problem="not created yet: run `frazil materialize`")
     try:
         at = standing(view, pipeline=spec.pipeline)
     except TableError as error:

@@ -187,7 +187,7 @@ def test_a_job_run_that_cannot_start_says_why(
 
     said = capsys.readouterr().err
     assert "ended as FAILED" in said
-    assert "no output of it has arrived" in said
+    assert "none of its output has arrived" in said
 
 
 def test_a_job_that_has_no_such_command_says_where_to_look(
@@ -199,5 +199,5 @@ def test_a_job_that_has_no_such_command_says_where_to_look(
     assert deployed.doctor() == 1
 
     said = capsys.readouterr().err
-    assert "its output holds no report" in said
+    assert "its output contains no report" in said
     assert f"in the log group {deployed.group}" in said

@@ -75,7 +75,7 @@ def test_a_header_that_is_no_text_blocks_no_table(place: Place, keeps_headers: b
     table = place.materialize(f"topic: {topic}\nbad_record_limit: off\n{keep}")
 
     dead = table.dead_letters("value", "headers", "reason", "detail")
-    problem = "a header's key is not UTF-8: 0xfffe"
+    problem = "a header key is not UTF-8: 0xfffe"
     held = [{"key": "h", "value": b"\xff"}]
     unframed = "1 bytes, a header has 5"
     y = {"value": b"y", "headers": held, "reason": "not_framed", "detail": unframed}

@@ -70,7 +70,7 @@ def test_a_good_configuration_passes_and_makes_nothing(place: Place, capsys: Sai
 
     out, err = capsys.readouterr()
     assert out.startswith(f"{place.name}.{topic} <- {topic}: append avro")
-    assert err.endswith(": 1 table, no problem found.\n")
+    assert err.endswith(": 1 table, no problems found.\n")
     assert tables(place) == []
     assert frazil(place, "materialize", "--create-only") == 0
     assert frazil(place, "check") == 0
@@ -83,7 +83,7 @@ def test_a_topic_and_a_subject_that_are_not_there(place: Place, capsys: Said) ->
         capsys,
         1,
         f"{place.name}.t: the cluster has no topic {place.name}-nowhere, or this user may not see it",
-        "hint: create the topic, or mend `topic` in ",
+        "hint: create the topic, or fix `topic` in ",
         created=3,
     )
 

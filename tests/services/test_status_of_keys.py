@@ -50,7 +50,7 @@ def test_keys_are_shown_with_their_age(config: Path, capsys: pytest.CaptureFixtu
     there, gone = json.loads(text)
     assert (there["state"], there["schedule"]) == ("by hand", None)
     assert 0 <= there["age_seconds"] < 600
-    assert gone["warnings"] == ["there is no such secret in this account and region"]
+    assert gone["warnings"] == ["the secret does not exist in this account and region"]
     assert "hush" not in text
 
     assert app.run(["status", "--keys", "--config", str(config)]) == 0

@@ -159,7 +159,7 @@ def test_every_record_is_accounted_for_and_the_same(orders: Orders) -> None:
     assert verification.findings == ()
     assert verification.notes == ()
     assert kafka_check(verification).says.startswith(
-        "120 records that Kafka still has: 98 are rows, the same in every column; 12 are dead letters, the same in"
+        "120 records that Kafka still has: 98 are rows, equal in every column; 12 are dead letters, the same in"
         " every byte; 10 are skipped"
     )
 
@@ -222,7 +222,7 @@ def test_foreign_delete_is_listed_and_clean(orders: Orders) -> None:
     verification = orders.verify()
 
     assert verification.findings == ()
-    assert any("offset 42; removals by others explain the number" in note for note in verification.notes)
+    assert any("offset 42; removals by other writers explain the number" in note for note in verification.notes)
 
 
 def test_altered_dead_letter_is_named(orders: Orders) -> None:

@@ -113,7 +113,7 @@ def test_a_table_that_was_not_made_yet_is_no_failure_of_verify(
 
     assert run(["verify", "returns", "--config", config]) == 0
 
-    assert capsys.readouterr().out == "lake.returns: not made yet: nothing to prove\n"
+    assert capsys.readouterr().out == "lake.returns: the table does not exist: nothing to verify\n"
 
 
 def test_a_table_that_was_dropped_is_a_failure_of_verify(

@@ -84,7 +84,7 @@ def test_who_looked_before_is_behind_since_the_publish(lake: SmallLake, both: Ta
     (found,) = statuses(lake, Account(lambda: at), both, later=90 * SECOND)
 
     assert found.delta_in_snowflake == Look(at, 90.0)
-    assert any("and is 90 s behind: the next run tells it to look again" in line for line in remarks([found]))
+    assert any("and is 90 s behind: the next run refreshes it" in line for line in remarks([found]))
 
 
 def test_who_never_looked_is_behind_as_well(lake: SmallLake, both: TableSpec) -> None:

@@ -61,7 +61,7 @@ def test_a_table_that_was_rolled_back_goes_on_and_is_told(lake: SmallLake) -> No
 
     (finding,) = look(lake)
 
-    assert (finding.verdict, finding.found) == ("ok", "epoch 1, rolled back: the next batch goes on from there")
+    assert (finding.verdict, finding.found) == ("ok", "epoch 1, rolled back: the next batch continues from there")
 
 
 def test_branches_that_were_left_behind_are_named_once_they_are_old(lake: SmallLake) -> None:

@@ -9,9 +9,9 @@ from tests.table.small_lake import NOON, SmallLake, spec_of
 
 
 def test_pause_says_who_when_and_why(lake: SmallLake) -> None:
-    pause(lake.lake, lake.spec, by="ann", why="the producer is being mended", at=NOON)
+    pause(lake.lake, lake.spec, by="ann", why="the producer is being fixed", at=NOON)
 
-    assert pause_of(lake.view.properties) == Pause("ann", "2026-01-31T12:00:00Z", "the producer is being mended")
+    assert pause_of(lake.view.properties) == Pause("ann", "2026-01-31T12:00:00Z", "the producer is being fixed")
 
 
 def test_second_pause_leaves_the_first_as_it_is(lake: SmallLake) -> None:

@@ -171,5 +171,5 @@ def test_fields_without_a_column_are_told(lake: SmallLake) -> None:
     found = status_of(lake, Broker({0: 100, 1: 50}))
 
     assert found.left_out == ("ping", "order.empty")
-    said = "lake.orders: fields without a column, since their types hold no data: ping, order.empty"
+    said = "lake.orders: fields left out because their types hold no data: ping, order.empty"
     assert said in list(remarks([found]))

@@ -209,7 +209,7 @@ def test_foreign_insert_is_named_and_clean(lake: SmallLake) -> None:
 
     assert verification.findings == ()
     assert verification.foreign.rows_added == 3
-    assert verification.notes[0] == "3 rows have no partition or offset: somebody else inserted them"
+    assert verification.notes[0] == "3 rows have no partition or offset: another writer inserted them"
     assert verification.foreign.names[0] in verification.notes[1]
 
 
@@ -348,7 +348,7 @@ def test_dead_letters_of_a_replaced_topic_do_not_count(lake: SmallLake) -> None:
     verification = verify(lake)
 
     assert verification.findings == ()
-    assert "2 dead letters are of a table or topics that were replaced since, and are not counted" in verification.notes
+    assert "2 dead letters belong to a replaced table or topic and are not counted" in verification.notes
 
 
 def test_offsets_out_of_order_in_the_state_are_found(lake: SmallLake) -> None:

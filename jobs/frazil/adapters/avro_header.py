@@ -22,7 +22,7 @@ def read_header(stream: ByteStream) -> dict[str, bytes]:
     """Return the header's metadata by key. Raises NoAvroHeaderError."""
     source = _Chunks(stream)
     if source.take(len(MAGIC)) != MAGIC:
-        raise NoAvroHeaderError("no Avro file: its first bytes are others")
+        raise NoAvroHeaderError("not an Avro file: wrong magic bytes")
     found: dict[str, bytes] = {}
     while count := source.long():
         if count < 0:
@@ -43,11 +43,11 @@ class _Chunks:
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= LONGEST:
-            raise NoAvroHeaderError(f"a length of {size} bytes")
+            raise NoAvroHeaderError(f"invalid length: {size} bytes")
         while len(self._buffer) - self._at < size:
             more = self._stream.read(max(CHUNK, size))
             if not more:
-                raise NoAvroHeaderError("the file ends within its header")
+                raise NoAvroHeaderError("the file ends inside its header")
             self._buffer, self._at = self._buffer[self._at :] + more, 0
         self._at += size
         return self._buffer[self._at - size : self._at]

@@ -41,7 +41,9 @@ def who_am_i(catalog: Mapping[str, SettingValue], *, seconds: float) -> Caller:
         session = boto3.Session(**session_options(catalog))
         told: Mapping[str, Any] = session.client("sts", config=bounded).get_caller_identity()
     except (ClientError, BotoCoreError) as problem:
-        raise ServiceError(f"AWS does not say who asks: {problem}", hint=_hint(problem)) from problem
+        raise ServiceError(
+            f"could not look up the AWS identity (sts:GetCallerIdentity): {problem}", hint=_hint(problem)
+        ) from problem
     date = told["ResponseMetadata"]["HTTPHeaders"].get("date")
     return Caller(
         arn=told["Arn"],
@@ -60,9 +62,9 @@ def session_options(catalog: Mapping[str, SettingValue]) -> dict[str, str]:
 def _hint(problem: Exception) -> str:
     return {
         "NoRegionError": "set AWS_REGION, or `client.region` under `catalog`",
-        "NoCredentialsError": "run `aws configure sso`, or set AWS_PROFILE; a job has its role",
+        "NoCredentialsError": "run `aws configure sso`, or set AWS_PROFILE; on EMR Serverless, check the job role",
         "ProfileNotFound": "run `aws configure list-profiles`, and set AWS_PROFILE to one of them",
-        "EndpointConnectionError": "see whether this network has a way to AWS: a NAT gateway, or an endpoint for sts",
-        "ReadTimeoutError": "something takes connections and says nothing: look at proxies, and at AWS_ENDPOINT_URL",
-        "ConnectTimeoutError": "see whether this network has a way to AWS: a NAT gateway, or an endpoint for sts",
-    }.get(type(problem).__name__, "run `aws sts get-caller-identity`; has the session expired (`aws sso login`)?")
+        "EndpointConnectionError": "check that this network can reach AWS, by a NAT gateway or a VPC endpoint for sts",
+        "ReadTimeoutError": "the endpoint accepts connections but does not answer: check proxies and AWS_ENDPOINT_URL",
+        "ConnectTimeoutError": "check that this network can reach AWS, by a NAT gateway or a VPC endpoint for sts",
+    }.get(type(problem).__name__, "run `aws sts get-caller-identity`; if the session has expired, run `aws sso login`")

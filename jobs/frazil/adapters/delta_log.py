@@ -126,7 +126,7 @@ class DeltaLogs:
             )
         except DeltaError as problem:
             if self.read(location) is not None:
-                raise CommitFailedError(f"somebody else has begun it: {problem}") from problem
+                raise CommitFailedError(f"another writer created the log: {problem}") from problem
             raise
 
     def _extend(self, location: str, write: ExtendLog) -> None:
@@ -162,8 +162,8 @@ class DeltaLogs:
             credentials = None if found is None else found.get_frozen_credentials()
         except BotoCoreError as problem:
             raise CatalogError(
-                f"there are no credentials to open Delta logs with: {problem}",
-                hint="run `aws configure sso`, or set AWS_PROFILE; a job has its role",
+                f"no AWS credentials to open Delta logs: {problem}",
+                hint="run `aws configure sso`, or set AWS_PROFILE; on EMR Serverless, check the job role",
             ) from problem
         if credentials is None:
             return {}
@@ -233,15 +233,16 @@ def _as_errors(location: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as lost:
-        raise CommitRejectedError(f"the Delta log of {location} has another version meanwhile: {lost}") from lost
+        raise CommitRejectedError(f"another writer committed to the Delta log of {location}: {lost}") from lost
     except (DeltaError, OSError) as problem:
         raise CatalogError(
             f"the Delta log of {location} cannot be read or written: {type(problem).__name__}: {problem}",
-            hint="check the credentials and the network; the next run writes what is missing",
+            hint="check the credentials and the network; the next run writes the missing versions",
         ) from problem
     except BaseException as panic:
         if type(panic).__name__ != "PanicException":  # of native code: it is no Exception, and has no other name
             raise
         raise DefectError(
-            f"the Delta log of {location} cannot be read or written: {panic}", hint="report it, with the whole log"
+            f"the Delta log of {location} cannot be read or written: {panic}",
+            hint="report this as a defect, with the whole log",
         ) from panic

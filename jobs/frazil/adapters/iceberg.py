@@ -109,12 +109,12 @@ class IcebergLake:
             transaction._updates += _added(first, MAIN, tag)
             transaction.commit_transaction()
         except (TableAlreadyExistsError, CommitFailedException) as lost:
-            raise CommitRejectedError(f"{identifier} was made by somebody else meanwhile") from lost
+            raise CommitRejectedError(f"another process created {identifier} at the same time") from lost
         except Exception as problem:
-            raise self._unreachable(f"make the table {identifier}", problem) from problem
+            raise self._unreachable(f"create the table {identifier}", problem) from problem
         made = self.load(identifier)
         if made is None:
-            raise CommitUnknownError(f"{identifier} was made but is not listed")
+            raise CommitUnknownError(f"{identifier} was created but the catalog does not list it")
         return made
 
     def begin(self, view: TableView, summary: Mapping[str, str], *, document: bytes, tag: str) -> None:
@@ -221,7 +221,7 @@ class IcebergLake:
                 transaction.remove_properties(*remove)
         except NoSuchTableError as missing:
             raise Misuse(
-                f"there is no table {identifier} in the catalog", hint="run `frazil materialize --create-only` first"
+                f"the catalog has no table {identifier}", hint="run `frazil materialize --create-only` first"
             ) from missing
         except Exception as problem:
             raise self._unreachable(f"set properties of {identifier}", problem) from problem
@@ -249,7 +249,7 @@ class IcebergLake:
         self._commit(table, requirements, transaction._updates)
         changed = self.load(view.identifier)
         if changed is None:
-            raise CommitUnknownError(f"{view.identifier} is gone")
+            raise CommitUnknownError(f"{view.identifier} no longer exists")
         return changed
 
     def _new_snapshot(
@@ -329,7 +329,7 @@ def is_forbidden(problem: Exception) -> bool:
 
 def _hint(said: str) -> str:
     if any(word in said for word in FORBIDDEN):
-        return "allow it to whoever runs this: `frazil doctor` says who that is in AWS, and which permission is missing"
+        return "grant the missing permission: `frazil doctor` shows the AWS identity and the permission"
     return "check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`"
 
 

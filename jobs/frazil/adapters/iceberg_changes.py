@@ -25,7 +25,7 @@ def change_columns(identifier: str, transaction: Transaction, changes: Sequence[
     except (ValueError, ValidationError) as refused:
         listed = ", ".join(map(str, changes))
         raise IncompatibleSchemaError(
-            f"{identifier}: Iceberg refuses a change of the columns ({listed}): {refused}",
+            f"{identifier}: Iceberg rejected a schema change ({listed}): {refused}",
             hint=f"rename the field in the writer's schema, or materialize into another `table`; then"
             f" `frazil resume {identifier}`",
         ) from refused

@@ -148,7 +148,7 @@ class Unreachable:
         try:
             named = set(self.named_elsewhere())
         except Exception as problem:  # noqa: BLE001 - whatever it is, the files stay
-            self.problems.append(f"the Delta log does not tell what it names: {problem}")
+            self.problems.append(f"could not read which files the Delta log references: {problem}")
             return candidates
         root = _plain(self.before.metadata.location).rstrip("/") + "/"
         return {path for path in candidates if _plain(path).removeprefix(root) in named}
@@ -252,7 +252,7 @@ def delete_files(io: FileIO, paths: Iterable[str], problems: list[str], *, secon
 def _deleted(io: FileIO, path: str, until: float) -> str | None:
     """None, or why it could not be deleted."""
     if time.monotonic() > until:
-        return "there was no time left"
+        return "the time limit was reached"
     try:
         io.delete(path)
     except FileNotFoundError:

@@ -164,8 +164,7 @@ def reading(identifier: str) -> Iterator[None]:
     except Exception as problem:
         raise CatalogError(
             f"the files of {identifier} cannot be read: {type(problem).__name__}: {problem}",
-            hint="check the credentials, the network and `catalog` in frazil.yaml; `frazil verify` names files that are"
-            " missing",
+            hint="check the credentials, the network and `catalog` in frazil.yaml; `frazil verify` lists missing files",
         ) from problem
 
 

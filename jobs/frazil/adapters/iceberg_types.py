@@ -142,7 +142,7 @@ def _partition_field(schema: Schema, text: str, field_id: int) -> PartitionField
     if not parsed.can_transform(source.field_type):
         raise SpecError(
             f"partition_by: {text} cannot partition by a column of type {source.field_type}",
-            hint="see the Iceberg specification, Partition Transforms, for what each transform takes",
+            hint="see Partition Transforms in the Iceberg specification for the types that each transform accepts",
         )
     name = column.replace(".", "_") + suffix
     return PartitionField(source_id=source.field_id, field_id=field_id, transform=parsed, name=name)

@@ -57,7 +57,7 @@ class EmrServerless:
 
     def get(self, job_run: str) -> JobRun:
         asked = {"applicationId": self.application, "jobRunId": job_run}
-        told = _ask(f"tell of the job run {job_run}", lambda: self._emr.get_job_run(**asked)["jobRun"])
+        told = _ask(f"describe the job run {job_run}", lambda: self._emr.get_job_run(**asked)["jobRun"])
         return _job_run(told, self._settings)
 
     def start(self, request: Mapping[str, Any]) -> str:
@@ -151,7 +151,7 @@ def _ask(what: str, act: Callable[[], Answer]) -> Answer:
         return act()
     except ClientError as problem:
         if problem.response["Error"]["Code"] == "ResourceNotFoundException":
-            hint = "`scripts/deploy.sh outputs` names it; see that AWS_PROFILE and AWS_REGION are of that account"
+            hint = "`scripts/deploy.sh outputs` prints the id; AWS_PROFILE and AWS_REGION must select its account"
             raise Misuse(f"EMR Serverless could not {what}: {problem}", hint=hint) from problem
         raise ServiceError(f"AWS could not {what}: {problem}", hint=_hint(str(problem))) from problem
     except BotoCoreError as problem:
@@ -162,7 +162,7 @@ def _ask(what: str, act: Callable[[], Answer]) -> Answer:
 def _hint(said: str) -> str:
     if "AccessDenied" in said:
         return (
-            "this takes emr-serverless:GetApplication, ListJobRuns, GetJobRun, StartJobRun and CancelJobRun,"
+            "required permissions: emr-serverless:GetApplication, ListJobRuns, GetJobRun, StartJobRun and CancelJobRun,"
             " iam:PassRole for the job role, logs:DescribeLogStreams and GetLogEvents"
         )
-    return "run `aws sts get-caller-identity`, and see whether profile and region are the application's"
+    return "run `aws sts get-caller-identity`, and check that profile and region are the application's"

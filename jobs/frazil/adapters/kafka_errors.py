@@ -36,13 +36,13 @@ def said(heard: Iterable[KafkaError]) -> str:
 def hint_of(errors: Iterable[KafkaError], *, otherwise: str, topic: str | None = None) -> str:
     codes = {error.code() for error in errors}
     if codes & BAD_CREDENTIALS:
-        return "mend sasl.username and sasl.password (a new API key takes up to minutes), and see sasl.mechanism"
+        return "fix sasl.username, sasl.password or sasl.mechanism; a new API key can take minutes to work"
     if KafkaError._SSL in codes:
-        return "mend the ssl.* keys of `kafka`, and see whether security.protocol is the port's"
+        return "fix the ssl.* keys of `kafka`, and check that security.protocol matches the port"
     if TOPIC_FORBIDDEN in codes:
-        return f"allow READ and DESCRIBE on the topic {topic or 'named'} to the user of `kafka` in frazil.yaml"
+        return f"grant READ and DESCRIBE on the topic {topic or 'named'} to the `kafka` user of frazil.yaml"
     if GROUP_FORBIDDEN in codes:
-        return f"allow DESCRIBE on the group {READER_GROUP} to the user of `kafka` in frazil.yaml"
+        return f"grant DESCRIBE on the group {READER_GROUP} to the `kafka` user of frazil.yaml"
     if CLUSTER_FORBIDDEN in codes:
-        return "allow DESCRIBE on the cluster to the user of `kafka` in frazil.yaml"
+        return "grant DESCRIBE on the cluster to the `kafka` user of frazil.yaml"
     return otherwise

@@ -14,7 +14,7 @@ from frazil.model.errors import BrokerError, SettingError
 from frazil.model.spec import SettingValue
 
 LOOK_SECONDS = 0.2
-NOT_KAFKA = "see whether the port is one for clients of Kafka, and security.protocol the one that it speaks"
+NOT_KAFKA = "check that this is a Kafka client port, and that security.protocol matches it"
 QUIET: Mapping[str, object] = {"reconnect.backoff.max.ms": 1000}
 
 
@@ -30,7 +30,7 @@ class KafkaProbe:
         except KafkaException as refused:
             raise SettingError(
                 f"the `kafka` settings cannot be used: {refused.args[0]}",
-                hint="mend `kafka` in frazil.yaml; files are named from the folder that it lies in",
+                hint="fix `kafka` in frazil.yaml; file paths are relative to its folder",
             ) from refused
 
     def brokers(self, topic: str) -> tuple[str, ...]:
@@ -56,8 +56,8 @@ class KafkaProbe:
         finally:
             self._consumer.unassign()
         raise BrokerError(
-            f"nothing came from {topic}-{partition} within {self._seconds:g} s{said(self._heard)}",
-            hint="see whether the broker that leads the partition can be reached from here",
+            f"no answer from {topic}-{partition} within {self._seconds:g} s{said(self._heard)}",
+            hint="check that this machine can reach the broker that leads the partition",
         )
 
     def close(self) -> None:
@@ -73,8 +73,8 @@ class KafkaProbe:
 def _read(message: Message, topic: str, partition: int) -> str:
     error = message.error()
     if error is None or error.code() == KafkaError._PARTITION_EOF:
-        return f"partition {partition} can be read, at offset {message.offset()}"
+        return f"partition {partition} is readable at offset {message.offset()}"
     raise BrokerError(
         f"{topic}-{partition} cannot be read: {error.str()}",
-        hint=hint_of([error], otherwise=f"allow READ on the topic {topic} to the user of `kafka`", topic=topic),
+        hint=hint_of([error], otherwise=f"grant READ on the topic {topic} to the `kafka` user", topic=topic),
     )

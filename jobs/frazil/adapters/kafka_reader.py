@@ -124,16 +124,17 @@ class KafkaReader:
         name = f"{wanted_range.topic}-{wanted_range.partition}"
         if error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
             return RecordsLostError(
-                f"{name}: offsets [{wanted_range.start}, {wanted_range.end}) were there when the batch was planned and"
-                f" are not any more: {error.str()}",
-                hint="retention overtook the reader while it read: raise the topic's retention",
+                f"{name}: offsets [{wanted_range.start}, {wanted_range.end}) existed when the batch was planned but"
+                f" are gone: {error.str()}",
+                hint="retention removed records during the read: raise the topic's retention",
             )
         return BrokerError(
             f"{name}: reading offsets [{wanted_range.start}, {wanted_range.end}) from {self._servers} failed:"
             f" {error.str()}",
             hint=hint_of(
                 [error],
-                otherwise="check that the cluster is up and that this user may read the topic; the next run reads them"
+                otherwise="check that the cluster is up and that this user may read the topic; the next run"
+                " reads the range"
                 " again",
                 topic=wanted_range.topic,
             ),
@@ -141,7 +142,7 @@ class KafkaReader:
 
     def _stalled(self, wanted_range: OffsetRange, position: int) -> BrokerError:
         return BrokerError(
-            f"{wanted_range.topic}-{wanted_range.partition}: no record came for {STALLED_SECONDS:.0f} s at offset"
+            f"{wanted_range.topic}-{wanted_range.partition}: no record arrived for {STALLED_SECONDS:.0f} s at offset"
             f" {position}, expected up to {wanted_range.end}{said(self._heard)}",
             hint=hint_of(
                 self._heard,
@@ -152,9 +153,9 @@ class KafkaReader:
 
     def _jumped_back(self, wanted_range: OffsetRange, position: int, found: int) -> BrokerError:
         return BrokerError(
-            f"{wanted_range.topic}-{wanted_range.partition}: the broker answered with offset {found}, expected"
+            f"{wanted_range.topic}-{wanted_range.partition}: the broker returned offset {found}, expected"
             f" {position} or later",
-            hint="the partition was truncated while it was read; the next run compares it with the table",
+            hint="the partition was truncated during the read; the next run compares it with the table",
         )
 
 
@@ -192,7 +193,7 @@ class _HeadersOf(Sequence[Found]):
             cause = bad if isinstance(bad, UnicodeDecodeError) else bad.__cause__
             if not isinstance(cause, UnicodeDecodeError):
                 raise
-            problem = UnreadableHeaders(f"a header's key is not UTF-8: {_shown(cause.object)}")
+            problem = UnreadableHeaders(f"a header key is not UTF-8: {_shown(cause.object)}")
             self._unreadable[_offset(message)] = problem
             return problem
 

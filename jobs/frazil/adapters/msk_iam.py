@@ -35,8 +35,8 @@ def region_of(bootstrap_servers: str, env: Mapping[str, str]) -> str:
     region = named[1].lower() if named else env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
     if region is None:
         raise SettingError(
-            f"kafka.aws_msk_iam: nothing says in which region {bootstrap_servers} is",
-            hint="set AWS_REGION, or give the brokers' own names, which end with .amazonaws.com",
+            f"kafka.aws_msk_iam: the AWS region of {bootstrap_servers} is unknown",
+            hint="set AWS_REGION, or use the brokers' own host names, which end with .amazonaws.com",
         )
     return region
 
@@ -49,7 +49,8 @@ def new_token(region: str) -> tuple[str, float]:
         token, ends_ms = MSKAuthTokenProvider.generate_auth_token(region)
     except Exception as error:
         raise BrokerError(
-            f"No token for MSK in {region} can be signed: {error}",
-            hint="run `aws sts get-caller-identity`: the process needs an IAM role, as a job on EMR Serverless has",
+            f"could not sign an MSK token for {region}: {error}",
+            hint="run `aws sts get-caller-identity`: the process needs IAM credentials, such as the EMR"
+            " Serverless job role",
         ) from error
     return token, ends_ms / 1000

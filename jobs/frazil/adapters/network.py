@@ -32,7 +32,8 @@ class Tls:
         except (OSError, ValueError) as problem:
             named = ", ".join(filter(None, (self.authorities_file, self.certificate, self.key)))
             raise SettingError(
-                f"certificates or key cannot be used ({named}): {problem}", hint="they must be PEM, and fit each other"
+                f"could not load the certificates or key ({named}): {problem}",
+                hint="they must be PEM, and the key must match the certificate",
             ) from problem
 
     def _context(self) -> ssl.SSLContext:
@@ -77,7 +78,7 @@ def time_at(address: Address, tls: Tls | None, *, seconds: float) -> datetime | 
         return None if said is None else parsedate_to_datetime(said)
     except (OSError, http.client.HTTPException, ValueError) as problem:
         raise ServiceError(
-            f"{address} does not speak HTTP: {_words(problem)}", hint="is this the port of the registry?"
+            f"{address} does not speak HTTP: {_words(problem)}", hint="check that this is the registry's port"
         ) from problem
     finally:
         connection.close()
@@ -88,8 +89,8 @@ def _ips(address: Address) -> list[str]:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError as problem:
         raise ServiceError(
-            f"DNS knows no {address.host}: {_words(problem)}",
-            hint="mend the name; a private name is known only inside its network, and there only with DNS support on",
+            f"could not resolve {address.host}: {_words(problem)}",
+            hint="fix the name; a private name resolves only inside its VPC, with DNS support enabled",
         ) from problem
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -108,10 +109,10 @@ def _connected(address: Address, ips: list[str], seconds: float) -> socket.socke
 
 def _hint(problem: OSError) -> str:
     if isinstance(problem, ConnectionRefusedError):
-        return "the machine is there, and nothing listens on this port: mend the port, or start the server"
+        return "the host is up, but nothing listens on this port: fix the port, or start the server"
     return (
-        "nothing comes back: look for a firewall or a security group in between; from private subnets, for a NAT"
-        " gateway or an endpoint, and for their route"
+        "no reply: check firewalls and security groups; from private subnets, check the NAT"
+        " gateway or VPC endpoint and its route"
     )
 
 
@@ -120,13 +121,13 @@ def _encrypted(connection: socket.socket, address: Address, context: ssl.SSLCont
         return context.wrap_socket(connection, server_hostname=address.host)
     except ssl.SSLCertVerificationError as problem:
         raise ServiceError(
-            f"TLS with {address}: its certificate is not accepted: {problem.verify_message}",
-            hint="give the authority that signed it in ssl.ca.location, and use the name that the certificate is for",
+            f"TLS with {address}: the certificate was rejected: {problem.verify_message}",
+            hint="set ssl.ca.location to the CA that signed it, and use a host name that the certificate covers",
         ) from problem
     except OSError as problem:
         raise ServiceError(
-            f"TLS with {address} fails: {_words(problem)}",
-            hint="does this port speak TLS? else use another port, or plaintext; does it ask for a client certificate?",
+            f"the TLS handshake with {address} failed: {_words(problem)}",
+            hint="check that this port speaks TLS, and whether it requires a client certificate",
         ) from problem
 
 

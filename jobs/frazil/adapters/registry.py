@@ -21,12 +21,12 @@ PATIENCE = {"timeout": 8, "max.retries": 1, "retries.wait.ms": 500}
 """The client would wait without limit. More attempts are the caller's: `materialize` tries a whole step again."""
 
 _HINTS = {
-    401: "mend basic.auth.user.info of `schema_registry`: it takes a key of its own, not the one of the brokers",
-    403: "allow reading the subjects of the topics to the account of `schema_registry`, such as by DeveloperRead",
+    401: "fix basic.auth.user.info of `schema_registry`: the registry needs its own API key, not the brokers'",
+    403: "let the `schema_registry` account read the topics' subjects, for example with DeveloperRead",
 }
 """By HTTP status: up it is, and refuses."""
 
-_IS_IT_UP = "check `schema_registry` in frazil.yaml and that the registry is up; records wait, none is lost"
+_IS_IT_UP = "check `schema_registry` in frazil.yaml and that the registry is up; no record is lost"
 
 Answer = TypeVar("Answer")
 
@@ -104,7 +104,8 @@ class ConfluentRegistry:
             )
             if found is None:
                 raise RegistryError(
-                    f"the schema registry at {self._url} has no version {version} of {subject}, yet a schema needs it",
+                    f"the schema registry at {self._url} has no version {version} of {subject}, which another"
+                    " schema references",
                     hint="register the referenced schema again, or restore it if it was deleted",
                 )
             self._collect(found.schema.references or [], texts)

@@ -86,6 +86,6 @@ def _schedule(rules: Mapping[str, Any]) -> tuple[str | None, timedelta | None]:
 
 def _undescribed(name: str, error: Exception) -> ServiceError:
     return ServiceError(
-        f"The secret {name} cannot be described: {error}",
-        hint="allow secretsmanager:DescribeSecret and secretsmanager:ListSecretVersionIds to who runs this",
+        f"could not describe the secret {name}: {error}",
+        hint="grant secretsmanager:DescribeSecret and secretsmanager:ListSecretVersionIds to this identity",
     )

@@ -54,7 +54,5 @@ class SecretsManager:
 
 
 def _unread(name: str, error: Exception) -> ServiceError:
-    what = f"The secret {name} cannot be read from AWS Secrets Manager: {error}."
-    return ServiceError(
-        what, hint="run `aws sts get-caller-identity`, and see whether region and permissions are right"
-    )
+    what = f"could not read the secret {name} from AWS Secrets Manager: {error}"
+    return ServiceError(what, hint="run `aws sts get-caller-identity`, and check the region and the permissions")

@@ -24,7 +24,7 @@ ANSWER_SECONDS = 120
 TOKEN_REFUSED = 390144
 MAY_NOT = 3001
 UNKNOWN_OR_HIDDEN = 2003
-MAKES_TABLES = "run `scripts/deploy.sh create`, which makes the tables in Snowflake and what users may do with them"
+MAKES_TABLES = "run `scripts/deploy.sh create`, which creates the Snowflake tables and their grants"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class SnowflakeAccount:
         schema = f"{_quoted(self.settings.database)}.{_quoted(self.settings.schema)}"
         with self._session() as session:
             statement = f"SHOW EXTERNAL TABLES LIKE {_literal(table)} IN SCHEMA {schema}"
-            listed = session.ask_named(statement, f"tell when {table} was refreshed")
+            listed = session.ask_named(statement, f"read when {table} was refreshed")
         found = next((row for row in listed if row["name"] == table), None)
         if found is None:
             raise SnowflakeError(
-                f"Snowflake does not let {self.user.user} see {table}, or it is not there", hint=MAKES_TABLES
+                f"the Snowflake user {self.user.user} cannot see {table}, or it does not exist", hint=MAKES_TABLES
             )
         at = found["last_refreshed_on"]
         return datetime.fromisoformat(at) if isinstance(at, str) and at else at or None
@@ -118,14 +118,14 @@ class _Session:
             return dict(told)
         except (IndexError, TypeError, ValueError) as unexpected:
             raise SnowflakeError(
-                f"Snowflake answered something else than JSON when {self.user} asked it to {what}: {str(rows)[:200]}",
-                hint="report it, with this message",
+                f"Snowflake did not answer with JSON when {self.user} asked it to {what}: {str(rows)[:200]}",
+                hint="report this as a defect, with the message",
             ) from unexpected
 
     def refreshing(self, name: str, table: str) -> str | None:
         """How its own refresh fares: of help where it is behind, and not worth a failure."""
         try:
-            told = self.ask_json(f"SELECT SYSTEM$AUTO_REFRESH_STATUS({name})", f"tell how {table} is refreshed")
+            told = self.ask_json(f"SELECT SYSTEM$AUTO_REFRESH_STATUS({name})", f"read how {table} is refreshed")
         except SnowflakeError:
             return None
         words = (told.get("executionState"), told.get("invalidExecutionStateReason"))
@@ -138,8 +138,8 @@ def _der(pem: Secret, user: str) -> bytes:
         key = load_pem_private_key(pem.reveal().encode(), password=None)
     except (ValueError, TypeError):
         raise SettingError(
-            f"The private key of the Snowflake user {user} is none in PEM without a passphrase",
-            hint="give private_key: ${secret:NAME#private_key}, as the function that rotates keys stores it",
+            f"the private key of the Snowflake user {user} is not an unencrypted PEM key",
+            hint="set private_key: ${secret:NAME#private_key}; the rotation function stores it there",
         ) from None
     return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
@@ -160,20 +160,20 @@ def _literal(text: str) -> str:
 
 
 def _not_let_in(user: str, refused: Any) -> SnowflakeError:
-    hint = "are account and url in frazil.yaml right, and may this network log in (the network policy)?"
+    hint = "check account and url in frazil.yaml, and that the network policy allows this network"
     if refused.errno == TOKEN_REFUSED:
         hint = (
-            "the secret's key is not one of the user's two: `frazil status` tells how the secret was rotated; an"
-            " administrator sees the reason by SELECT SYSTEM$GET_LOGIN_FAILURE_DETAILS('<id in brackets>')"
+            "the key in the secret is neither of the user's two keys: `frazil status` shows its rotation; an"
+            " administrator can see the reason with SELECT SYSTEM$GET_LOGIN_FAILURE_DETAILS('<id in brackets>')"
         )
-    return SnowflakeError(f"Snowflake does not let {user} in: {_said(refused)}", hint=hint)
+    return SnowflakeError(f"Snowflake refused the login of {user}: {_said(refused)}", hint=hint)
 
 
 def _not_done(user: str, what: str, refused: Any) -> SnowflakeError:
-    hint = "it is tried again with the next batch; see whether the account has trouble: status.snowflake.com"
+    hint = "the next batch tries again; check status.snowflake.com"
     if refused.errno in (MAY_NOT, UNKNOWN_OR_HIDDEN):
         hint = MAKES_TABLES
-    return SnowflakeError(f"Snowflake does not let {user} {what}: {_said(refused)}", hint=hint)
+    return SnowflakeError(f"Snowflake did not let {user} {what}: {_said(refused)}", hint=hint)
 
 
 def _said(refused: Any) -> str:

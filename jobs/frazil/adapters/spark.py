@@ -48,8 +48,8 @@ class SparkRunner:
             results = context.parallelize(tasks, len(tasks)).map(run).collect()
         except Exception as problem:
             raise TaskFailedError(
-                f"{name}: Spark gave a task up after {ATTEMPTS_OF_A_TASK} attempts: {_first_lines(problem)}",
-                hint="nothing was published; look for a killed worker or too little memory, then run again",
+                f"{name}: a Spark task failed {ATTEMPTS_OF_A_TASK} times: {_first_lines(problem)}",
+                hint="nothing was published; look for a killed worker or too little memory, and run again",
             ) from problem
         failures = [result for result in results if isinstance(result, FrazilError)]
         if failures:
@@ -82,7 +82,7 @@ def _start(application: str, log_file: Path) -> Any:
             return SparkContext.getOrCreate(conf)
     except Exception as problem:
         raise MissingToolError(
-            f"Spark could not be started: {_first_lines(problem)}",
+            f"Spark did not start: {_first_lines(problem)}",
             hint=f"see {log_file}; install a Java 17 runtime and set JAVA_HOME, or run `make setup`",
         ) from problem
 

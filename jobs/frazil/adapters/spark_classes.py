@@ -44,9 +44,9 @@ def _run_one_task(log: Path) -> None:
 
 
 if __name__ == "__main__":
-    print("recording the classes of Spark, so that it starts in half the time", file=sys.stderr)
+    print("recording Spark's classes, which halves its start time", file=sys.stderr)
     SPARK_ARCHIVE.unlink(missing_ok=True)
     try:
         record(SPARK_ARCHIVE)
     except (FrazilError, OSError, subprocess.TimeoutExpired) as problem:
-        sys.exit(f"the classes of Spark were not recorded; everything works, but Spark starts slowly: {problem}")
+        sys.exit(f"could not record Spark's classes; Spark works, but starts slowly: {problem}")

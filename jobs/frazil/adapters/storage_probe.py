@@ -35,8 +35,8 @@ class StorageProbe:
             try:
                 found = opened.fs_by_scheme("s3", bucket).get_file_info(FileSelector(f"{bucket}/{prefix}".rstrip("/")))
             except FileNotFoundError:
-                return "nothing is in it yet"
-            return f"{len(found)} folder{'s'[: len(found) != 1]} or objects right under it"
+                return "empty"
+            return f"{len(found)} folder{'s'[: len(found) != 1]} or objects at the top level"
 
         return str(_tried("list", self._warehouse, "s3:ListBucket on the bucket", listed))
 
@@ -46,7 +46,7 @@ class StorageProbe:
                 stream.write(CONTENT)
 
         _tried("put", self._address, "s3:PutObject, and kms:GenerateDataKey with the bucket's key", put)
-        return f"{len(CONTENT)} bytes put to {self._address}"
+        return f"{len(CONTENT)} bytes written to {self._address}"
 
     def get(self) -> str:
         def got() -> bytes:
@@ -56,14 +56,17 @@ class StorageProbe:
         found = _tried("get", self._address, "s3:GetObject, and kms:Decrypt with the bucket's key", got)
         if found != CONTENT:
             raise CatalogError(
-                f"{self._address} holds {len(found)} bytes that are not the ones just put there",
-                hint="something rewrites objects on their way: look at proxies, and at the endpoint",
+                f"{self._address} returned {len(found)} bytes that differ from those just written",
+                hint="something rewrites objects in transit: check proxies and the endpoint",
             )
-        return "the same bytes came back"
+        return "read back the same bytes"
 
     def remove(self) -> str:
         _tried(
-            "remove", self._address, "s3:DeleteObject; remove it by hand", lambda: self._opened().delete(self._address)
+            "remove",
+            self._address,
+            "s3:DeleteObject; then delete the object by hand",
+            lambda: self._opened().delete(self._address),
         )
         return "removed again"
 
@@ -104,7 +107,9 @@ def _short(problem: Exception) -> str:
 
 def _hint(said: str, needs: str) -> str:
     if any(word in said for word in ("NO_SUCH_BUCKET", "NoSuchBucket", "bucket does not exist")):
-        return "there is no such bucket: mend `catalog: warehouse`, or run `scripts/deploy.sh create`, which makes it"
+        return (
+            "the bucket does not exist: fix `catalog: warehouse`, or run `scripts/deploy.sh create`, which creates it"
+        )
     if any(word in said for word in ("ACCESS_DENIED", "AccessDenied", "Forbidden", "403")):
-        return f"allow who is named by identity: {needs}"
-    return "see region, endpoint and credentials: `catalog` in frazil.yaml, AWS_REGION, AWS_PROFILE"
+        return f"grant to the AWS identity shown above: {needs}"
+    return "check the region, endpoint and credentials: `catalog` in frazil.yaml, AWS_REGION, AWS_PROFILE"

@@ -28,8 +28,8 @@ def check_warehouse(settings: CatalogSettings) -> None:
         problem = f"the file {database} is not writable"
     if problem is not None:
         error = CatalogError(
-            f"the warehouse {folder} cannot be written: {problem}",
-            hint=f"run `ls -ld {nearest}`, and make it writable for this user; or change `catalog.warehouse`",
+            f"cannot write to the warehouse {folder}: {problem}",
+            hint=f"run `ls -ld {nearest}` and make it writable for this user, or change `catalog.warehouse`",
         )
         error.worth_retrying = False
         raise error

@@ -39,7 +39,7 @@ EPILOG = "Every command has --help with an example. Exit status: 0 done, 1 faile
 def build_app() -> typer.Typer:
     app = typer.Typer(
         name="frazil",
-        help="Kafka topics become Iceberg tables in your own account, exactly once and provably.",
+        help="Write Kafka topics to Iceberg tables in your own account, exactly once and provably.",
         epilog=EPILOG,
         no_args_is_help=True,
         add_completion=False,

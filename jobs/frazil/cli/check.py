@@ -16,7 +16,8 @@ Check = Callable[[Settings], Iterable[FrazilError]]
 """Gives (or raises) what it finds wrong. It imports what is slow when it is called."""
 
 Offline = Annotated[
-    bool, typer.Option("--offline", help="Only read the files; ask neither broker, registry nor catalog.")
+    bool,
+    typer.Option("--offline", help="Check only the files, without connecting to Kafka, the registry or the catalog."),
 ]
 
 
@@ -65,7 +66,7 @@ def check(offline: Offline = False, config: Config = DEFAULT_CONFIG) -> None:
     if findings:
         raise together(findings)
     count = len(settings.tables)
-    print(f"{settings.source_file}: {count} table{'s'[: count > 1]}, no problem found.", file=sys.stderr)
+    print(f"{settings.source_file}: {count} table{'s'[: count > 1]}, no problems found.", file=sys.stderr)
 
 
 def find_problems(settings: Settings, checks: Iterable[Check]) -> list[FrazilError]:
@@ -88,7 +89,7 @@ def together(findings: Sequence[FrazilError], *, says: str = "", command: str = 
     kind = kinds.pop() if len(kinds) == 1 else FrazilError
     listed = "\n".join(f"{type(finding).__name__}: {finding.what}\n    {finding.hint}" for finding in findings)
     title = says or f"The check found {len(findings)} problems."
-    return kind(f"{title}\n\n{listed}", hint=f"run `{command}` again when they are mended")
+    return kind(f"{title}\n\n{listed}", hint=f"run `{command}` again after fixing them")
 
 
 def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from frazil.dead_letters import DeadLetter, DeadLetterList
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
-Limit = Annotated[int, typer.Option("--limit", min=0, help="How many, the newest first.")]
+Limit = Annotated[int, typer.Option("--limit", min=0, help="How many dead letters to show, newest first.")]
 
-Pending = Annotated[bool, typer.Option("--pending", help="Those of a batch that was not published.")]
+Pending = Annotated[bool, typer.Option("--pending", help="Show dead letters of a batch that was not published.")]
 
 
 def register(app: typer.Typer) -> None:
-    verbs = typer.Typer(no_args_is_help=True, help="Look at records that could not become rows.")
+    verbs = typer.Typer(no_args_is_help=True, help="List records that could not become rows.")
     listing = example(
         "frazil dead-letters list stock_trades", "frazil dead-letters list stock_trades --pending --limit 5"
     )

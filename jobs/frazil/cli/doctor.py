@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 Application = Annotated[
     str | None,
-    typer.Option("--application", metavar="ID", help="Ask from inside this EMR Serverless application, by a job run."),
+    typer.Option(
+        "--application", metavar="ID", help="Check from inside this EMR Serverless application, in a job run."
+    ),
 ]
 INDENT = " " * 11
 
 
 def register(app: typer.Typer) -> None:
     examples = example(
-        "frazil doctor", "frazil doctor --json", "frazil doctor --application 00fabcdefghijk09  # asks from inside"
+        "frazil doctor", "frazil doctor --json", "frazil doctor --application 00fabcdefghijk09  # checks from inside"
     )
     app.command("doctor", epilog=examples)(doctor)
 

@@ -68,7 +68,7 @@ class SecretWatch:
 
     def _take_up(self, found: Settings) -> None:
         if _without_secrets(found) != _without_secrets(self.settings):
-            LOG.warning("settings_changed", extra={"file": found.source_file, "hint": "they wait for a restart"})
+            LOG.warning("settings_changed", extra={"file": found.source_file, "hint": "restart to apply them"})
             return
         self.opened = _opened_anew(self.opened, self.settings, found)
         self.settings = replace(self.settings, kafka=found.kafka, registry=found.registry, catalog=found.catalog)

@@ -16,13 +16,15 @@ from frazil.model.spec import NOT_RUNNING_HOST
 if TYPE_CHECKING:
     from frazil.local.supervisor import LocalServices, LocalStatus
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Which sample: stock_trades.")]
-Rows = Annotated[int, typer.Option("--rows", min=1, help="How many records.")]
-Rate = Annotated[float | None, typer.Option("--rate", min=0.001, help="Records a second; as fast as possible without.")]
-Topic = Annotated[str | None, typer.Option("--topic", help="The topic; without, the sample's name.")]
-Partitions = Annotated[int, typer.Option("--partitions", min=1, help="Of the topic, where it must be made.")]
-Seed = Annotated[int, typer.Option("--seed", help="What decides the records' content.")]
-Wipe = Annotated[bool, typer.Option("--wipe", help="Remove the data of the services as well.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The sample to produce: stock_trades.")]
+Rows = Annotated[int, typer.Option("--rows", min=1, help="How many records to produce.")]
+Rate = Annotated[
+    float | None, typer.Option("--rate", min=0.001, help="Records per second. Default: as fast as possible.")
+]
+Topic = Annotated[str | None, typer.Option("--topic", help="The topic. Default: the sample's name.")]
+Partitions = Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the topic, if it does not exist.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the random records.")]
+Wipe = Annotated[bool, typer.Option("--wipe", help="Delete the services' data as well.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +50,7 @@ def up(config: Config = DEFAULT_CONFIG) -> None:
     print(f"aws_endpoint_url     {services.aws_endpoint_url}")
     if _names_others(config):
         print(
-            f"{config} names other addresses: write ${{local:bootstrap_servers}} and ${{local:schema_registry_url}} in"
+            f"{config} uses other addresses: write ${{local:bootstrap_servers}} and ${{local:schema_registry_url}} in"
             " it to use these services.",
             file=sys.stderr,
         )
@@ -111,4 +113,4 @@ def _lines(found: LocalStatus) -> list[str]:
         f"{service.name:<9} {states.get((service.running, service.ready), 'stopped'):<9} {service.address}"
         for service in found.services
     ]
-    return lines or [f"nothing has been started in {found.directory}"]
+    return lines or [f"no services have been started in {found.directory}"]

@@ -25,12 +25,12 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
 NOT_THERE_YET = 3
 
-Once = Annotated[
-    bool, typer.Option("--once", help="Stop when every topic is caught up to where it stood at the start.")
+Once = Annotated[bool, typer.Option("--once", help="Stop after reading to the end offsets at start.")]
+Every = Annotated[
+    str | None, typer.Option("--every", metavar="TIME", help="Run continuously, one batch per interval, such as 30s.")
 ]
-Every = Annotated[str | None, typer.Option("--every", metavar="TIME", help="Go on for ever, a batch this often: 30s.")]
 CreateOnly = Annotated[
-    bool, typer.Option("--create-only", help="Only make missing tables, empty, and apply changed specs.")
+    bool, typer.Option("--create-only", help="Create missing tables, empty, apply changed specs, then stop.")
 ]
 Adopt = Annotated[
     bool, typer.Option("--adopt", help="Take over a table that Frazil did not create, if its columns fit.")
@@ -84,11 +84,11 @@ def materialize(
 
     if create_only and (once or every is not None):
         raise SettingError(
-            "--create-only only makes tables: --once and --every say how often to fill them",
+            "--create-only excludes --once and --every: it creates tables without filling them",
             hint="run `frazil materialize --create-only` first, then `frazil materialize --once`",
         )
     if once and every is not None:
-        raise SettingError("--once and --every exclude each other", hint="choose one")
+        raise SettingError("--once and --every are mutually exclusive", hint="choose one")
     interval = None if every is None else _interval(every)
     runs = _runs(config, tables, adopt=adopt, check=check_warehouse)
     if create_only:
@@ -127,7 +127,7 @@ def _create(runs: Sequence[TableRun]) -> None:
             failures.append(failure)
             print(f"{table}: failed", file=sys.stderr)
         else:
-            print(f"{table}: {'is there' if there else 'made, empty'}", file=sys.stderr)
+            print(f"{table}: {'exists' if there else 'created, empty'}", file=sys.stderr)
     if failures and all(isinstance(each, TopicMissingError | SubjectMissingError) for each in failures):
         not_there_yet = _together(failures, "materialize --create-only")
         not_there_yet.exit_status = NOT_THERE_YET
@@ -167,7 +167,7 @@ def _stopped_by_signals(stopping: Stopping) -> Iterator[threading.Event]:
             signal.signal(each, signal.SIG_DFL)
         if number == signal.SIGINT:
             interrupted.set()
-            print("stopping after the batches on their way; Ctrl-C again stops at once", file=sys.stderr)
+            print("stopping after the current batches; press Ctrl-C again to stop at once", file=sys.stderr)
         stopping.stop()
 
     before = {each: signal.signal(each, stop) for each in STOPS}

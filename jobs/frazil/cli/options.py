@@ -17,7 +17,7 @@ Config = Annotated[
 ]
 Tables = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TABLE", help="Tables as `table` or `database.table`; all where none is named."),
+    typer.Argument(metavar="TABLE", help="Tables as `table` or `database.table`. Default: all."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DEFAULT_CONFIG = Path("frazil.yaml")

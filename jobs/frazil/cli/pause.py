@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from frazil.ports import Lake
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
-Why = Annotated[str, typer.Option("--why", help="The reason, for whoever finds the table paused.")]
-By = Annotated[str | None, typer.Option("--by", help="Who pauses it; without, the user of this machine.")]
+Why = Annotated[str, typer.Option("--why", help="The reason, shown by `frazil status`.")]
+By = Annotated[str | None, typer.Option("--by", help="Who pauses the table. Default: the current user.")]
 
 DeadLetterSchema = Annotated[
     list[int] | None,
     typer.Option(
-        "--dead-letter-schema", metavar="ID", help="Make dead letters of the records with this schema; repeatable."
+        "--dead-letter-schema", metavar="ID", help="Write records with this schema as dead letters; repeatable."
     ),
 ]
 
 
 def register(app: typer.Typer) -> None:
-    app.command("pause", epilog=example('frazil pause stock_trades --why "the producer is being mended"'))(pause)
+    app.command("pause", epilog=example('frazil pause stock_trades --why "the producer is being fixed"'))(pause)
     app.command(
         "resume", epilog=example("frazil resume stock_trades", "frazil resume stock_trades --dead-letter-schema 11")
     )(resume)
@@ -44,9 +44,9 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
     lake, spec = _table(config, table)
     already = pause_table(lake, spec, by=by or getpass.getuser(), why=why, at=datetime.now(UTC))
     if already is None:
-        print(f"{spec.identifier} is paused; `frazil resume {spec.table}` lets it go on", file=sys.stderr)
+        print(f"{spec.identifier} is paused; run `frazil resume {spec.table}` to resume it", file=sys.stderr)
     else:
-        print(f"{spec.identifier} is paused already, {already}; nothing was changed", file=sys.stderr)
+        print(f"{spec.identifier} is already paused, {already}; nothing was changed", file=sys.stderr)
 
 
 def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Config = DEFAULT_CONFIG) -> None:
@@ -66,7 +66,7 @@ def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Co
     if ended is None:
         print(f"{spec.identifier} is not paused; nothing was changed", file=sys.stderr)
         return
-    print(f"{spec.identifier} goes on; it was paused {ended}", file=sys.stderr)
+    print(f"{spec.identifier} is resumed; it was paused {ended}", file=sys.stderr)
     for topic, ends in sorted((ended.accept or {}).items()):
         accepted = ", ".join(f"{topic}-{number} up to offset {end}" for number, end in sorted(ends.items()))
         print(f"bad records are accepted: {accepted}", file=sys.stderr)

@@ -10,7 +10,7 @@ import typer
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_from
 from frazil.model.errors import Misuse
 
-Sql = Annotated[str, typer.Argument(metavar="SQL", help="One statement that reads, in DuckDB's SQL.")]
+Sql = Annotated[str, typer.Argument(metavar="SQL", help="One read-only statement in DuckDB's SQL.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
 
@@ -34,7 +34,7 @@ def query(sql: Sql, as_json: Json = False, as_csv: Csv = False, config: Config =
     from frazil.query import ask, is_numeric  # noqa: PLC0415
 
     if as_json and as_csv:
-        raise Misuse("--json and --csv exclude each other", hint="choose one")
+        raise Misuse("--json and --csv are mutually exclusive", hint="choose one")
     with ask(settings_from(config), sql) as answer:
         if as_json:
             write_json(answer.columns, answer.rows(), sys.stdout)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from frazil.status import TableStatus
 
 
-OnlyKeys = Annotated[bool, typer.Option("--keys", help="Show the keys alone.")]
+OnlyKeys = Annotated[bool, typer.Option("--keys", help="Show only the keys.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -125,14 +125,15 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
         if each.problem is not None:
             yield f"{each.table}: {each.problem}"
         if each.pause is not None:
-            hint = each.pause.hint or f"go on with `frazil resume {each.table}`"
+            hint = each.pause.hint or f"resume it with `frazil resume {each.table}`"
             yield f"{each.table}: paused {each.pause}; {hint}"
         if each.rolled_back:
-            yield f"{each.table}: somebody rolled the table back; the next run reads on from there"
+            yield f"{each.table}: the table was rolled back; the next run continues from there"
         if each.foreign.snapshots:
             yield (
-                f"{each.table}: others committed {each.foreign.snapshots} snapshots (+{each.foreign.rows_added:,}"
-                f" -{each.foreign.rows_removed:,} rows), lately {each.foreign.names[-1]}"
+                f"{each.table}: other writers committed {each.foreign.snapshots} snapshots"
+                f" (+{each.foreign.rows_added:,}"
+                f" -{each.foreign.rows_removed:,} rows), the last one: {each.foreign.names[-1]}"
             )
         yield from _of_records(each)
     for problem in dict.fromkeys(each.kafka_problem for each in found if each.kafka_problem):
@@ -142,6 +143,6 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
 def _of_records(each: TableStatus) -> Iterator[str]:
     """What of the records is not in the table because a setting or the schema says so."""
     if each.left_out:
-        yield f"{each.table}: fields without a column, since their types hold no data: {', '.join(each.left_out)}"
+        yield f"{each.table}: fields left out because their types hold no data: {', '.join(each.left_out)}"
     for reason, count in each.skipped_by_reason.items():
         yield f"{each.table}: {count:,} records skipped: {reason}"

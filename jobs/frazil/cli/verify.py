@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from frazil.verify.scan import Watch
     from frazil.verify.verification import Check, Verification
 
-AgainstKafka = Annotated[
-    bool, typer.Option("--against-kafka", help="Compare with all that Kafka still has, record by record.")
-]
+AgainstKafka = Annotated[bool, typer.Option("--against-kafka", help="Compare with every record that Kafka still has.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -122,7 +120,7 @@ def _verdict(verification: Verification) -> str:
 
     through = verification.complete_through
     if not verification.checks:
-        return "not made yet: nothing to prove"
+        return "the table does not exist: nothing to verify"
     if verification.epoch is None:
         return "NOT PROVEN"
     complete = "" if through is None else f", complete through {moment(through)}"

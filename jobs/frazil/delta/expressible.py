@@ -9,8 +9,8 @@ from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scala
 from frazil.model.schemas import Finding
 
 _PROBLEMS = {
-    "time": "is a time of day, for which Delta has no type: write a timestamp or a long",
-    "uuid": "is a uuid, for which Delta has no type: write it as a string",
+    "time": "is a time of day, which Delta has no type for: write a timestamp or a long",
+    "uuid": "is a uuid, which Delta has no type for: write it as a string",
     "timestamp": "is a local timestamp, which Delta's reader version 1 has no type for: write a timestamp in UTC",
 }
 _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
@@ -26,10 +26,12 @@ def _of_columns(columns: tuple[Column, ...], path: str) -> Iterator[Finding]:
     for column in columns:
         here = f"{path}.{column.name}" if path else column.name
         if _FORBIDDEN.search(column.name):
-            yield Finding(here, "holds a character that no name in Delta may have: a blank or one of , ; { } ( ) =")
+            yield Finding(
+                here, "contains a character that Delta does not allow in names: a space or one of , ; { } ( ) ="
+            )
         first = taken.setdefault(column.name.lower(), column.name)
         if first != column.name:
-            yield Finding(here, f"differs from {first} in letter case only, which is one name in Delta")
+            yield Finding(here, f"differs from {first} only in letter case; Delta names are case-insensitive")
         yield from _of_type(column.type, here)
 
 
@@ -38,7 +40,7 @@ def _of_type(column_type: ColumnType, path: str) -> Iterator[Finding]:
         case Scalar(name) if name in _PROBLEMS:
             yield Finding(path, _PROBLEMS[name])
         case Fixed():
-            yield Finding(path, f"is a {column_type}, for which Delta has no type: write it as binary")
+            yield Finding(path, f"is a {column_type}, which Delta has no type for: write it as binary")
         case Struct(columns):
             yield from _of_columns(columns, path)
         case ListOf(element):

@@ -26,15 +26,15 @@ class Look:
 
     def __str__(self) -> str:
         if self.problem is not None:
-            return f"when Snowflake looked at the Delta log is unknown: {self.problem}"
+            return f"could not read when Snowflake refreshed from the Delta log: {self.problem}"
         if self.looked_at is None:
             return (
-                "Snowflake never looked at the Delta log: the next run tells it to, as snowflake.loader in frazil.yaml"
+                "Snowflake has not read the Delta log yet: the next run refreshes it as snowflake.loader of frazil.yaml"
             )
-        looked = f"Snowflake looked at the Delta log at {self.looked_at.isoformat(timespec='seconds')}"
+        looked = f"Snowflake read the Delta log at {self.looked_at.isoformat(timespec='seconds')}"
         if self.behind_seconds is None:
-            return f"{looked}, and has seen its newest version"
-        return f"{looked} and is {self.behind_seconds:.0f} s behind: the next run tells it to look again"
+            return f"{looked}, at its newest version"
+        return f"{looked} and is {self.behind_seconds:.0f} s behind: the next run refreshes it"
 
 
 @dataclass(slots=True)

@@ -68,14 +68,12 @@ def _without_words(files: TableFiles) -> str | None:
     """What reader version 1 has no words for, whatever the log says now."""
     deletes = files.position_deletes + files.equality_deletes
     if deletes:
-        return (
-            f"{deletes} delete file(s) of the table take rows out: a compaction that applies them makes it expressible"
-        )
+        return f"{deletes} delete file(s) remove rows of the table: compact the table to apply them"
     for file in files.data:
         if file.format != "PARQUET":
-            return f"{file.location} is no Parquet file"
+            return f"{file.location} is not a Parquet file"
         if file.path is None:
-            return f"{file.location} lies outside of the table's folder"
+            return f"{file.location} is outside the table's folder"
     return None
 
 
@@ -84,15 +82,15 @@ def _foreign(log: DeltaLog | None) -> str | None:
         return None
     said = (log.metadata.reader_version, log.metadata.writer_version)
     if said[0] > READER_VERSION or said[1] > WRITER_VERSION:
-        return f"somebody else has put the log to reader version {said[0]} and writer version {said[1]}"
+        return f"another writer changed the log to reader version {said[0]} and writer version {said[1]}"
     if log.metadata.partition_columns:
-        return f"somebody else has given the log the partition columns {', '.join(log.metadata.partition_columns)}"
+        return f"another writer gave the log the partition columns {', '.join(log.metadata.partition_columns)}"
     added = next((path for path, each in columns_of(log.metadata.schema).items() if each.field_id is None), None)
     if added is not None:
-        return f"another writer has added the column {added} to the log"
+        return f"another writer added the column {added} to the log"
     unusual = next((file.path for file in log.files if not file.is_removable), None)
     if unusual is not None:
-        return f"another writer has added {unusual} to the log, in an encoding that cannot be removed"
+        return f"another writer added {unusual} to the log, in an encoding that Frazil cannot remove"
     return None
 
 
@@ -102,22 +100,20 @@ def _old_names(files: TableFiles, log: DeltaLog | None, wanted: DeltaMetadata) -
     if log is None or not kept:
         return None
     problem = _difference(columns_of(log.metadata.schema), columns_of(wanted.schema))
-    return (
-        problem and f"{problem}, and {kept} older file(s) are not rewritten: a compaction of them makes it expressible"
-    )
+    return problem and f"{problem}, and {kept} older file(s) still have the old columns: compact them"
 
 
 def _misfit(shapes: Iterable[FileShape], wanted: DeltaMetadata) -> str | None:
     columns = columns_of(wanted.schema)
     for shape in shapes:
         if shape.schema_json is None:
-            return f"{shape.location} names its columns without Iceberg's field ids"
+            return f"{shape.location} has columns without Iceberg field ids"
         try:
             problem = _difference(columns_of(metadata_of(shape.schema_json).schema), columns)
         except NoPlaceInDeltaError as none:
             problem = f"the column {none}"
         if problem:
-            return f"{problem}, and {shape.location} is not rewritten: a compaction of it makes it expressible"
+            return f"{problem}, and {shape.location} still has the old columns: compact it"
     return None
 
 
@@ -129,10 +125,10 @@ def _difference(older: dict[str, LoggedColumn], newer: dict[str, LoggedColumn]) 
         if now == column:
             continue
         if now is not None and now.field_id == column.field_id:
-            return f"the column {path} has changed its type from {column.type} to {now.type}"
+            return f"the column {path} changed from {column.type} to {now.type}"
         if column.field_id is not None and column.field_id in names:
-            return f"the column {path} is now called {names[column.field_id]}"
-        return f"the column {path} was dropped" + ("" if now is None else ", and another has its name")
+            return f"the column {path} was renamed to {names[column.field_id]}"
+        return f"the column {path} was dropped" + ("" if now is None else ", and another column took its name")
     return None
 
 

@@ -81,7 +81,7 @@ def _type(iceberg: Any, path: str) -> Any:
         case str() if iceberg.startswith("decimal("):
             return iceberg.replace(" ", "")
         case _:
-            raise NoPlaceInDeltaError(f"{path} is a {iceberg}, for which Delta's reader version 1 has no type")
+            raise NoPlaceInDeltaError(f"{path} is a {iceberg}, which Delta's reader version 1 has no type for")
 
 
 def _columns(fields: Sequence[Mapping[str, Any]], path: str) -> Iterator[LoggedColumn]:

@@ -29,7 +29,7 @@ class LogStanding:
             return f"Delta log: {self.reason}"
         log = "no Delta log yet" if self.version is None else f"Delta log version {self.version}"
         of = "" if self.snapshot_id is None else f" of snapshot {self.snapshot_id}"
-        said = {"behind": "behind: the next run brings it to the head", "withheld": f"withheld: {self.reason}"}
+        said = {"behind": "behind: the next run updates it", "withheld": f"withheld: {self.reason}"}
         return f"{log}{of}, {said.get(self.state, self.state)}"
 
 

@@ -43,7 +43,7 @@ class Asking:
         except queue.Empty:
             raise ServiceError(
                 f"{NO_ANSWER} {self.seconds:g} s",
-                hint="see whether a firewall, a security group or a missing route drops what is sent there",
+                hint="check whether a firewall, a security group or a missing route drops the packets",
             ) from None
         if isinstance(outcome, FrazilError):
             raise outcome
@@ -56,4 +56,6 @@ def _outcome(act: Callable[[], Answer]) -> Answer | FrazilError:
     except FrazilError as problem:
         return problem
     except BaseException as problem:  # noqa: BLE001 - a panic of a native library is no Exception, and must be told, too
-        return DefectError(f"{type(problem).__name__}: {problem}", hint="report it, with this whole output")
+        return DefectError(
+            f"{type(problem).__name__}: {problem}", hint="report this as a defect, with the whole output"
+        )

@@ -87,7 +87,7 @@ def _describe(admin: KafkaTopics, topic: str, found: list[TopicFacts]) -> str:
     if facts is None:
         raise TopicMissingError(
             f"the cluster has no topic {topic}, or this user may not see it",
-            hint="create it, allow DESCRIBE on it, or mend `topic` in the table spec",
+            hint="create the topic, grant DESCRIBE on it, or fix `topic` in the table spec",
         )
     found.append(facts)
     return in_words(facts)
@@ -95,7 +95,7 @@ def _describe(admin: KafkaTopics, topic: str, found: list[TopicFacts]) -> str:
 
 def in_words(facts: TopicFacts) -> str:
     if not facts.partitions:
-        raise BrokerError(f"the topic {facts.topic} has no partitions", hint="look at it with your Kafka tools")
+        raise BrokerError(f"the topic {facts.topic} has no partitions", hint="inspect it with your Kafka tools")
     records = sum(each.end - each.earliest for each in facts.partitions.values())
     count = len(facts.partitions)
     return f"{count} partition{'s'[: count != 1]}, offsets for {records:,} record{'s'[: records != 1]}"

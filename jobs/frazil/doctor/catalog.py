@@ -17,8 +17,8 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, TableSpec
 from frazil.ports import Lake
 
-NOT_MADE = "not made yet"
-MAKES_IT = "`frazil materialize` makes it"
+NOT_MADE = "not created yet"
+MAKES_IT = "`frazil materialize` creates it"
 EMBEDDED = "catalog.db"
 LAKE_FORMATION = "Lake Formation permission"
 """Glue says so where Lake Formation refuses: `Insufficient Lake Formation permission(s): Required Describe on …`."""
@@ -97,20 +97,20 @@ def _database(lake: IcebergLake, name: str) -> str:
 def _hint(problem: FrazilError, action: str, name: str) -> str:
     if LAKE_FORMATION in problem.what:
         return (
-            "Lake Formation decides in this account, since IAMAllowedPrincipals has no rights there: set `lake: "
+            "Lake Formation controls access, as IAMAllowedPrincipals has no grants: set `lake: "
             "{lake_formation: true}` in the environment's file and run `scripts/deploy.sh create`, or grant "
-            f"DESCRIBE and SELECT on {name} in Lake Formation to who is named by identity"
+            f"DESCRIBE and SELECT on {name} in Lake Formation to the AWS identity shown above"
         )
     if "AccessDenied" in problem.what:
-        return f"allow {action} on {name}, and on the catalog and database above it, to who is named by identity"
+        return f"grant {action} on {name} and its catalog and database to the AWS identity shown above"
     if "ACCESS_DENIED" in problem.what:
-        return "allow s3:GetObject on the warehouse, and kms:Decrypt with its key, to who is named by identity"
-    return problem.hint or "see region, endpoint and credentials: `catalog` in frazil.yaml, AWS_REGION, AWS_PROFILE"
+        return "grant s3:GetObject on the warehouse and kms:Decrypt on its key to the AWS identity shown above"
+    return problem.hint or "check the region, endpoint and credentials: `catalog`, AWS_REGION, AWS_PROFILE"
 
 
 def _changes(catalog: CatalogSettings) -> Iterator[Finding]:
     if catalog.type == "glue":
-        why = "only a commit can tell: it takes glue:CreateTable and glue:UpdateTable"
+        why = "only a commit can check this: it needs glue:CreateTable and glue:UpdateTable"
         yield not_asked("catalog", "changing tables", why)
 
 

@@ -16,4 +16,4 @@ def compare_clocks(whose: str, *, theirs: datetime, ours: datetime) -> Finding:
     if abs(off) <= MOST_SECONDS:
         return Finding("clock", what, "ok", f"{abs(off):.0f} s apart")
     found = f"this machine is {abs(off):,.0f} s {'ahead' if off > 0 else 'behind'}"
-    return Finding("clock", what, "failed", found, "switch time synchronisation on: `timedatectl set-ntp true`")
+    return Finding("clock", what, "failed", found, "turn on time synchronisation: `timedatectl set-ntp true`")

@@ -62,13 +62,13 @@ class WatchedSecrets:
 
     def _judged(self, what: str, name: str, text: str | None) -> Finding:
         if text is None:
-            hint = f"see whether `aws secretsmanager get-secret-value --secret-id {name}` finds it in this account and"
-            return Finding("configuration", what, "failed", "there is no such secret, or it has no value yet",
-                           f"{hint} region; `scripts/deploy.sh create` makes those of an environment")  # fmt: skip
+            hint = f"check that `aws secretsmanager get-secret-value --secret-id {name}` finds it in this account and"
+            return Finding("configuration", what, "failed", "the secret does not exist, or has no value yet",
+                           f"{hint} region; `scripts/deploy.sh create` creates those of an environment")  # fmt: skip
         missing = sorted(self.keys.get(name, frozenset()) - _members(text).keys())
         if missing:
             found = f"it has no key {', '.join(missing)}; its keys: {', '.join(sorted(_members(text))) or 'none'}"
-            return Finding("configuration", what, "failed", found, "store JSON that has it, or mend the reference")
+            return Finding("configuration", what, "failed", found, "store JSON with that key, or fix the reference")
         return Finding("configuration", what, "ok", "readable")
 
     def _completed(self, name: str, text: str | None) -> str:
@@ -85,7 +85,7 @@ class WatchedSecrets:
 def _forbidden(problem: ServiceError, name: str) -> ServiceError:
     if "AccessDenied" not in problem.what:
         return problem
-    hint = f"allow secretsmanager:GetSecretValue on {name}, and kms:Decrypt with its key, to who is named by identity"
+    hint = f"grant secretsmanager:GetSecretValue on {name} and kms:Decrypt on its key to the AWS identity shown above"
     return ServiceError(problem.what, hint=hint)
 
 
@@ -116,7 +116,7 @@ class Loaded:
         except FrazilError as problem:
             return problem.what
         problems = (finding.found for finding in told[before:] if finding.verdict != "ok")
-        return next(problems, "its secret cannot be read: see above" if STAND_IN in text else None)
+        return next(problems, "its secret cannot be read (see above)" if STAND_IN in text else None)
 
 
 def load(

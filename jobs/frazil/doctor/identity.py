@@ -41,9 +41,9 @@ def ask_identity(
 def _why_not(settings: Settings, env: Mapping[str, str], *, asked_secrets: bool) -> str | None:
     catalog = settings.catalog
     if catalog.type != "glue" and not asked_secrets and settings.kafka.get("aws_msk_iam") != "true":
-        return "nothing of AWS is used"
+        return "the configuration uses no AWS service"
     if lacks_a_secret(catalog.properties):
         return "a secret of `catalog` is missing"
     if "glue.endpoint" in catalog.properties and not any(env.get(name) for name in ENDPOINTS):
-        return "Glue has an endpoint of its own, and nothing says where STS answers (AWS_ENDPOINT_URL_STS)"
+        return "Glue has a custom endpoint, and AWS_ENDPOINT_URL_STS is not set"
     return None

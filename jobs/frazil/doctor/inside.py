@@ -52,12 +52,12 @@ def run_to_imitate(runs: Iterable[JobRun], application: str) -> JobRun:
     found = next((run for run in runs if set(OPTIONS) <= set(run.arguments)), None)
     if found is None:
         raise Misuse(
-            f"the application {application} has had no job run of Frazil yet, so there is nothing to imitate",
-            hint="start one: `scripts/deploy.sh create` starts the streaming job, a schedule its scheduled ones",
+            f"the application {application} has no Frazil job run to copy the settings from",
+            hint="start one: `scripts/deploy.sh create` starts the streaming job; schedules start the others",
         )
     if found.monitoring is None:
         raise Misuse(
-            f"the job run {found.id} keeps no log in CloudWatch, where the report would come back",
+            f"the job run {found.id} does not log to CloudWatch, which `frazil doctor` reads the report from",
             hint="enable cloudWatchLoggingConfiguration for job runs of the application, as scripts/deploy.sh does",
         )
     return found
@@ -106,8 +106,8 @@ def _wait(emr: EmrServerless, job_run: str, waiting: Waiting) -> JobRun:
             with suppress(FrazilError):
                 emr.cancel(job_run)
     raise ServiceError(
-        f"the job run {job_run} had not ended after {MOST_MINUTES} min, its state is {state}; it is cancelled",
-        hint="is the application's maximum capacity used up, or are its subnets out of addresses? look at its job runs",
+        f"the job run {job_run} was still {state} after {MOST_MINUTES} min and was cancelled",
+        hint="check the application's maximum capacity, its subnets' free addresses, and its job runs",
     )
 
 
@@ -128,9 +128,9 @@ def _report(emr: EmrServerless, run: JobRun, waiting: Waiting) -> Report:
 def _no_report(run: JobRun, output: str) -> ServiceError:
     assert run.monitoring is not None  # noqa: S101 - as above
     said = f": {run.details}" if run.details else ""
-    arrived = "its output holds no report" if output else "no output of it has arrived"
+    arrived = "its output contains no report" if output else "none of its output has arrived"
     return ServiceError(
         f"the job run {run.id} ended as {run.state}{said}; in the log group {run.monitoring.group} {arrived}",
-        hint=f"look at its stderr there, or run `aws emr-serverless get-job-run --application-id {run.application}"
-        f" --job-run-id {run.id}`; is the deployed release one that has `frazil doctor`?",
+        hint=f"read its stderr there, or run `aws emr-serverless get-job-run --application-id {run.application}"
+        f" --job-run-id {run.id}`; check that the deployed release has `frazil doctor`",
     )

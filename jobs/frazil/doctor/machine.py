@@ -23,14 +23,14 @@ def look_at_machine(env: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     yield asking.ask("Python", lambda: ".".join(map(str, sys.version_info[:3])))
     yield asking.ask("Spark", spark)
     if SUBMITTED in env:
-        yield not_asked("machine", "Java", "Spark has started this process, so it has its Java")
+        yield not_asked("machine", "Java", "Spark started this process, so Java is installed")
     else:
         yield asking.ask("Java", java)
     if native_available():
         yield Finding("machine", "native decoder", "ok", "built for this machine")
     else:
-        found = "not here: records are decoded in Python, to the same rows, more slowly"
-        yield Finding("machine", "native decoder", "ok", found, "run `make setup`, which builds it where Rust is")
+        found = "not installed: records are decoded in Python, to the same rows, more slowly"
+        yield Finding("machine", "native decoder", "ok", found, "install Rust and run `make setup`, which builds it")
 
 
 def spark() -> str:
@@ -39,14 +39,14 @@ def spark() -> str:
     try:
         return importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        return "brought by the machine"
+        return "installed on the machine"
 
 
 def java() -> str:
     found = present_java()
     if found is None:
         raise MissingToolError(
-            f"no Java {' or '.join(map(str, ACCEPTED))} is here",
-            hint="set JAVA_HOME to one; else `frazil local up` and `frazil materialize` install one when they need it",
+            f"Java {' or '.join(map(str, ACCEPTED))} is not installed",
+            hint="set JAVA_HOME; otherwise `frazil local up` and `frazil materialize` install Java when they need it",
         )
     return f"{found.major} in {found.home}"

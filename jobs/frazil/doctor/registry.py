@@ -16,7 +16,7 @@ from frazil.model.errors import RegistryError, SubjectMissingError
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import SchemaRegistry
 
-REFUSES_ALL = "it refused, or did not answer, before"
+REFUSES_ALL = "it refused an earlier request, or did not answer"
 
 
 def ask_registry(registry: RegistrySettings, specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
@@ -59,8 +59,7 @@ def _subject(registry: SchemaRegistry, subject: str) -> str:
     if schema is None:
         raise SubjectMissingError(
             f"the registry has no subject {subject}",
-            hint="start the producer, which registers it with its first record; or name another in `subject` of the"
-            " table spec",
+            hint="start the producer, which registers it with its first record, or set `subject` in the table spec",
         )
     return f"readable, latest schema id {schema.id} ({schema.format})"
 
@@ -71,9 +70,9 @@ def _refuses_all(finding: Finding) -> bool:
 
 def _hint(problem: RegistryError, subject: str) -> str:
     if "401" in problem.what:
-        return "mend basic.auth.user.info of `schema_registry`: it takes a key of its own, not the one of the brokers"
+        return "fix basic.auth.user.info of `schema_registry`: the registry needs its own API key, not the brokers'"
     if "403" in problem.what:
-        return f"allow reading the subject {subject} to the account of `schema_registry`, such as by DeveloperRead"
+        return f"let the `schema_registry` account read the subject {subject}, for example with DeveloperRead"
     return problem.hint
 
 

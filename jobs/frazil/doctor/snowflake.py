@@ -36,7 +36,7 @@ def reader_of(
     if reader is None:
         return None, "frazil.yaml has no snowflake.reader"
     if urlsplit(settings.url or "").hostname in LOOPBACK:
-        return None, "a double of its login answers on loopback, and reads no table"
+        return None, "a login double on loopback answers, which reads no tables"
     why = why_unreadable(reader.private_key)
     if why is not None:
         return None, why
@@ -54,7 +54,7 @@ def ask_snowflake(
         if is_silent:
             yield not_asked("snowflake", what, "Snowflake did not answer before")
         elif view is None:
-            yield not_asked("snowflake", what, "the table could not be loaded, or is not made yet")
+            yield not_asked("snowflake", what, "the table could not be loaded, or does not exist yet")
         else:
             finding = _ask(account, spec, view, patient, what, now=now)
             is_silent = finding.is_silence
@@ -86,7 +86,7 @@ def compare(view: TableView, served: Served, shown: int | None, what: str, *, no
     chain = list(view.ancestry(view.head))
     missing = list(takewhile(lambda snapshot: snapshot.id != shown, chain))
     if len(missing) == len(chain):
-        found = f"it shows {shown}, which is no ancestor of the catalog's {view.head}, or has expired"
+        found = f"it shows {shown}, which has expired or is not an ancestor of the catalog's {view.head}"
         return Finding("snowflake", what, "failed", found, _hint(served))
     behind = now - missing[-1].committed_at
     count = f"{len(missing)} snapshot{'s'[: len(missing) != 1]}"
@@ -97,10 +97,10 @@ def compare(view: TableView, served: Served, shown: int | None, what: str, *, no
 
 def _hint(served: Served) -> str:
     if served.refreshing not in READS:
-        why = f"its own refresh is {served.refreshing}: mend what it names"
+        why = f"its own refresh is {served.refreshing}: fix that error"
     else:
-        why = "see whether Snowflake gets into Glue and the bucket (worksheets/access.sql, worksheets/freshness.sql)"
+        why = "check Snowflake's access to Glue and the bucket (worksheets/access.sql, worksheets/freshness.sql)"
     return (
         f"{why}; then, as the table's owner, `ALTER ICEBERG TABLE … SET AUTO_REFRESH = FALSE`, `… REFRESH` and"
-        " `… SET AUTO_REFRESH = TRUE` make it look again"
+        " `… SET AUTO_REFRESH = TRUE` refresh it"
     )

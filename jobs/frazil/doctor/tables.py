@@ -22,7 +22,7 @@ def look_at_tables(specs: Sequence[TableSpec], views: Mapping[str, TableView], *
     for spec in specs:
         view, dead_letters = views.get(spec.identifier), views.get(spec.dead_letters_identifier)
         if view is None:
-            yield not_asked("tables", spec.identifier, "it could not be loaded, or is not made yet")
+            yield not_asked("tables", spec.identifier, "it could not be loaded, or does not exist yet")
         else:
             yield from look_at_table(spec, view, now=now)
         if dead_letters is not None:
@@ -37,11 +37,11 @@ def look_at_table(spec: TableSpec, view: TableView, *, now: datetime) -> Iterato
         yield failed("tables", what, problem)
     else:
         hint = "see docs/operate.md, a table was rolled back" if here.rolled_back else ""
-        back = ", rolled back: the next batch goes on from there" if here.rolled_back else ""
+        back = ", rolled back: the next batch continues from there" if here.rolled_back else ""
         yield Finding("tables", what, "ok", f"epoch {here.state.epoch}{back}", hint)
     pause = pause_of(view.properties)
     if pause is not None:
-        hint = f"mend the cause, then run `frazil resume {spec.identifier}`"
+        hint = f"fix the cause, then run `frazil resume {spec.identifier}`"
         yield Finding("tables", f"pause of {spec.identifier}", "failed", f"paused {pause}", hint)
     yield from _left_behind(view, STAGE_PREFIX, now)
 
@@ -62,5 +62,5 @@ def _left_behind(view: TableView, prefix: str, now: datetime) -> Iterator[Findin
     ]
     if old:
         found = f"staged more than a day ago and never published: {', '.join(old)}"
-        hint = "harmless: the next batch that is published drops them; run `frazil materialize --once`"
+        hint = "harmless: the next published batch drops them; run `frazil materialize --once`"
         yield Finding("tables", f"branches of {view.identifier}", "failed", found, hint)

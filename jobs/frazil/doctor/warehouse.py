@@ -56,11 +56,11 @@ def try_folder(folder: Path, *, new_id: str) -> str:
     except OSError as problem:
         raise CatalogError(
             f"no file can be written, read and removed in {there}: {problem.strerror}",
-            hint=f"see `ls -ld {there}` and `df {there}`, or mend `catalog: warehouse`",
+            hint=f"run `ls -ld {there}` and `df {there}`, or fix `catalog: warehouse`",
         ) from problem
     if not same:
-        raise CatalogError(f"{there} does not give back what was written", hint="look at the disk")
-    return "a file written, read and removed" if there == folder else f"{folder.name} can be made in {there}"
+        raise CatalogError(f"{there} does not return what was written", hint="check the disk")
+    return "a file written, read and removed" if there == folder else f"{folder.name} can be created in {there}"
 
 
 def _not_asked(steps: tuple[str, ...], why: str) -> Iterator[Finding]:

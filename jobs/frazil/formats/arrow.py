@@ -109,8 +109,8 @@ def project(
 
 def no_destination(paths: tuple[str, ...]) -> IncompatibleSchemaError:
     return IncompatibleSchemaError(
-        f"the table has no column for what the writer's schema has at {', '.join(paths)}",
-        hint="run again: the table is compared with every schema anew; if it stays so, report it as a defect",
+        f"the table has no column for the writer's fields {', '.join(paths)}",
+        hint="run again, which compares the table with every schema; if it fails again, report this as a defect",
     )
 
 
@@ -151,8 +151,8 @@ def _fit(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> p
     if (given, wanted) in _PROMOTIONS or _widens(given, wanted):
         return array.cast(wanted)
     raise IncompatibleSchemaError(
-        f"{path}: the table holds {wanted}, the writer's schema gives {given}",
-        hint="see which changes of a schema are safe, and register one that is.",
+        f"{path}: the table has {wanted}, the writer's schema {given}",
+        hint="register a schema with a safe change: see docs/operate.md, IncompatibleSchemaError",
     )
 
 

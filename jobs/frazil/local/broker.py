@@ -68,7 +68,7 @@ def _format_storage(folder: Path, command: tuple[str, ...]) -> None:
         raise BrokerError(
             f"The broker's storage in {folder / 'data'} could not be formatted: expected exit status 0, "
             f"found {done.returncode}. The end of {log}:\n{tail(log)}",
-            hint="see what the log names; to begin from nothing: frazil local down --wipe",
+            hint="read the log; to start from scratch, run `frazil local down --wipe`",
         )
 
 

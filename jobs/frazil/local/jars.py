@@ -91,9 +91,9 @@ def _accept(fetched: Path, artifact: Artifact) -> Path:
     if (size, sha256) == (artifact.size, artifact.sha256):
         return fetched
     raise MissingToolError(
-        f"What was fetched for {artifact.coordinate} is not what the lock names: "
+        f"The download of {artifact.coordinate} does not match the lock file: "
         f"expected {artifact.size} bytes with SHA-256 {artifact.sha256}, found {size} bytes with {sha256}.",
-        hint="run the command again; if it stays so, a mirror between here and Maven Central serves other files",
+        hint="run the command again; if it fails again, a mirror of Maven Central serves different files",
     )
 
 
@@ -138,8 +138,8 @@ def _resolve_with_maven(artifact: Artifact, room: Path) -> Path:
 def _unreachable(artifact: Artifact, found: str) -> MissingToolError:
     return MissingToolError(
         f"{artifact.coordinate} cannot be fetched from Maven Central: "
-        f"expected {artifact.size} bytes, found no answer that has them ({found}).",
-        hint="check the network and run the command again; behind a mirror, install Maven: its settings are heeded",
+        f"expected {artifact.size} bytes, found no such answer ({found}).",
+        hint="check the network and run the command again; behind a mirror, install Maven, whose settings are used",
     )
 
 

@@ -101,11 +101,14 @@ def _inspect(home: Path) -> Java | None:
 
 def _say_passed_over(others: list[Java], chosen: Java) -> None:
     for other in others:
-        print(f"Java {other.major} in {other.home} is not used (17 or 21 is needed): {chosen.home} is", file=sys.stderr)
+        print(
+            f"Java {other.major} in {other.home} is not used (17 or 21 is required); using {chosen.home}",
+            file=sys.stderr,
+        )
 
 
 def _install(others: list[Java]) -> Java:
-    print(f"no Java 17 or 21 here: installing Java {INSTALLED} into {cache_folder() / 'jdk'}", file=sys.stderr)
+    print(f"Java 17 or 21 not found: installing Java {INSTALLED} into {cache_folder() / 'jdk'}", file=sys.stderr)
     with exclusively(cache_folder() / "jdk" / ".lock"):
         if not _installed_homes():
             _install_into(cache_folder() / "jdk", others)
@@ -134,7 +137,7 @@ def _missing(others: list[Java], why: str) -> MissingToolError:
     return MissingToolError(
         f"The local services and Spark cannot start on {platform.system()}: expected Java 17 or 21, found {found}; "
         f"installing one failed ({why}).",
-        hint=f"install it with: {_install_command()}; or set JAVA_HOME to one that is there",
+        hint=f"install it with: {_install_command()}; or set JAVA_HOME to an installed one",
     )
 
 

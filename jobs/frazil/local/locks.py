@@ -64,6 +64,6 @@ def _parse_line(line: str, where: str) -> Artifact:
 def _malformed(where: str, expected: str, found: str) -> SettingError:
     source = where.partition(":")[0]
     return SettingError(
-        f"A line of a lock file cannot be read, at {where}: expected {expected}, found {found!r}.",
+        f"Invalid line in a lock file, at {where}: expected {expected}, found {found!r}.",
         hint=f"restore the file, for instance with: git checkout -- jobs/frazil/local/{source}",
     )

@@ -21,7 +21,7 @@ SAMPLES = ("stock_trades",)
 CHUNK = 5_000
 TIMEOUT_SECONDS = 30
 CREATE_SECONDS = 10
-HINT = "see what runs with: frazil local status; start it with: frazil local up"
+HINT = "run `frazil local status`; start the services with `frazil local up`"
 KeyAndValue = tuple[bytes, bytes]
 
 
@@ -66,7 +66,7 @@ def produce(
     """
     if name not in SAMPLES:
         raise SettingError(
-            f"There is no sample called {name}: expected one of {', '.join(SAMPLES)}.",
+            f"Unknown sample {name}: expected one of {', '.join(SAMPLES)}.",
             hint="run: frazil local produce --help",
         )
     target = topic or name

@@ -39,8 +39,8 @@ def read_state(directory: Path) -> State:
         return {}
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         raise SettingError(
-            f"The state of the local services cannot be read from {path}: expected what `frazil local up` wrote, "
-            f"found something else ({exc}).",
+            f"Could not read the state of the local services from {path}: expected what `frazil local up` wrote, "
+            f"found: {exc}.",
             hint=f"stop their processes, delete {path} and run: frazil local up",
         ) from exc
 

@@ -131,7 +131,7 @@ def _known(names: Collection[str]) -> list[str]:
     unknown = sorted(set(names) - set(ALL))
     if unknown:
         raise SettingError(
-            f"There is no local service called {', '.join(unknown)}: expected some of {', '.join(ALL)}.",
+            f"Unknown local service {', '.join(unknown)}: expected {', '.join(ALL)}.",
             hint="run: frazil local up --help",
         )
     return [name for name in ALL if name in names]
@@ -179,7 +179,7 @@ def _port_entry(service: Service, entry: ServiceState | None, preferred: Ports, 
     wished = entry.ports if entry is not None else preferred
     ports = {role: choose(wished.get(role)) for role in service.preferred_ports}
     if entry is not None and ports != entry.ports:
-        _say(f"{service.name}: the ports it had are taken by others, it moves to {ports}")
+        _say(f"{service.name}: its ports are in use, moving to {ports}")
     return ServiceState(ports)
 
 
@@ -192,7 +192,7 @@ def _bring_up(wanted: Sequence[Service], state: State, directory: Path) -> None:
             if _runs(state[service.name]):
                 _refuse_to_wait_on(service, state[service.name], directory, waited_seconds=time.monotonic() - began)
             elif service.name in started:
-                raise _failed(service, state[service.name], directory, "found that its process ended")
+                raise _failed(service, state[service.name], directory, "but its process ended")
             else:
                 started.add(service.name)
                 state[service.name] = _start(service, state[service.name], directory)
@@ -214,7 +214,7 @@ def _is_ready(service: Service, entry: ServiceState) -> bool:
 
 def _refuse_to_wait_on(service: Service, entry: ServiceState, directory: Path, *, waited_seconds: float) -> None:
     if waited_seconds > service.start_seconds:
-        raise _failed(service, entry, directory, f"found none after {waited_seconds:.0f} s")
+        raise _failed(service, entry, directory, f"got none within {waited_seconds:.0f} s")
 
 
 def _failed(service: Service, entry: ServiceState, directory: Path, found: str) -> ServiceError:

@@ -57,7 +57,7 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
             raise CountMismatchError(
                 f"{plan.table}: batch {plan.batch_id}: {expectation}: expected {expected}, found {found};"
                 f" nothing was published",
-                hint="this is a defect of Frazil: report it with the log; running again starts from the same offsets",
+                hint="this is a defect in Frazil: report it with the log; the next run starts from the same offsets",
             )
     return gathered
 

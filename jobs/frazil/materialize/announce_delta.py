@@ -63,10 +63,10 @@ def announce_delta(lake: Lake, open_logs: Callable[[], DeltaLogs], view: TableVi
     except FrazilError as problem:
         return LogFailed(problem.what, problem.hint)
     except (CommitRejectedError, CommitUnknownError) as problem:
-        return LogFailed(str(problem), "look for others that write the log or the table; the next run tries again")
+        return LogFailed(str(problem), "look for other writers of the log or the table; the next run tries again")
     except Exception as problem:
         LOG.exception("unforeseen", extra={"table": view.identifier})
-        return LogFailed(f"{type(problem).__name__}: {problem}", "if it comes again, report it with the trace")
+        return LogFailed(f"{type(problem).__name__}: {problem}", "if it happens again, report it with the stack trace")
 
 
 def _announced(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None:

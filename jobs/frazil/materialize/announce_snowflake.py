@@ -41,7 +41,9 @@ class Telling:
         except Exception as problem:
             LOG.exception("unforeseen", extra={"table": spec.identifier})
             self.not_before = now + REST
-            self._failed(spec, f"{type(problem).__name__}: {problem}", "if it comes again, report it with the trace")
+            self._failed(
+                spec, f"{type(problem).__name__}: {problem}", "if it happens again, report it with the stack trace"
+            )
         else:
             self.told = version
             LOG.info("snowflake_refreshed", extra={"table": spec.identifier, "as": table, "version": version})

@@ -74,7 +74,7 @@ def given_up(table: str, step: str, reason: Exception) -> ContendedError | Catal
     """After as many attempts as there are: others were always faster, or the catalog never answered."""
     what = f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {reason}"
     if isinstance(reason, CommitUnknownError):
-        return CatalogError(what, hint="see whether catalog and storage are up and have room; the next run goes on")
+        return CatalogError(what, hint="check that catalog and storage are up and not full; the next run continues")
     return ContendedError(
-        what, hint="look for another process that keeps committing to the table; the next run goes on"
+        what, hint="look for another process that keeps committing to the table; the next run continues"
     )

@@ -65,9 +65,9 @@ def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: 
 def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) -> IncompatibleSchemaError:
     """`schema_id` is None where it is the spec that asks for columns about the record."""
     listed = "\n".join(f"  - {finding}" for finding in findings)
-    what = f"the writer schema {schema_id}" if schema_id is not None else "what the spec asks for about each record"
+    what = f"the writer schema {schema_id}" if schema_id is not None else "the spec's metadata columns"
     return IncompatibleSchemaError(
-        f"{table}: {what} cannot be carried over safely, {len(findings)} finding(s):\n{listed}",
+        f"{table}: {what} is not a safe change for the table, {len(findings)} finding(s):\n{listed}",
         hint=_way_out(table, schema_id),
     )
 
@@ -76,8 +76,8 @@ def _way_out(table: str, schema_id: int | None) -> str:
     if schema_id is None:
         return f"change `metadata` in the spec, or materialize into another `table`; then `frazil resume {table}`"
     return (
-        f"register a compatible schema and write with that. Records that have the schema {schema_id} already become"
-        f" dead letters with `frazil resume {table} --dead-letter-schema {schema_id}`, or rows of another `table`"
+        f"register a compatible schema and write with it. To write the records with schema {schema_id} as"
+        f" dead letters, run `frazil resume {table} --dead-letter-schema {schema_id}`; or use another `table`"
     )
 
 
@@ -227,7 +227,7 @@ def _exchanged(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[st
     named = {column.name: column for column in columns}
     for ring in _rings({name: [a for a in each.aliases if a in named and a != name] for name, each in named.items()}):
         names = ", ".join(sorted(ring))
-        problem = "takes the name of a field that is renamed in the same schema: by their aliases the fields"
+        problem = "takes the name of a field that the same schema renames: according to their aliases, the fields"
         yield from ((join(path, name), f"{problem} {names} exchange names") for name in sorted(ring))
     for column in columns:
         for inner_path, inner in _structs_in(column.type, join(path, column.name)):
@@ -255,7 +255,7 @@ def _shifted(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str
     unwritten = have.keys() - written
     moved_on = {alias: column.name for column in wanted for alias in column.aliases if alias != column.name}
     return {
-        column.name: f"is the renamed column {alias}, and takes the name of the column that becomes"
+        column.name: f"is the renamed column {alias}, and takes the name of the column that is renamed to"
         f" {moved_on[column.name]}"
         for column in wanted
         for alias in column.aliases

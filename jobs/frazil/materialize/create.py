@@ -42,8 +42,8 @@ from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from frazil.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
 
 NOT_MADE = (
-    "register a compatible schema: the table is made from the newest one. Records that have this schema already pause"
-    " the table when they are read, and can be made dead letters then"
+    "register a compatible schema: the table is created from the newest one. Records with this schema pause"
+    " the table when they are read, and can become dead letters then"
 )
 """The way out where no table can be made: there is none yet that could be resumed."""
 
@@ -76,8 +76,7 @@ def _latest(registry: SchemaRegistry, spec: TableSpec, subject: str | None, topi
     if schema is None:
         raise SubjectMissingError(
             f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
-            hint=f"register it (a producer does with its first record), or name another in `subject` in"
-            f" {spec.source_file}",
+            hint=f"register it (a producer does with its first record), or set `subject` in {spec.source_file}",
         )
     if schema.format != "AVRO":
         raise refusal(spec.identifier, schema.id, (Finding("", f"is {schema.format}, the spec says avro"),))
@@ -94,7 +93,7 @@ def _described(topics: Topics, spec: TableSpec, topic: str) -> TopicFacts:
     if facts is None:
         raise TopicMissingError(
             f"{spec.identifier}: the cluster has no topic {topic}, or this user may not see it",
-            hint=f"create the topic, or mend `topic` in {spec.source_file}",
+            hint=f"create the topic, or fix `topic` in {spec.source_file}",
         )
     return facts
 
@@ -178,7 +177,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
         made = lake.load(spec.identifier)
         if made is None:
             raise StateLostError(
-                f"the table {spec.identifier} was made and dropped by somebody else meanwhile",
+                f"another process created and dropped the table {spec.identifier} during this run",
                 hint="run `frazil materialize` again",
             ) from None
         return made
@@ -306,5 +305,5 @@ def _start_problem(spec: TableSpec, facts: TopicFacts, number: int, offset: int)
     )
     return SpecError(
         f"{spec.identifier}: `start` names offset {offset} of {facts.topic}-{number}, {there}",
-        hint=f"mend `start` in {spec.source_file}",
+        hint=f"fix `start` in {spec.source_file}",
     )

@@ -41,5 +41,5 @@ def _check_fenced(spec: TableSpec, planned: TableState, now: TableState, because
         raise FencedError(
             f"{spec.identifier}: another process published epoch {now.epoch} (writer {now.writer}) after this one had"
             f" planned on epoch {planned.epoch}; the table was not paused for: {because.what}",
-            hint="nothing is lost or double: let the other process go on, and stop this one",
+            hint="no record is lost or duplicated: stop this process and keep the other",
         ) from because

@@ -83,14 +83,14 @@ def unreadable(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ..
     """Columns, at any depth, for which a declared reader has no type: it would refuse the whole table."""
     if "spark" not in spec.readers:
         return ()
-    problem = "is a time, which Spark cannot read: write a timestamp, or take spark out of `readers`"
+    problem = "is a time, which Spark cannot read: write a timestamp, or remove spark from `readers`"
     return tuple(Finding(path, problem) for path, column in walk(record) if _innermost(column.type) == Scalar("time"))
 
 
 def delta_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
     """Columns, at any depth, that a Delta log beside the table cannot name or type."""
     found = inexpressible(columns) if "delta" in spec.formats else ()
-    hint = f"mend the field in the topic's schema, or take delta out of `formats` in {spec.source_file}"
+    hint = f"fix the field in the topic's schema, or remove delta from `formats` in {spec.source_file}"
     return tuple(
         SpecError(f"{spec.identifier}: formats: delta: the column {each.path} {each.problem}", hint=hint)
         for each in found
@@ -127,7 +127,7 @@ def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Sp
     """What `partition_by` asks for that a table with these columns cannot do (Iceberg, "Partition Transforms")."""
     found = (_partition_problem(text, columns) for text in spec.partition_by)
     return tuple(
-        SpecError(f"{spec.identifier}: partition_by: {problem}", hint=f"mend `partition_by` in {spec.source_file}")
+        SpecError(f"{spec.identifier}: partition_by: {problem}", hint=f"fix `partition_by` in {spec.source_file}")
         for problem in found
         if problem is not None
     )
@@ -151,5 +151,5 @@ def _partition_problem(text: str, columns: tuple[Column, ...]) -> str | None:
         return f"{text} cannot partition by a column of type {types[name]}"
     own = name + _SUFFIXES.get(transform, f"_{transform}")
     if own != name and own in types:
-        return f"{text} needs the name {own}, which a column has"
+        return f"{text} needs the name {own}, which a column already has"
     return None

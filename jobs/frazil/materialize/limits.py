@@ -34,8 +34,7 @@ def check_limits(spec: TableSpec, got: Ingested, *, accepted: Accepted) -> None:
         raise BadRecordLimitError(
             f"{spec.identifier}: the batch names {len(got.unknown_schema_ids)} schema ids that the registry does not"
             f" have; nothing was published",
-            hint="is this the right registry? If not, correct `schema_registry` in frazil.yaml; else"
-            f" {_how_to_go_on(spec)}",
+            hint=f"check that `schema_registry` in frazil.yaml is the right registry; if it is, {_how_to_go_on(spec)}",
         )
     bad, read = reasons.total(), sum(each.counts.read for each in judged)
     if limit.exceeded_by(bad=bad, read=read):
@@ -49,9 +48,9 @@ def check_limits(spec: TableSpec, got: Ingested, *, accepted: Accepted) -> None:
 
 def _how_to_go_on(spec: TableSpec) -> str:
     look = (
-        f"look at them with `frazil dead-letters list {spec.identifier} --pending`"
+        f"inspect them with `frazil dead-letters list {spec.identifier} --pending`"
         if spec.on_bad_record == "dead_letter"
-        else "set `on_bad_record: dead_letter` to look at them"
+        else "set `on_bad_record: dead_letter` to inspect them"
     )
     return f"{look}; then fix the producer or the spec, or accept them with `frazil resume {spec.identifier}`"
 

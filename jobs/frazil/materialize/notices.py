@@ -62,7 +62,7 @@ def differences(
         if name is not None:
             yield from _narrower(given[name].type, column.type, former_names, here)
         else:
-            yield Finding(here, "not in the newest schema: null in its rows")
+            yield Finding(here, "not in the newest schema: null in new rows")
 
 
 def _narrower(written: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Iterator[Finding]:

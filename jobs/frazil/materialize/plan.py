@@ -122,7 +122,7 @@ def _problems(spec: TableSpec, state: TableState, facts: TopicFacts) -> Iterator
         if partition is None:
             yield SourceChangedError(
                 f"{spec.identifier}: partition {number} of {facts.topic} was read up to offset {progress.next}"
-                f" and is gone; the topic now has {len(facts.partitions)} partitions",
+                f" and no longer exists; the topic now has {len(facts.partitions)} partitions",
                 hint="the topic was re-created or replaced: materialize it into another `table`",
             )
         else:
@@ -163,7 +163,8 @@ def _partition_problems(
         yield SourceChangedError(
             f"{spec.identifier}: {name} was read under leader epoch {progress.leader_epoch}, but the broker is at"
             f" {partition.leader_epoch}",
-            hint="the topic was re-created, or the cluster was restored from an older copy: check it before going on",
+            hint="the topic was re-created, or the cluster was restored from an older copy: check which before"
+            " you continue",
         )
 
 
@@ -187,7 +188,7 @@ def _pending(source: SourceProgress, facts: TopicFacts, accepted: Mapping[int, i
 def _paused(spec: TableSpec, pause: Pause) -> PausedError:
     return PausedError(
         f"the table {spec.identifier} is paused {pause}",
-        hint=pause.hint or f"remove the cause, then run `frazil resume {spec.identifier}`",
+        hint=pause.hint or f"fix the cause, then run `frazil resume {spec.identifier}`",
     )
 
 

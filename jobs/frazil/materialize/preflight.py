@@ -84,7 +84,7 @@ class _Asking:
         if door in self.silent:
             raise self.silent[door]
         if door not in self.asked:
-            self.tell(f"asking the {door}")
+            self.tell(f"connecting to the {door}")
         self.asked.add(door)
         try:
             return act()

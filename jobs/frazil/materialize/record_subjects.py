@@ -17,8 +17,8 @@ from frazil.model.schemas import Finding, RegisteredSchema
 from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
 
-LATER = "has columns for {} once a batch has met the records; the table is made without them"
-UNKNOWN = "its columns are known once a batch has met the first schema: each record names its own subject"
+LATER = "gets columns for {} when a batch reads the records; the table is created without them"
+UNKNOWN = "its columns are known when a batch reads the first schema: each record names its own subject"
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,14 +174,16 @@ def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
 def _unforeseen(table: str, defect: Exception) -> DefectError:
     return DefectError(
         f"{table}: {type(defect).__name__}: {defect}",
-        hint="this is a defect of Frazil: report it with the trace in the log; running again starts from the table",
+        hint="this is a defect in Frazil: report it with the stack trace in the log; the next run starts from"
+        " the table",
     )
 
 
 def _no_progress(table: str) -> ContendedError:
     return ContendedError(
-        f"{table}: {FRUITLESS} batches in a row met a new schema or found the table rolled back, and published nothing",
-        hint="look whether the registry answers differently from call to call, or somebody keeps rolling back",
+        f"{table}: {FRUITLESS} batches in a row published nothing: each found a new schema or a table that was"
+        " rolled back",
+        hint="check whether the registry's answers differ between calls, or something keeps rolling the table back",
     )
 
 

@@ -22,7 +22,7 @@ from frazil.model.spec_change import Fate, SpecChange
 from frazil.model.unions import unions_property
 
 NEXT_BATCH = "from the next batch on"
-REPARTITIONED = f"{NEXT_BATCH}; files that are there keep their partitioning, and every query still reads all rows"
+REPARTITIONED = f"{NEXT_BATCH}; existing files keep their partitioning, and queries still read all rows"
 TARGET_FILE_PROPERTY = "write.target-file-size-bytes"
 
 
@@ -112,7 +112,7 @@ def _another_table(judged: _Judged) -> Iterator[SpecChange]:
 
 def _topics(judged: _Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["topics"] != TEXTS["topics"](judged.spec):
-        yield judged.change("topics", Fate.REFUSED, "the offsets in the table are those of its own topics")
+        yield judged.change("topics", Fate.REFUSED, "the table's offsets belong to its current topics")
 
 
 def _key(judged: _Judged) -> Iterator[SpecChange]:
@@ -121,10 +121,10 @@ def _key(judged: _Judged) -> Iterator[SpecChange]:
         return
     there = judged.holds(f"{judged.spec.metadata.prefix}key")
     if there is not None and not _holds_keys(there, before, judged.spec):
-        how = f"the column {there.name} is {there.type}, and cannot hold keys that are read as {now}"
+        how = f"the column {there.name} is {there.type}, which cannot hold keys read as {now}"
         yield judged.change("key", Fate.REFUSED, how)
     else:
-        yield judged.change("key", Fate.APPLIED, f"{NEXT_BATCH}; rows that are there keep the key they have")
+        yield judged.change("key", Fate.APPLIED, f"{NEXT_BATCH}; existing rows keep their key")
 
 
 def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
@@ -144,7 +144,7 @@ def _partition_by(judged: _Judged) -> Iterator[SpecChange]:
     says = ", ".join(wanted) or "nothing"
     change = SpecChange("partition_by", ", ".join(there) or "nothing", says, Fate.APPLIED, REPARTITIONED)
     if _with_new_names(judged.applied.keys["partition_by"], renamed) == says:
-        yield replace(change, fate=Fate.REBUILD, how="others gave the table its partitioning, and it keeps that")
+        yield replace(change, fate=Fate.REBUILD, how="another writer changed the table's partitioning, which is kept")
         return
     found = partition_problems(judged.spec, judged.columns + judged.arriving)
     problems = [problem.what.partition(": partition_by: ")[2] for problem in found]
@@ -185,14 +185,14 @@ def _target_file(judged: _Judged) -> Iterator[SpecChange]:
 def _formats(judged: _Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["formats"] == TEXTS["formats"](judged.spec):
         return
-    added = "the next run begins the Delta log"
-    gone = "the Delta log is not continued, and goes stale: remove the folder _delta_log/ of the table"
+    added = "the next run creates the Delta log"
+    gone = "the Delta log is no longer updated: delete the table's folder _delta_log/"
     yield judged.change("formats", Fate.APPLIED, added if "delta" in judged.spec.formats else gone)
 
 
 def _start(judged: _Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["start"] != TEXTS["start"](judged.spec):
-        how = "a table goes on from its offsets; to start elsewhere, materialize into another `table`"
+        how = "an existing table continues from its offsets; to start elsewhere, materialize into another `table`"
         yield judged.change("start", Fate.REBUILD, how)
 
 
@@ -204,7 +204,7 @@ def _prefix(judged: _Judged) -> Iterator[SpecChange]:
     if taken:
         yield judged.change("metadata.prefix", Fate.REFUSED, "; ".join(taken))
         return
-    how = f"{len(renames)} columns are renamed, and rows that are there keep their values"
+    how = f"{len(renames)} columns are renamed, and existing rows keep their values"
     if "delta" in judged.spec.formats:
         how += "; the Delta log waits until older files are compacted"
     moved = {**_moved_former_names(judged.view, renames), **unions_property(judged.columns)}
@@ -225,7 +225,7 @@ def _taken(rename: RenameColumn, view: TableView) -> str | None:
     other = next((c.name for c in view.columns if c.name.lower() == rename.new_name.lower()), None)
     if other is None or other == rename.path:
         return None
-    return f"{rename.path} cannot be renamed to {rename.new_name}: the table has a column {other}"
+    return f"{rename.path} cannot be renamed to {rename.new_name}: the table already has a column {other}"
 
 
 def _moved_former_names(view: TableView, renames: Sequence[RenameColumn]) -> dict[str, str]:
@@ -255,7 +255,7 @@ def _keep(judged: _Judged) -> Iterator[SpecChange]:
         how = f"a field of the records has the column {', '.join(clashes)}; choose another metadata.prefix"
         yield judged.change("metadata.keep", Fate.REFUSED, how)
         return
-    said = [f"rows that are there are null in {prefix}{name}" for name in added]
+    said = [f"{prefix}{name} is null in existing rows" for name in added]
     said += [f"{prefix}{name} stays, and is null from the next batch on" for name in gone]
     yield judged.change("metadata.keep", Fate.APPLIED, "; ".join(said))
 

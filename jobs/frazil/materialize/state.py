@@ -47,7 +47,7 @@ def standing(view: TableView, *, pipeline: str) -> Standing:
     if not on_top or (on_top[-1].parent_id is None and CHECKPOINT_TAG not in view.tags):
         raise ForeignTableError(
             f"the table {view.identifier} exists and Frazil did not create it",
-            hint="run `frazil materialize --adopt` if its rows may stand beside Frazil's, or choose another `table`",
+            hint="run `frazil materialize --adopt` to keep its rows beside Frazil's, or choose another `table`",
         )
     raise _chain_broken(view, on_top[-1])
 
@@ -67,7 +67,7 @@ def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], 
     if state.pipeline != pipeline:
         raise ForeignOwnerError(
             f"the table {view.identifier} is owned by the pipeline {state.pipeline}, not by {pipeline}",
-            hint="give this spec another `table`, or restore the topics that the table was made from",
+            hint="give this spec another `table`, or restore the topics that the table was created from",
         )
     tagged = view.tags.get(CHECKPOINT_TAG)
     rolled_back = tagged is not None and all(s.id != tagged for s in view.ancestry(view.head))
@@ -76,9 +76,9 @@ def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], 
 
 def _chain_broken(view: TableView, oldest: Snapshot) -> StateLostError:
     return StateLostError(
-        f"the table {view.identifier} holds rows but its state cannot be reached: the ancestry of `main` ends at"
+        f"the table {view.identifier} holds rows but its state is unreachable: the ancestry of `main` ends at"
         f" snapshot {oldest.id} ({oldest.operation}), whose parent {oldest.parent_id} has expired,"
-        f" before a snapshot of Frazil's",
+        f" before any Frazil snapshot",
         hint="see docs/operate.md, StateLostError: find the newest Frazil snapshot and roll `main` back to it",
     )
 

@@ -62,7 +62,7 @@ def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
         raise FencedError(
             f"{plan.table}: another process published epoch {now.state.epoch} (writer {now.state.writer}) while this"
             f" one was about to publish epoch {plan.epoch}",
-            hint="nothing is lost or double: let the other process go on, and stop this one",
+            hint="no record is lost or duplicated: stop this process and keep the other",
         )
     return PlanAgain()
 
@@ -88,6 +88,6 @@ def loaded(lake: Lake, table: str) -> TableView:
     if view is None:
         raise StateLostError(
             f"the table {table} was dropped while a batch was about to be published",
-            hint="restore it, or run `frazil materialize` to make it again from the topic",
+            hint="restore it, or run `frazil materialize` to create it again from the topic",
         )
     return view

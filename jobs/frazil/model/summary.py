@@ -119,7 +119,7 @@ def _check_version(snapshot: Snapshot) -> None:
     older = version is None or not version.isdigit() or int(version) < int(FORMAT_VERSION)
     raise StateLostError(
         f"the state of snapshot {snapshot.id} has format version {version}, this Frazil reads {FORMAT_VERSION}",
-        hint="no release wrote this version: drop the table and its dead letters, then run `frazil materialize`"
+        hint="no release wrote this version: drop the table and its dead letters table, then run `frazil materialize`"
         if older
         else "run the Frazil release that wrote the table, or a newer one",
     )
@@ -142,7 +142,7 @@ def _check_identity(snapshot: Snapshot, state: TableState) -> None:
     if differing:
         raise StateLostError(
             f"the summary of snapshot {snapshot.id} differs from the state in {snapshot.manifest_list} in"
-            f" {', '.join(sorted(differing))}: the metadata was edited",
+            f" {', '.join(sorted(differing))}: the metadata was edited by another tool",
             hint=f"restore the table's metadata from a backup, {_ROLL_BACK}",
         )
 

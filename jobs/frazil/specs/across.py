@@ -23,11 +23,11 @@ def problems_across(specs: Sequence[ReadSpec]) -> Iterator[Problem]:
 def _clash(first: TableSpec, second: TableSpec) -> str | None:
     a, b = first.identifier, second.identifier
     if a == b:
-        return f"{b} is written by {first.source_file} too"
+        return f"{first.source_file} also writes {b}"
     if a.lower() == b.lower():
         return f"{b} differs only in case from {a} of {first.source_file}"
     if b.lower() == first.dead_letters_identifier.lower():
-        return f"{b} is the table of dead letters of {first.source_file}"
+        return f"{b} is the dead letters table of {first.source_file}"
     if a.lower() == second.dead_letters_identifier.lower():
         return f"the dead letters of {b} would go to {a}, which {first.source_file} writes"
     return None

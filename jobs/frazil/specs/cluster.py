@@ -57,10 +57,10 @@ def _sasl_problems(values: Values) -> Iterator[Problem]:
     elif protocol.lower().startswith("sasl_"):
         yield from _missing_sasl(values, protocol)
     elif given:
-        what = f"without effect, because security.protocol is {protocol}"
+        what = f"no effect, because security.protocol is {protocol}"
         yield Problem(values.place_of(given[0]), what, "set security.protocol: sasl_ssl, or remove the sasl.* keys")
     if all(values.is_given(key) for key in mechanisms):
-        what = "the same as sasl.mechanism, which is given too"
+        what = "duplicates sasl.mechanism, which is also set"
         yield Problem(values.place_of(kafka_keys.MECHANISMS_ALIAS), what, "keep one of them")
 
 
@@ -71,7 +71,7 @@ def _msk_problems(values: Values, given: list[Key[Any]]) -> Iterator[Problem]:
             values.place_of(key), "contradicts aws_msk_iam: true, which needs no password", "keep one of them"
         )
     if values.is_given(kafka_keys.PROTOCOL) and values[kafka_keys.PROTOCOL].lower() != "sasl_ssl":
-        what = f"aws_msk_iam: true goes over sasl_ssl, found {values[kafka_keys.PROTOCOL]}"
+        what = f"aws_msk_iam: true requires sasl_ssl, found {values[kafka_keys.PROTOCOL]}"
         yield Problem(values.place_of(kafka_keys.PROTOCOL), what, "remove the key")
 
 
@@ -85,7 +85,7 @@ def _missing_sasl(values: Values, protocol: str) -> Iterator[Problem]:
     missing = [name for name, is_given in needed.items() if not is_given]
     if missing:
         what = f"{protocol} needs {' and '.join(missing)}"
-        hint = "add them beside it; a password is best given as ${env:NAME} or ${secret:NAME}"
+        hint = "add them; give a password as ${env:NAME} or ${secret:NAME}"
         yield Problem(values.place_of(kafka_keys.PROTOCOL), what, hint)
 
 
@@ -93,23 +93,27 @@ def _ssl_problems(values: Values) -> Iterator[Problem]:
     protocol = "sasl_ssl" if values[kafka_keys.MSK_IAM] == "true" else values[kafka_keys.PROTOCOL]
     for name, place in values.places.items():
         if name.startswith("ssl.") and not protocol.lower().endswith("ssl"):
-            what = f"without effect, because security.protocol is {protocol}"
+            what = f"no effect, because security.protocol is {protocol}"
             yield Problem(place, what, "set security.protocol: ssl or sasl_ssl, or remove the ssl.* keys")
         if name == "ssl.keystore.location" and str(values.found[name]).endswith(".jks"):
-            yield Problem(place, "a Java key store cannot be read, only PKCS#12", kafka_keys.PKCS12)
+            yield Problem(place, "Java key stores are not supported, only PKCS#12", kafka_keys.PKCS12)
 
 
 def _registry_problems(values: Values) -> Iterator[Problem]:
     if "@" in values[settings_keys.REGISTRY_URL].split("//", 1)[-1].split("/", 1)[0]:
         hint = "move user and password to schema_registry: basic.auth.user.info"
-        yield Problem(values.place_of(settings_keys.REGISTRY_URL), "a URL is shown in logs and holds no password", hint)
+        yield Problem(
+            values.place_of(settings_keys.REGISTRY_URL), "logs show the URL, so it must not contain a password", hint
+        )
 
 
 def _warehouse_problems(values: Values) -> Iterator[Problem]:
     kind, warehouse = values[settings_keys.CATALOG_TYPE], values.get(settings_keys.WAREHOUSE)
     place = values.place_of(settings_keys.WAREHOUSE)
     if kind == "glue" and warehouse is None:
-        yield Problem(place, "a glue catalog needs a warehouse", "add warehouse: s3://bucket/prefix under `catalog:`")
+        yield Problem(
+            place, "a glue catalog requires a warehouse", "add warehouse: s3://bucket/prefix under `catalog:`"
+        )
     elif kind == "glue" and not str(warehouse).startswith("s3://"):
         what = f'expected s3://bucket/prefix for a glue catalog, found "{warehouse}"'
         yield Problem(place, what, "begin it with s3://, not with s3a:// or a folder")

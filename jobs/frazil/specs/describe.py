@@ -17,11 +17,11 @@ GENERATED = (
 )
 PLACEHOLDERS = """\
 A scalar may be `${env:NAME}` (an environment variable), `${secret:NAME}` (a secret of AWS Secrets Manager) or
-`${secret:NAME#key}` (one key of a secret that holds JSON), alone or inside a text; `$${` stands for `${` itself.
+`${secret:NAME#key}` (one key of a secret that holds JSON), alone or inside a text; write `$${` for a literal `${`.
 In `frazil.yaml` it may also be `${local:bootstrap_servers}`, `${local:schema_registry_url}` or
 `${local:aws_endpoint_url}`: an address of the services that `frazil local up` started in the same folder.
-Secrets print as `***`, and are refused where a value is shown in plans and logs."""
-HANDED_ON: Key[object] = Key("*", HandedOn(), "Handed to the catalog library as it is.", Derived("none"))
+Secrets print as `***`, and are rejected in values that plans and logs show."""
+HANDED_ON: Key[object] = Key("*", HandedOn(), "Passed unchanged to the catalog library.", Derived("none"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Page:
 
 SETTINGS_PAGE = Page(
     "The keys of frazil.yaml",
-    "After this page you can point Frazil at your Kafka cluster, your schema registry and your catalog.",
+    "Use these keys to connect Frazil to your Kafka cluster, schema registry and catalog.",
     SETTINGS,
 )
 TABLES_PAGE = Page(
     "The keys of a table spec",
-    "After this page you can say which topic becomes which table, and how. A spec is one YAML file in the folder that\n"
+    "Use these keys to define which topic becomes which table, and how. A spec is one YAML file in the folder that\n"
     "`tables:` of `frazil.yaml` names.",
     TABLE_SECTION,
 )
@@ -58,13 +58,13 @@ def markdown(page: Page) -> str:
         page.opening,
         page.placeholders,
         "## Keys",
-        "\n".join(("| Key | Value | Default | Unit | What it says |", "|---|---|---|---|---|", *rows)),
+        "\n".join(("| Key | Value | Default | Unit | Description |", "|---|---|---|---|---|", *rows)),
     ]
     if planned:
         table = "\n".join(("| Key or value | Instead |", "|---|---|", *planned))
-        parts += ["## Not there yet", "These are refused by name.", table]
+        parts += ["## Not supported yet", "Frazil rejects these with the alternative.", table]
     if refused:
-        parts += ["## Refused", "\n".join(("| Key | Why, and what to do |", "|---|---|", *refused))]
+        parts += ["## Refused", "\n".join(("| Key | Reason and alternative |", "|---|---|", *refused))]
     return "\n\n".join(parts) + "\n"
 
 

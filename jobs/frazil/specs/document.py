@@ -65,7 +65,7 @@ def parse(text: str) -> Node:
         hint = "indent with spaces, put a space after each colon, and quote text that holds : # { } [ ] or %"
         raise UnreadableError(_sentence(error), _mark(error.problem_mark), hint=hint) from error
     except yaml.reader.ReaderError as error:
-        what = f"the character U+{_code_point(error):04X} cannot stand in YAML"
+        what = f"the character U+{_code_point(error):04X} is not allowed in YAML"
         raise UnreadableError(what, _mark_at(text, error.position), hint="delete it") from error
     return MapNode((), Mark(1, 1)) if root is None else _node(root)
 
@@ -121,7 +121,7 @@ def _key(node: yaml.Node) -> ScalarNode:
     key = _node(node)
     if isinstance(key, ScalarNode):
         return key
-    raise UnreadableError("a key must be a word, not a list or a mapping", key.mark, hint="write `name: value`")
+    raise UnreadableError("a key must be a scalar, not a list or a mapping", key.mark, hint="write `name: value`")
 
 
 def _mark(mark: object) -> Mark:
@@ -140,4 +140,4 @@ def _code_point(error: yaml.reader.ReaderError) -> int:
 
 def _sentence(error: yaml.MarkedYAMLError) -> str:
     parts = [part for part in (error.context, error.problem) if part]
-    return ": ".join(parts) or "the text cannot be read"
+    return ": ".join(parts) or "not valid YAML"

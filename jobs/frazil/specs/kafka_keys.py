@@ -22,7 +22,7 @@ LEAST_ANSWER = FETCH_BYTES + 512
 
 def parse_answer(text: str) -> str:
     if parse_whole(text) < LEAST_ANSWER:
-        raise Unfit(f"write at least {LEAST_ANSWER}, the answer to one fetch; or remove the key")
+        raise Unfit(f"write at least {LEAST_ANSWER}, the size of one fetch response; or remove the key")
     return parse_number_text(text)
 
 
@@ -40,14 +40,14 @@ MECHANISMS = Choice(
     ),
 )
 
-BOOTSTRAP = Key("bootstrap.servers", HandedOn(), "Brokers to ask first, as host:port, separated by commas.", Required())
-PROTOCOL = Key("security.protocol", PROTOCOLS, "How to talk to the brokers.", "plaintext")
-MECHANISM = Key("sasl.mechanism", MECHANISMS, "How to prove who asks.", NONE)
-MECHANISMS_ALIAS = Key("sasl.mechanisms", MECHANISMS, "The same as sasl.mechanism; give one of them.", NONE)
+BOOTSTRAP = Key("bootstrap.servers", HandedOn(), "Bootstrap brokers, as host:port, separated by commas.", Required())
+PROTOCOL = Key("security.protocol", PROTOCOLS, "The security protocol of the brokers.", "plaintext")
+MECHANISM = Key("sasl.mechanism", MECHANISMS, "The SASL mechanism.", NONE)
+MECHANISMS_ALIAS = Key("sasl.mechanisms", MECHANISMS, "An alias of sasl.mechanism; set only one.", NONE)
 USERNAME = Key("sasl.username", HandedOn(), "The user, or the API key of Confluent Cloud.", NONE)
 PASSWORD = Key("sasl.password", SecretText(), "The password, or the API secret of Confluent Cloud.", NONE)
 MSK_IAM = Key(
-    "aws_msk_iam", BOOLEAN_TEXT, "Whether the process's IAM role proves who asks, as Amazon MSK offers.", "false"
+    "aws_msk_iam", BOOLEAN_TEXT, "Whether to authenticate to Amazon MSK with the process's IAM role.", "false"
 )
 
 KAFKA_KEYS: tuple[Key[object], ...] = (
@@ -58,65 +58,68 @@ KAFKA_KEYS: tuple[Key[object], ...] = (
     USERNAME,
     PASSWORD,
     MSK_IAM,
-    Key("ssl.ca.location", FilePath(words=("probe",)), "The authorities that sign the brokers' certificates.",
+    Key("ssl.ca.location", FilePath(words=("probe",)), "The CA certificates that verify the brokers, in PEM.",
         Derived("the system's")),
-    Key("ssl.ca.pem", HandedOn(), "The same as text in PEM.", NONE),
+    Key("ssl.ca.pem", HandedOn(), "The CA certificates themselves, in PEM.", NONE),
     Key("ssl.certificate.location", FilePath(), "The client's certificate, in PEM.", NONE),
-    Key("ssl.certificate.pem", HandedOn(), "The same as text in PEM.", NONE),
+    Key("ssl.certificate.pem", HandedOn(), "The client's certificate itself, in PEM.", NONE),
     Key("ssl.key.location", FilePath(), "The client's private key, in PEM.", NONE),
-    Key("ssl.key.pem", SecretText(), "The same as text in PEM.", NONE),
-    Key("ssl.key.password", SecretText(), "What the private key is encrypted with.", NONE),
+    Key("ssl.key.pem", SecretText(), "The client's private key itself, in PEM.", NONE),
+    Key("ssl.key.password", SecretText(), "The password of the private key.", NONE),
     Key("ssl.keystore.location", FilePath(), "Certificate and key in one PKCS#12 file.", NONE),
-    Key("ssl.keystore.password", SecretText(), "What the PKCS#12 file is encrypted with.", NONE),
+    Key("ssl.keystore.password", SecretText(), "The password of the PKCS#12 file.", NONE),
     Key("ssl.endpoint.identification.algorithm", Choice(("https", "none")),
-        "Whether a broker's name must be the one in its certificate.", LIBRDKAFKA),
-    Key("enable.ssl.certificate.verification", BOOLEAN_TEXT, "Whether brokers' certificates are checked.", LIBRDKAFKA),
-    Key("ssl.cipher.suites", TEXT, "The ciphers that may be used.", LIBRDKAFKA),
-    Key("client.id", TEXT, "The name under which the brokers' logs know Frazil.", LIBRDKAFKA),
-    Key("client.rack", TEXT, "The zone that the job runs in, to read from the nearest replica.", NONE),
+        "How to check a broker's host name against its certificate.", LIBRDKAFKA),
+    Key("enable.ssl.certificate.verification", BOOLEAN_TEXT, "Whether to verify the brokers'"
+        " certificates.", LIBRDKAFKA),
+    Key("ssl.cipher.suites", TEXT, "The allowed TLS cipher suites.", LIBRDKAFKA),
+    Key("client.id", TEXT, "The client name in the brokers' logs.", LIBRDKAFKA),
+    Key("client.rack", TEXT, "The job's availability zone, to read from the nearest replica.", NONE),
     Key("client.dns.lookup", Choice(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
-        "How the names of brokers are resolved.", LIBRDKAFKA),
-    Key("broker.address.family", Choice(("any", "v4", "v6")), "Which kind of IP address to connect to.", LIBRDKAFKA),
-    Key("connections.max.idle.ms", NUMBER_TEXT, "After how long an idle connection is closed.", LIBRDKAFKA,
+        "How to resolve the brokers' names.", LIBRDKAFKA),
+    Key("broker.address.family", Choice(("any", "v4", "v6")), "The IP address family to use.", LIBRDKAFKA),
+    Key("connections.max.idle.ms", NUMBER_TEXT, "The time after which an idle connection is closed.", LIBRDKAFKA,
         "milliseconds"),
-    Key("socket.timeout.ms", NUMBER_TEXT, "How long a request may take.", LIBRDKAFKA, "milliseconds"),
-    Key("socket.connection.setup.timeout.ms", NUMBER_TEXT, "How long connecting may take.", LIBRDKAFKA, "milliseconds"),
+    Key("socket.timeout.ms", NUMBER_TEXT, "The timeout of a request.", LIBRDKAFKA, "milliseconds"),
+    Key("socket.connection.setup.timeout.ms", NUMBER_TEXT, "The timeout of a connection"
+        " attempt.", LIBRDKAFKA, "milliseconds"),
     Key("socket.keepalive.enable", BOOLEAN_TEXT, "Whether TCP keeps idle connections alive.", LIBRDKAFKA),
-    Key("reconnect.backoff.ms", NUMBER_TEXT, "How long to wait before connecting again.", LIBRDKAFKA, "milliseconds"),
-    Key("reconnect.backoff.max.ms", NUMBER_TEXT, "How long that wait may grow.", LIBRDKAFKA, "milliseconds"),
-    Key("metadata.max.age.ms", NUMBER_TEXT, "How long the cluster's layout is remembered.", LIBRDKAFKA, "milliseconds"),
-    Key("receive.message.max.bytes", ANSWER_TEXT, "The largest answer taken from a broker.", LIBRDKAFKA, "bytes"),
+    Key("reconnect.backoff.ms", NUMBER_TEXT, "The wait before the first reconnection.", LIBRDKAFKA, "milliseconds"),
+    Key("reconnect.backoff.max.ms", NUMBER_TEXT, "The longest wait before a reconnection.", LIBRDKAFKA, "milliseconds"),
+    Key("metadata.max.age.ms", NUMBER_TEXT, "The longest time that cluster metadata is"
+        " cached.", LIBRDKAFKA, "milliseconds"),
+    Key("receive.message.max.bytes", ANSWER_TEXT, "The largest accepted response of a broker.", LIBRDKAFKA, "bytes"),
 )  # fmt: skip
 
-OURS = "Frazil sets this itself"
-IN_THE_TABLE = "the table is the checkpoint, so there is nothing to set; remove the key"
-JAVA = "this is a setting of Java clients"
+OURS = "Frazil sets this key"
+IN_THE_TABLE = "Frazil stores offsets in the table; remove the key"
+JAVA = "this is a setting for Java clients"
 PKCS12 = "convert the store with `keytool -importkeystore -deststoretype PKCS12` and give ssl.keystore.location"
-TRUSTSTORE = "write the authorities as PEM with `keytool -exportcert -rfc` and give ssl.ca.location"
-DECODING = "say `key:` and `value:` in the table spec; remove the key"
+TRUSTSTORE = "export the CA certificates as PEM with `keytool -exportcert -rfc` and give ssl.ca.location"
+DECODING = "set `key:` and `value:` in the table spec; remove the key"
 SCRAM = "use sasl.mechanism: SCRAM-SHA-512 with sasl.username and sasl.password, over sasl_ssl"
 
 REFUSED = (
     Refused("group.*", OURS, IN_THE_TABLE),
     Refused("enable.auto.*", OURS, IN_THE_TABLE),
     Refused("auto.commit.*", OURS, IN_THE_TABLE),
-    Refused("auto.offset.reset", OURS, "say where to begin with `start:` in the table spec; remove the key"),
-    Refused("isolation.level", OURS, "only committed records are ever read; remove the key"),
+    Refused("auto.offset.reset", OURS, "set `start:` in the table spec; remove the key"),
+    Refused("isolation.level", OURS, "Frazil reads only committed records; remove the key"),
     Refused("enable.partition.eof", OURS, "remove the key"),
-    Refused("fetch.*", OURS, "remove the key; a record that is larger than a fetch is read all the same"),
+    Refused("fetch.*", OURS, "remove the key; records larger than a fetch are read anyway"),
     Refused("check.crcs", OURS, "checksums are always checked; remove the key"),
     Refused("key.deserializer*", JAVA, DECODING),
     Refused("value.deserializer*", JAVA, DECODING),
-    Refused("schema.registry.*", JAVA, "say `schema_registry:` beside `kafka:`; remove the key"),
-    Refused("basic.auth.*", "this belongs to the schema registry", "move the key under `schema_registry:`"),
-    Refused("sasl.jaas.config", JAVA, "give sasl.username and sasl.password instead"),
+    Refused("schema.registry.*", JAVA, "set `schema_registry:` next to `kafka:`; remove the key"),
+    Refused("basic.auth.*", "this key belongs to the schema registry", "move the key under `schema_registry:`"),
+    Refused("sasl.jaas.config", JAVA, "set sasl.username and sasl.password instead"),
     Refused("sasl.*.callback.handler.class", JAVA, SCRAM),
     Refused("ssl.truststore.*", JAVA, TRUSTSTORE),
     Refused("ssl.keystore.type", JAVA, PKCS12),
     Refused("ssl.keystore.*", JAVA, PKCS12),
     Refused("sasl.kerberos.*", "Kerberos is not supported", SCRAM),
-    Refused("sasl.oauthbearer.*", "OAUTHBEARER is not there yet", SCRAM),
-    Refused("aws.*", "this is not a setting of librdkafka", "for Amazon MSK set aws_msk_iam: true"),
+    Refused("sasl.oauthbearer.*", "OAUTHBEARER is not supported in this release", SCRAM),
+    Refused("aws.*", "this is not a librdkafka setting", "for Amazon MSK set aws_msk_iam: true"),
 )
 
 KAFKA = Section(KAFKA_KEYS, refused=REFUSED)

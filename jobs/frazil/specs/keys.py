@@ -108,7 +108,7 @@ class Section:
                 elif isinstance(key.default, str):
                     yield key.name, default_of(key, at)
                 elif isinstance(key.default, Required) and not self._is_misspelt(key.name, given):
-                    at.under(key.name).reject(mark, "this key is required", hint=key.description)
+                    at.under(key.name).reject(mark, "required key is missing", hint=key.description)
             except Rejected:
                 continue
 
@@ -129,7 +129,7 @@ class Section:
 
     def _check_names(self, node: MapNode, at: At) -> None:
         for first, again in duplicates(node):
-            what = f"this key stands twice, first in line {first.mark.line}"
+            what = f"duplicate key; first on line {first.mark.line}"
             at.under(again.text).reject(again.mark, what, hint="keep one of them")
         names = {key.text: key for key, _ in node.entries}
         for name, value in node.entries:
@@ -148,13 +148,13 @@ class Section:
         for planned in self.not_yet:
             if planned.name == name:
                 if not (isinstance(value, ScalarNode) and value.is_null()):
-                    here.reject(key.mark, "this key is not there yet", hint=planned.instead)
+                    here.reject(key.mark, "this key is not supported in this release", hint=planned.instead)
                 return
         for refused in self.refused:
             if fnmatchcase(name.lower(), refused.pattern):
                 here.reject(key.mark, refused.why, hint=refused.hint)
                 return
-        here.reject(key.mark, "there is no such key", hint=suggest(name, known))
+        here.reject(key.mark, "unknown key", hint=suggest(name, known))
 
     def json_schema(self) -> JsonSchema:
         required = [key.name for key in self.keys if isinstance(key.default, Required)]

@@ -114,13 +114,13 @@ class _Loading:
     def _files(self, folder: Path, place: Place) -> list[Path]:
         if not folder.is_dir():
             self.problems.add(
-                Problem(place, f"there is no folder {folder}", f"run `mkdir {folder}`, or correct the name")
+                Problem(place, f"the folder {folder} does not exist", f"run `mkdir {folder}`, or correct the name")
             )
             return []
         files = [file for file in sorted(folder.iterdir()) if file.suffix in SPEC_ENDINGS and file.name[0] != "."]
         if not files:
             hint = f"write {folder / 'orders.yaml'} with one line: `topic: orders`"
-            self.problems.add(Problem(place, f"there is no table spec in {folder}", hint))
+            self.problems.add(Problem(place, f"no table spec in {folder}", hint))
         return files
 
     def _spec(self, file: Path, database: str, catalog_type: str) -> Iterator[ReadSpec]:
@@ -142,11 +142,11 @@ def read_document(path: Path, at: At, *, missing: str) -> Node:
     except UnreadableError as error:
         at.reject(error.mark, f"{error.problem}", hint=error.hint)
     except UnicodeDecodeError as error:
-        at.reject(Mark(0, 0), f"the file is not UTF-8, at byte {error.start}", hint="save it as UTF-8")
+        at.reject(Mark(0, 0), f"not valid UTF-8 at byte {error.start}", hint="save it as UTF-8")
     except FileNotFoundError:
-        at.reject(Mark(0, 0), "there is no such file", hint=missing)
+        at.reject(Mark(0, 0), "file not found", hint=missing)
     except OSError as error:
-        at.reject(Mark(0, 0), f"the file cannot be read: {error.strerror}", hint=f"run `ls -l {path}`")
+        at.reject(Mark(0, 0), f"could not read the file: {error.strerror}", hint=f"run `ls -l {path}`")
     return MapNode((), Mark(1, 1))
 
 

@@ -47,7 +47,7 @@ def parse_partition(text: str) -> PartitionField:
     if transform in WITH_NUMBER:
         return PartitionField(cast("TransformName", transform), _column(column), _number(transform, number))
     if transform not in PLAIN:
-        raise Unfit(f"there is no transform {transform}: {suggest(transform, (*PLAIN, *WITH_NUMBER))}")
+        raise Unfit(f"unknown transform {transform}: {suggest(transform, (*PLAIN, *WITH_NUMBER))}")
     if number is not None:
         raise Unfit(f"{transform} takes the column only: {transform}({column})")
     return PartitionField(cast("TransformName", transform), _column(column))
@@ -61,7 +61,10 @@ def _number(transform: str, text: str | None) -> int:
 
 def _column(text: str) -> str:
     if "." in text:
-        raise Unfit(f"partitions by a column inside a struct ({text}) are not there yet; name a top-level column")
+        raise Unfit(
+            f"partitions by a column inside a struct ({text}) are not supported in this release; name a"
+            " top-level column"
+        )
     if not COLUMN.fullmatch(text):
         raise Unfit("write a column, or a transform of one: symbol, day(kafka_timestamp), bucket(16, account)")
     return text

@@ -52,8 +52,8 @@ class UnfilledError(Exception):
 
 def no_local_services(name: str) -> str:
     """For files that cannot refer to local services."""
-    hint = f"write the address itself; `${{local:{name}}}` is for the `frazil.yaml` of a machine"
-    raise UnfilledError("local services cannot be referred to here", hint=hint)
+    hint = f"write the address itself; `${{local:{name}}}` works only in a machine's `frazil.yaml`"
+    raise UnfilledError("local service addresses cannot be used here", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Sources:
         text = self.secrets.read(name)
         if text is None:
             hint = f"run `aws secretsmanager describe-secret --secret-id {name}` with the same profile and region"
-            raise UnfilledError(f"there is no secret {name}", hint=hint)
+            raise UnfilledError(f"the secret {name} does not exist", hint=hint)
         return _member(text, name, key) if key else text
 
 
@@ -117,11 +117,11 @@ def secrets_in(text: str) -> Iterator[str]:
 def _placeholder(inner: str, *, closed: bool) -> tuple[str, str]:
     kind, colon, name = inner.partition(":")
     if not closed or not colon or not name or kind not in KINDS:
-        hint = "write ${env:NAME}, ${secret:NAME}, ${secret:NAME#json-key} or ${local:NAME}; $${ stands for ${ itself"
-        raise UnfilledError("what starts with ${ here is not a placeholder", hint=hint)
+        hint = "write ${env:NAME}, ${secret:NAME}, ${secret:NAME#json-key} or ${local:NAME}; $${ is a literal ${"
+        raise UnfilledError("invalid placeholder after ${", hint=hint)
     if kind == "local" and name not in LOCAL_NAMES:
         hint = "write " + " or ".join(f"${{local:{each}}}" for each in LOCAL_NAMES)
-        raise UnfilledError(f"there is no local service address called {name}", hint=hint)
+        raise UnfilledError(f"unknown local service address {name}", hint=hint)
     return kind, name
 
 
@@ -132,7 +132,7 @@ def _member(text: str, name: str, key: str) -> str:
     except ValueError:
         members = None
     if not isinstance(members, dict):
-        hint = f"write ${{secret:{name}}} for the whole text of it"
+        hint = f"write ${{secret:{name}}} for the whole text"
         raise UnfilledError(f"the secret {name} is not a JSON object, so it has no key {key}", hint=hint)
     if key not in members:
         raise UnfilledError(f"the secret {name} has no key {key}", hint=f"its keys: {', '.join(sorted(members))}")

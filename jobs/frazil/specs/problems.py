@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from frazil.model.errors import Misuse, SettingError
 
-REFERENCE = "every key is described in docs/reference/: settings.md, tables.md, environments.md"
+REFERENCE = "docs/reference/ describes every key: settings.md, tables.md, environments.md"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ def parse_duration(text: str) -> timedelta:
     if unit not in SECONDS:
         raise Unfit("write a number and s, m, h or d: 30s, 5m, 1h, 7d")
     if number <= 0:
-        raise Unfit("it must be longer than nothing")
+        raise Unfit("it must be greater than zero")
     return timedelta(seconds=number * SECONDS[unit])
 
 
@@ -92,14 +92,18 @@ def parse_name(text: str) -> str:
     if len(text) > 200:
         raise Unfit("it must not be longer than 200 characters")
     if not NAME.fullmatch(text):
-        raise Unfit("use letters, digits and _ only, a letter or _ first: every reader takes such a name unquoted")
+        raise Unfit(
+            "use only letters, digits and _, with a letter or _ first: every reader accepts such a name unquoted"
+        )
     return text
 
 
 def parse_snowflake_name(text: str) -> str:
     """As Snowflake stores a name that is not quoted."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]{0,254}", text):
-        raise Unfit("use letters, digits, _ and $ only, a letter or _ first: Snowflake takes such a name unquoted")
+        raise Unfit(
+            "use only letters, digits, _ and $, with a letter or _ first: Snowflake accepts such a name unquoted"
+        )
     return text.upper()
 
 

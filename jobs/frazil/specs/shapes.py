@@ -160,7 +160,7 @@ class Choice:
         planned = names.get(value.text.lower()) or names.get("*")
         if planned is not None:
             name = value.shown if planned.name == "*" else planned.name
-            raise at.reject(node.mark, f"{name} is not there yet", hint=planned.instead)
+            raise at.reject(node.mark, f"{name} is not supported in this release", hint=planned.instead)
         raise at.reject(node.mark, f"expected {expected}, found {value.shown}", hint=self._suggest(value.text))
 
     def _has(self, text: str) -> bool:
@@ -170,7 +170,7 @@ class Choice:
         planned = {each.name: each for each in self.not_yet}
         likely = did_you_mean(text, (*self.words, *planned))
         if likely in planned:
-            return f"did you mean {likely}? It is not there yet: {planned[likely].instead}"
+            return f"did you mean {likely}? It is not supported in this release: {planned[likely].instead}"
         return suggest(text, self.words)
 
     def json_schema(self) -> JsonSchema:
@@ -283,7 +283,7 @@ class ListOf(Generic[T]):
         for index, value in enumerate(values):
             if value in values[:index]:
                 hint = "keep one of them"
-                raise at.item(index).reject(node.items[index].mark, f"{value} stands twice in the list", hint=hint)
+                raise at.item(index).reject(node.items[index].mark, f"duplicate {value} in the list", hint=hint)
 
     def json_schema(self) -> JsonSchema:
         return {"type": "array", "items": self.element.json_schema()} | ({"minItems": 1} if self.at_least_one else {})
@@ -305,7 +305,7 @@ class MapOf(Generic[T]):
             hint = "write `name: value` lines, with a space after the colon"
             raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
         for first, again in duplicates(node):
-            what = f"this key stands twice, first in line {first.mark.line}"
+            what = f"duplicate key; first on line {first.mark.line}"
             at.under(again.text).reject(again.mark, what, hint="keep one of them")
         values: dict[str, T] = {}
         for name, value in node.entries:

@@ -13,7 +13,7 @@ from frazil.specs.scalars import URL, parse_snowflake_name
 from frazil.specs.shapes import LaterSecret, Scalar, Unfit
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-KEY_HINT = "give private_key: ${secret:NAME#private_key}, a key pair's private half"
+KEY_HINT = "give private_key: ${secret:NAME#private_key}, the private key of a key pair"
 
 
 def parse_account(text: str) -> str:
@@ -25,19 +25,19 @@ def parse_account(text: str) -> str:
 ACCOUNT_NAME = Scalar("ORGANIZATION-ACCOUNT", parse_account)
 NAME = Scalar("a name in Snowflake", parse_snowflake_name)
 
-USER = Key("user", NAME, "The user that logs in.", Required())
+USER = Key("user", NAME, "The Snowflake user.", Required())
 PRIVATE_KEY = Key(
     "private_key",
     LaterSecret(),
-    "Its private key, PKCS#8 in PEM; looked up only when it is used: `${secret:NAME#private_key}`.",
+    "The user's private key, PKCS#8 in PEM, looked up when used: `${secret:NAME#private_key}`.",
     Required(),
 )
 LOGIN = Built(
     Section(
         (USER, PRIVATE_KEY),
         refused=(
-            Refused("password", "users log in by key pair", KEY_HINT),
-            Refused("secret", "this is not looked up by the secret's name", KEY_HINT),
+            Refused("password", "users authenticate with a key pair", KEY_HINT),
+            Refused("secret", "a secret is not referenced by this key", KEY_HINT),
         ),
     ),
     lambda values: SnowflakeUser(values[USER], values[PRIVATE_KEY]),
@@ -47,14 +47,16 @@ ACCOUNT = Key("account", ACCOUNT_NAME, "The account, as ORGANIZATION-ACCOUNT.", 
 DATABASE = Key("database", NAME, "The database that the tables are in.", Required())
 SCHEMA = Key("schema", NAME, "The schema that the tables are in.", Required())
 WAREHOUSE = Key("warehouse", NAME, "The warehouse for statements that need one.", Derived("the user's own"))
-LOADER = Key("loader", LOGIN, "Who refreshes external tables over a Delta log.", Derived("they are not refreshed"))
-READER = Key("reader", LOGIN, "Who sees how fresh the tables are.", Derived("`frazil doctor` does not ask"))
-ADDRESS = Key("url", URL, "Where it answers; http:// on loopback only.", Derived("that of the account"))
+LOADER = Key(
+    "loader", LOGIN, "The user that refreshes external tables over a Delta log.", Derived("they are not refreshed")
+)
+READER = Key("reader", LOGIN, "The user that reads how fresh the tables are.", Derived("`frazil doctor` does not ask"))
+ADDRESS = Key("url", URL, "The URL of the account; http:// only on loopback.", Derived("the account's URL"))
 
 
 SNOWFLAKE = Section(
     (ACCOUNT, DATABASE, SCHEMA, WAREHOUSE, LOADER, READER, ADDRESS),
-    refused=(Refused("role", "each user acts in its default role", "remove the key"),),
+    refused=(Refused("role", "each user uses its default role", "remove the key"),),
 )
 
 
@@ -74,4 +76,4 @@ def snowflake_problems(values: Values) -> Iterator[Problem]:
     """A token that lets in must not go over a network in the clear."""
     parts = urlsplit(values.get(ADDRESS) or "")
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        yield Problem(values.place_of(ADDRESS), "http:// is for loopback only", "write https://")
+        yield Problem(values.place_of(ADDRESS), "http:// is allowed only on loopback", "write https://")

@@ -21,7 +21,7 @@ class Offsets:
             hint = "write {0: 12, 1: 40}"
             raise at.reject(node.mark, f"expected {self.label}, found {_found(node)}", hint=hint)
         for first, again in duplicates(node):
-            what = f"this partition stands twice, first in line {first.mark.line}"
+            what = f"duplicate partition; first on line {first.mark.line}"
             at.under(again.text).reject(again.mark, what, hint="keep one of them")
         before = len(at.problems.found)
         offsets = dict(_read_entries(node.entries, at))

@@ -80,7 +80,7 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     yield from _partition_problems(values, metadata_of(values))
     yield from _key_problems(values)
     if "iceberg" not in values[keys.FORMATS]:
-        what = "delta stands beside iceberg, never instead of it: the table is the checkpoint"
+        what = "delta is only supported together with iceberg, which holds the offsets"
         yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg, delta]")
 
 
@@ -89,7 +89,7 @@ def _topic_problems(values: Values) -> Iterator[Problem]:
         return
     if not values.is_given(keys.TABLE):
         hint = "add `table: name`"
-        yield _problem(values.place_of(keys.TOPICS), "a spec with several topics needs a table", hint)
+        yield _problem(values.place_of(keys.TOPICS), "a spec with several topics requires a table", hint)
     if isinstance(values[keys.START], StartOffsets):
         hint = "start at a timestamp, or write one spec per topic"
         yield _problem(values.place_of(keys.START), "offsets cannot be given for several topics at once", hint)
@@ -102,7 +102,7 @@ def _name_problems(values: Values, catalog_type: str) -> Iterator[Problem]:
             continue
         if catalog_type == "glue" or "athena" in values[keys.READERS]:
             reader = "AWS Glue" if catalog_type == "glue" else "athena"
-            what = f'{reader} knows lower-case names only, found "{name}"'
+            what = f'{reader} supports only lower-case names, found "{name}"'
             yield _problem(values.place_of(key), what, f"write {name.lower()}")
 
 
@@ -115,7 +115,7 @@ def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
         if name is not None and name not in metadata.keep:
             yield _problem(place, f"{field}: the column {field.column} is not kept", f"add {name} to metadata.keep")
         if field.family in families:
-            what = f"{families[field.family]} and {field} are redundant: Iceberg takes one of them"
+            what = f"{families[field.family]} and {field} are redundant: Iceberg accepts only one of them"
             yield _problem(place, what, "keep the finer one")
         families.setdefault(field.family, field)
 
@@ -123,7 +123,7 @@ def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
 def _key_problems(values: Values) -> Iterator[Problem]:
     key, metadata = values[keys.KEY], values[keys.METADATA]
     if values.is_given(keys.KEY_SUBJECT) and key != "avro":
-        what = f"without effect, because key is {key}"
+        what = f"no effect, because key is {key}"
         yield _problem(values.place_of(keys.KEY_SUBJECT), what, "set key: avro, or remove key_subject")
     if key == "none" and metadata.is_given(keys.KEEP) and "key" in metadata[keys.KEEP]:
         what = "the key cannot be kept, because key is none"

@@ -81,9 +81,9 @@ def check_against_kafka(
         _compare_topic(_Comparing(spec, at, dead_letters, kafka, watch), source, result)
     _judge(at, result, proof)
     says = (
-        f"{result.total('records'):,} records that Kafka still has: {result.total('rows'):,} are rows,"
-        f" the same in every column; {result.total('dead_letters'):,} are dead letters, the same in every byte;"
-        f" {result.total('skipped'):,} are skipped as the settings say"
+        f"{result.total('records'):,} records in Kafka: {result.total('rows'):,} are rows,"
+        f" equal in every column; {result.total('dead_letters'):,} are dead letters, equal in every byte;"
+        f" {result.total('skipped'):,} were skipped according to the spec"
     )
     return Check("kafka", says, tuple(result.findings), tuple(result.notes))
 
@@ -113,7 +113,7 @@ def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Findi
     for number, progress in sorted(source.partitions.items()):
         partition = facts.partitions.get(number)
         if partition is None:
-            yield Finding(kind, f"{source.topic}-{number}", "the topic has no such partition any more")
+            yield Finding(kind, f"{source.topic}-{number}", "the topic no longer has this partition")
         elif partition.end < progress.next:
             what = f"read up to {progress.next}, but the partition ends at {partition.end}: records were lost in Kafka"
             yield Finding(kind, f"{source.topic}-{number}", what)
@@ -138,7 +138,7 @@ class _Comparing:
             if earliest > position:
                 result.notes.append(
                     f"{where[0]}-{where[1]}: Kafka no longer has offsets [{position}, {min(earliest, end)}) of"
-                    f" [{progress.origin}, {progress.next}): the proof from the table alone covers them"
+                    f" [{progress.origin}, {progress.next}): only the table's own proof covers them"
                 )
                 position = min(earliest, end)
                 continue
@@ -214,9 +214,9 @@ def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
         name = f"{where[0]}-{where[1]}"
         result.findings += found.differences
         if found.unnamed:
-            result.notes.append(f"{name}: {found.unnamed:,} more differences were found and are not listed")
+            result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
         if found.missing and excused:
-            result.notes.append(f"{name}: {_missing(found)}; removals by others explain the number")
+            result.notes.append(f"{name}: {_missing(found)}; removals by other writers explain the number")
         elif found.missing and found.skipped + len(found.missing) != progress[where].counts.skipped:
             result.findings.append(
                 Finding(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
@@ -227,16 +227,18 @@ def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
 
 def _missing(found: Compared) -> str:
     offsets = listed(first_named(found.missing), len(found.missing))
-    return f"{len(found.missing):,} records in Kafka that are neither rows nor dead letters nor skipped: {offsets}"
+    return f"{len(found.missing):,} records in Kafka are missing (not a row, a dead letter or skipped): {offsets}"
 
 
 def _not_in_kafka(name: str, found: Compared, result: _Result, *, proven: bool, excused: bool) -> None:
     offsets = first_named(found.not_in_kafka)
-    what = f"{len(found.not_in_kafka):,} rows or dead letters that Kafka has no record of: "
+    what = f"{len(found.not_in_kafka):,} rows or dead letters without a record in Kafka: "
     what += listed(offsets, len(found.not_in_kafka))
     if proven:
-        result.notes.append(f"{name}: {what}; they were read, as the table's sums prove, and compacted away since")
+        result.notes.append(
+            f"{name}: {what}; the table's sums prove that they were read, and Kafka has compacted them since"
+        )
     elif excused:
-        result.notes.append(f"{name}: {what}; since others removed rows, that they were read cannot be proven")
+        result.notes.append(f"{name}: {what}; other writers removed rows, so it cannot be proven that they were read")
     else:
         result.findings.append(Finding(FindingKind.NOT_IN_KAFKA, name, what, offsets))

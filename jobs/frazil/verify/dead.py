@@ -98,11 +98,11 @@ def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:
 def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:
     if any(snapshot.id == older.id for older in view.ancestry(view.head)):
         if snapshot.id != view.head:
-            yield f"dead letters of batches that the rows do not have are left out (after snapshot {snapshot.id})"
+            yield f"dead letters of batches that the table does not have are left out (after snapshot {snapshot.id})"
     else:
-        yield f"the last batch's dead letters are prepared (snapshot {snapshot.id}); the next run makes them visible"
+        yield f"the last batch's dead letters are staged (snapshot {snapshot.id}); the next run makes them visible"
     if earlier:
-        yield f"{earlier:,} dead letters are of a table or topics that were replaced since, and are not counted"
+        yield f"{earlier:,} dead letters belong to a replaced table or topic and are not counted"
 
 
 def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check:
@@ -114,15 +114,15 @@ def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check
         findings += _of_partition(name, progress.counts.dead_letters, tally, rolled_back=at.rolled_back)
         findings += _both(name, tally, rows.by_source[source])
         if at.rolled_back and tally.outside:
-            notes.append(f"{name}: {tally.outside:,} dead letters are of batches that were rolled back")
+            notes.append(f"{name}: {tally.outside:,} dead letters belong to batches that were rolled back")
     total = sum(p.counts.dead_letters for p in progress_by_source(at.state).values())
-    says = f"{total:,} dead letters: as many as were counted in each partition, each once, none of them also a row"
+    says = f"{total:,} dead letters: the counted number in each partition, each once, none also a row"
     return Check("dead letters", says, tuple(findings), tuple(notes))
 
 
 def _unsourced(tallies: Tallies) -> Iterator[Finding]:
     if tallies.unsourced:
-        what = f"{tallies.unsourced:,} dead letters without topic, partition or offset: somebody else inserted them"
+        what = f"{tallies.unsourced:,} dead letters without topic, partition or offset: another writer inserted them"
         yield Finding(FindingKind.DEAD_LETTER_COUNT, "dead letters", what)
     for (topic, partition), count in sorted(tallies.strangers.items()):
         what = f"{count:,} dead letters of a partition that was never read"
@@ -139,7 +139,7 @@ def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) 
         yield Finding(FindingKind.OUT_OF_BOUNDS, name, what, offsets)
     if tally.doubled:
         offsets = first_named(tally.doubled)
-        what = f"{tally.surplus:,} dead letters too many: {listed(offsets, len(tally.doubled))} more than once"
+        what = f"{tally.surplus:,} duplicate dead letters: {listed(offsets, len(tally.doubled))}"
         yield Finding(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
 
 
@@ -147,5 +147,5 @@ def _both(name: str, dead: Tally, rows: Tally) -> Iterator[Finding]:
     both = dead.seen & rows.seen
     if both:
         offsets = first_named(both)
-        what = f"{listed(offsets, len(both))} stand in both the table and its dead letters"
+        what = f"{listed(offsets, len(both))} are in both the table and its dead letters"
         yield Finding(FindingKind.ROW_AND_DEAD_LETTER, name, what, offsets)

@@ -34,7 +34,7 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
     findings += _totals(snapshot, live)
     findings += _equality_deletes(live.equality_deletes)
     says = (
-        f"{len(files):,} files are there, with the rows and bytes that the manifests say;"
+        f"{len(files):,} files exist, with the rows and bytes that the manifests record;"
         f" the manifests add up to the summary of snapshot {snapshot.id}"
     )
     return CheckedFiles(Check(name, says, tuple(findings)), frozenset(unreadable))
@@ -43,9 +43,9 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
 def _of_file(footer: Footer) -> Iterator[Finding]:
     file = footer.file
     if footer.missing:
-        yield Finding(FindingKind.MISSING_FILE, file.path, f"the file is gone, and {file.rows:,} rows with it")
+        yield Finding(FindingKind.MISSING_FILE, file.path, f"the file is missing, with {file.rows:,} rows")
     elif footer.problem:
-        yield Finding(FindingKind.UNREADABLE_FILE, file.path, f"the file cannot be read: {footer.problem}")
+        yield Finding(FindingKind.UNREADABLE_FILE, file.path, f"could not read the file: {footer.problem}")
     elif footer.rows != file.rows:
         yield Finding(
             FindingKind.CHANGED_FILE, file.path, f"{footer.rows:,} rows in the file, {file.rows:,} in its manifest"
@@ -77,5 +77,5 @@ def _equality_deletes(files: Sequence[LiveFile]) -> Iterator[Finding]:
         yield Finding(
             FindingKind.UNPROVABLE,
             files[0].path,
-            f"{len(files)} files of equality deletes, which somebody else wrote: which rows they delete cannot be read",
+            f"{len(files)} equality delete files of another writer: Frazil cannot read which rows they delete",
         )

@@ -48,8 +48,8 @@ def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap6
         else:
             findings += judged.losses()
     says = (
-        f"{found.rows:,} rows: number, sums and bounds of their offsets are those of what was read,"
-        f" and no offset stands twice, in {len(expected.progress)} partitions"
+        f"{found.rows:,} rows: count, offset sums and offset bounds match what was read,"
+        f" and no offset occurs twice, in {len(expected.progress)} partitions"
     )
     return Check("rows", says, tuple(findings), tuple(notes))
 
@@ -61,7 +61,7 @@ def _row_count(expected: Expected, found: Tallies) -> Iterator[Finding]:
             FindingKind.ROW_COUNT,
             "table",
             f"{found.rows:,} rows, expected {expected.rows:,} ({expected.ours:,} written"
-            f" + {foreign.rows_added:,} and - {foreign.rows_removed:,} by others)",
+            f" + {foreign.rows_added:,} and - {foreign.rows_removed:,} by other writers)",
         )
 
 
@@ -75,11 +75,11 @@ def _strangers(found: Tallies) -> Iterator[Finding]:
 def _foreign_notes(expected: Expected, found: Tallies) -> Iterator[str]:
     foreign = expected.foreign
     if found.unsourced:
-        yield f"{found.unsourced:,} rows have no partition or offset: somebody else inserted them"
+        yield f"{found.unsourced:,} rows have no partition or offset: another writer inserted them"
     if foreign.snapshots:
         yield (
-            f"others committed {foreign.snapshots} snapshots, adding {foreign.rows_added:,} rows and removing"
-            f" {foreign.rows_removed:,}; the last of them: {', '.join(foreign.names)}"
+            f"other writers committed {foreign.snapshots} snapshots, adding {foreign.rows_added:,} rows and removing"
+            f" {foreign.rows_removed:,}; the last ones: {', '.join(foreign.names)}"
         )
 
 
@@ -115,15 +115,16 @@ class _Judged:
     def unproven(self) -> Iterator[str]:
         if self.tally.sums != self.progress.sums:
             yield (
-                f"{self.name}: {max(self.lost, 0):,} rows of ours are not there any more; foreign removals explain the"
-                f" number, but which rows cannot be proven from the table alone"
+                f"{self.name}: {max(self.lost, 0):,} rows that Frazil wrote are gone; removals by other writers"
+                " explain the"
+                f" number, but the table alone cannot prove which rows"
             )
 
     def _doubled(self) -> Iterator[Finding]:
         tally = self.tally
         if tally.doubled:
             offsets = first_named(tally.doubled)
-            what = f"{tally.surplus:,} rows too many: {listed(offsets, len(tally.doubled))} more than once"
+            what = f"{tally.surplus:,} duplicate rows: {listed(offsets, len(tally.doubled))}"
             yield Finding(FindingKind.DOUBLED_ROWS, self.name, what, offsets)
 
     def _outside(self) -> Iterator[Finding]:
@@ -143,7 +144,7 @@ class _Judged:
 
     def _lost(self) -> Finding:
         offsets, all_of, certain = self._which()
-        what = f"{self.lost:,} of {self.progress.counts.rows:,} rows are not there: "
+        what = f"{self.lost:,} of {self.progress.counts.rows:,} rows are missing: "
         if certain:
             return Finding(FindingKind.LOST_ROWS, self.name, what + listed(offsets, self.lost), offsets)
         what += f"among {listed(offsets, all_of)}, which are neither rows nor dead letters"
@@ -166,7 +167,7 @@ class _Judged:
     def _altered(self) -> Finding:
         gone = absent(self.tally, self.dead)
         offsets = first_named(gone)
-        what = "the number of rows is right, the sums of their offsets are not: some were altered or replaced"
+        what = "the row count is right, but the offset sums are not: some rows were changed or replaced"
         if gone:
             what += f"; neither rows nor dead letters are {listed(offsets, len(gone))}"
         return Finding(FindingKind.ALTERED_OFFSETS, self.name, what, offsets)

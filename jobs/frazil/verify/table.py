@@ -43,7 +43,7 @@ def verify_table(
     if view is None and dead_view is None:
         return Verification(spec.identifier, None, None, None, Counts(), ())
     if view is None:
-        what = "the table was dropped: its dead letters are there, its rows are not"
+        what = "the table was dropped, but its dead letters exist"
         return _without_state(spec, None, FindingKind.NO_TABLE, what)
     try:
         at = standing(view, pipeline=spec.pipeline)
@@ -80,7 +80,7 @@ def _compare(
     from frazil.verify.against_kafka import TableProof, check_against_kafka  # noqa: PLC0415 - decoders take time to load
 
     if any(finding.kind in NOT_READABLE for check in proven.checks for finding in check.findings):
-        what = "not compared with Kafka: some of the table's rows cannot be read"
+        what = "not compared with Kafka, because some of the table's rows cannot be read"
         return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
     clean = all(check.passed for check in proven.checks)
     proof = TableProof(clean, proven.sums_hold, proven.unsourced)
@@ -88,7 +88,7 @@ def _compare(
 
 
 def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: str) -> Verification:
-    check = Check("state", "the state can be reached", (Finding(kind, spec.identifier, what),))
+    check = Check("state", "the state was read", (Finding(kind, spec.identifier, what),))
     return Verification(spec.identifier, head, None, None, Counts(), (check,))
 
 
@@ -116,14 +116,16 @@ def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Find
         what = f"the table has no column {' and no column '.join(lacking)}: rows cannot be traced to their records"
         yield Finding(FindingKind.UNPROVABLE, view.identifier, what)
     if any(finding.kind is FindingKind.UNPROVABLE for finding in files.findings):
-        yield Finding(FindingKind.UNPROVABLE, view.identifier, "the rows were not counted, because of equality deletes")
+        yield Finding(
+            FindingKind.UNPROVABLE, view.identifier, "the rows were not counted, because the table has equality deletes"
+        )
 
 
 def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:
     counted = at.state.total().dead_letters
     if not at.state.epoch:
         return Check("dead letters", "0 dead letters: nothing has been read yet")
-    what = f"the table of dead letters is gone, and {counted:,} dead letters with it"
+    what = f"the dead letters table is missing, with {counted:,} dead letters"
     return Check("dead letters", "", (Finding(FindingKind.NO_TABLE, spec.dead_letters_identifier, what),))
 
 
@@ -142,7 +144,7 @@ def _check_state(at: Standing) -> Check:
 
 def _rolled_back(at: Standing) -> Iterator[str]:
     if at.rolled_back:
-        yield "somebody rolled the table back, and its offsets with it: the next run reads on from there"
+        yield "the table was rolled back, with its offsets: the next run continues from there"
 
 
 def _of_progress(name: str, progress: PartitionProgress) -> Iterator[Finding]:

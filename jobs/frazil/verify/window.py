@@ -159,7 +159,7 @@ class PartitionComparison:
                 yield int(decoded.row_offsets[index]), what
         if decoded.dead_letters is not None:
             for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
-                what = f"a row in the table, but the record cannot become one: {letter['reason']}: {letter['detail']}"
+                what = f"a row in the table, but the record cannot become a row: {letter['reason']}: {letter['detail']}"
                 yield letter["offset"], what
 
     def _compare_dead_letters(self, records: Records, dead: Side) -> None:

@@ -37,7 +37,7 @@ def test_check_prints_one_line_a_table(folder: Path, capsys: pytest.CaptureFixtu
     assert out == (
         "lake.orders <- orders: append avro, key string, partitioned by day(kafka_timestamp) (tables/orders.yaml)\n"
     )
-    assert err == "frazil.yaml: 1 table, no problem found.\n"
+    assert err == "frazil.yaml: 1 table, no problems found.\n"
 
 
 def test_a_configuration_error_is_misuse(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,7 @@ def test_findings_of_further_checks_are_shown_together(
         "SpecError: There is no topic orders.\n"
         "    create it\n"
         "\n"
-        "hint: run `frazil check` again when they are mended\n"
+        "hint: run `frazil check` again after fixing them\n"
     )
 
 

@@ -51,7 +51,7 @@ def no_subject(table: str) -> FrazilError:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [("abc", "write a number and s, m, h or d"), ("0s", "it must be longer than nothing")]
+    ("given", "said"), [("abc", "write a number and s, m, h or d"), ("0s", "it must be greater than zero")]
 )
 def test_a_time_that_is_none_is_misuse(given: str, said: str, capsys: Said) -> None:
     assert app.run(["materialize", "--every", given]) == 2
@@ -78,7 +78,7 @@ def test_what_is_not_there_yet_has_an_exit_status_of_its_own(create: Any, capsys
         "2 tables failed.\n\n"
         "TopicMissingError: lake.a: no topic\n    make it\n"
         "SubjectMissingError: lake.c: no subject\n    register it\n\n"
-        "hint: run `frazil materialize --create-only` again when they are mended\n"
+        "hint: run `frazil materialize --create-only` again after fixing them\n"
     )
 
 

@@ -56,5 +56,5 @@ def test_a_second_signal_ends_at_once_without_a_trace() -> None:
 
         _, err = process.communicate(timeout=30)
 
-    assert said == "stopping after the batches on their way; Ctrl-C again stops at once\n"
+    assert said == "stopping after the current batches; press Ctrl-C again to stop at once\n"
     assert (process.returncode, err) == (-signal.SIGINT, "")

@@ -192,7 +192,7 @@ def test_older_files_that_would_be_misread_withhold_the_snapshot(schema_json: st
     rewritten = plan_log(after, TableFiles((file("b"),)), log(1, "a"), shapes=footers)
 
     assert isinstance(kept, Withheld)
-    assert kept.reason == f"{said}, and 1 older file(s) are not rewritten: a compaction of them makes it expressible"
+    assert kept.reason == f"{said}, and 1 older file(s) still have the old columns: compact them"
     assert isinstance(never_logged, Withheld)
     assert never_logged.reason.startswith(f"{said}, and s3://lake/trades/data/b is not rewritten")
     assert rewritten == ReplaceLog(2, 7, metadata_of(schema_json), (AddFile("data/b", 10, 5, STATS),))
@@ -203,8 +203,8 @@ def test_older_files_that_would_be_misread_withhold_the_snapshot(schema_json: st
     [
         (TableFiles((file("a"),), position_deletes=2), "2 delete file(s) of the table take rows out"),
         (TableFiles((file("a"),), equality_deletes=1), "1 delete file(s) of the table take rows out"),
-        (TableFiles((file("a", format="ORC"),)), "s3://lake/trades/data/a is no Parquet file"),
-        (TableFiles((file("a", path=None),)), "s3://lake/trades/data/a lies outside of the table's folder"),
+        (TableFiles((file("a", format="ORC"),)), "s3://lake/trades/data/a is not a Parquet file"),
+        (TableFiles((file("a", path=None),)), "s3://lake/trades/data/a is outside the table's folder"),
     ],
 )
 def test_what_reader_version_1_has_no_words_for(files: TableFiles, said: str) -> None:
@@ -217,7 +217,7 @@ def test_what_reader_version_1_has_no_words_for(files: TableFiles, said: str) ->
 def test_a_file_without_field_ids_is_not_guessed_at() -> None:
     plan = plan_log(view("append"), TableFiles((file("a"),)), None, shapes=Footers(None))
 
-    assert plan == Withheld(1, "s3://lake/trades/data/a names its columns without Iceberg's field ids")
+    assert plan == Withheld(1, "s3://lake/trades/data/a has columns without Iceberg field ids")
 
 
 @pytest.mark.parametrize("change", [{"reader_version": 3, "writer_version": 7}, {"writer_version": 5}])
@@ -228,7 +228,7 @@ def test_a_log_that_somebody_has_put_to_another_version_is_left_alone(change: di
     plan = plan_log(view("append", "append"), TableFiles((file("a"),)), foreign, shapes=Footers())
 
     assert isinstance(plan, Withheld)
-    assert plan.reason.startswith("somebody else has put the log to reader version")
+    assert plan.reason.startswith("another writer changed the log to reader version")
 
 
 def test_a_log_that_somebody_has_partitioned_is_left_alone() -> None:
@@ -237,7 +237,7 @@ def test_a_log_that_somebody_has_partitioned_is_left_alone() -> None:
 
     plan = plan_log(view("append", "append"), TableFiles((file("b"),)), foreign, shapes=Footers())
 
-    assert plan == Withheld(2, "somebody else has given the log the partition columns symbol")
+    assert plan == Withheld(2, "another writer gave the log the partition columns symbol")
 
 
 def test_a_type_without_a_place_withholds_with_its_path() -> None:
@@ -245,13 +245,13 @@ def test_a_type_without_a_place_withholds_with_its_path() -> None:
 
     plan = plan_log(view("append", schema_json=schema((1, "at", inside))), TableFiles(()), None, shapes=Footers())
 
-    assert plan == Withheld(1, "the column at[] is a time, for which Delta's reader version 1 has no type")
+    assert plan == Withheld(1, "the column at[] is a time, which Delta's reader version 1 has no type for")
 
 
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        (Column("id", Scalar("uuid")), "the column id is a uuid, for which Delta has no type: write it as a string"),
+        (Column("id", Scalar("uuid")), "the column id is a uuid, which Delta has no type for: write it as a string"),
         (Column("a b", Scalar("int")), "the column a b holds a character that no name in Delta may have"),
     ],
 )

@@ -121,4 +121,4 @@ def test_a_configuration_that_cannot_be_read_says_why(config: Path) -> None:
 
     assert loaded.settings is None
     assert loaded.findings[0].verdict == "failed"
-    assert "there is no such key" in loaded.findings[0].found
+    assert "unknown key" in loaded.findings[0].found

@@ -17,7 +17,7 @@ class Panic(BaseException):
 
 WELL = Finding("broker", "metadata", "ok", "3 brokers")
 BAD = Finding("registry", "subject s", "failed", "one\ntwo", "do this")
-UNASKED = Finding("clock", "against AWS", "not asked", "nothing of AWS is used")
+UNASKED = Finding("clock", "against AWS", "not asked", "the configuration uses no AWS service")
 
 
 def test_what_is_not_asked_is_no_failure() -> None:

@@ -138,7 +138,7 @@ def test_a_run_that_does_not_end_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "said"), [("", "no output of it has arrived"), ("No such command", "its output holds no report")]
+    ("output", "said"), [("", "none of its output has arrived"), ("No such command", "its output contains no report")]
 )
 def test_a_run_without_a_report_says_how_it_ended(output: str, said: str) -> None:
     with pytest.raises(ServiceError, match="ended as FAILED: said why") as raised:

@@ -231,7 +231,9 @@ def test_a_chain_of_renames_in_one_schema_is_refused() -> None:
     assert findings((col("b", LONG, "a"), col("c", LONG, "b")), (col("a"), col("b"))) == {"b": problem}
 
 
-SWAPS = "takes the name of a field that is renamed in the same schema: by their aliases the fields {} exchange names"
+SWAPS = (
+    "takes the name of a field that the same schema renames: according to their aliases, the fields {} exchange names"
+)
 EXCHANGES = SWAPS.format("a, b")
 
 

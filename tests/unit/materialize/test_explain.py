@@ -234,8 +234,8 @@ def test_the_notes_of_a_table_that_is_there_tell_how_the_newest_schema_differs(w
 
     assert [line for line in said if "note:" in line] == [
         "  note: n: int in the newest schema: the column stays long, and values are widened",
-        "  note: at: not in the newest schema: null in its rows",
-        "  note: gone: not in the newest schema: null in its rows",
+        "  note: at: not in the newest schema: null in new rows",
+        "  note: gone: not in the newest schema: null in new rows",
     ]
 
 

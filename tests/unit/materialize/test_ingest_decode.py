@@ -399,7 +399,7 @@ def test_no_timestamp_of_a_record_stops_a_batch(read: Any, first_ms: int, micros
 
 # --- records that the client or Frazil itself cannot cope with -------------------------------------------------------
 
-BAD_HEADERS = UnreadableHeaders("a header's key is not UTF-8: 0xff")
+BAD_HEADERS = UnreadableHeaders("a header key is not UTF-8: 0xff")
 
 
 def keeping(*names: str, **changes: Any) -> TableSpec:

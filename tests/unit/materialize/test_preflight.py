@@ -155,19 +155,19 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         spec(topics=("orderz",), value_subject=SubjectSettings(override="orders-value")),
         TopicMissingError,
         "lake.orders: the cluster has no topic orderz, or this user may not see it",
-        "create the topic, or mend `topic` in tables/orders.yaml",
+        "create the topic, or fix `topic` in tables/orders.yaml",
     ),
     "no such subject": (
         spec(value_subject=SubjectSettings(override="orderz-value")),
         SubjectMissingError,
         "lake.orders: the schema registry has no subject orderz-value, which should hold the schema of orders",
-        "register it (a producer does with its first record), or name another in `subject` in tables/orders.yaml",
+        "register it (a producer does with its first record), or set `subject` in tables/orders.yaml",
     ),
     "no subject of keys": (
         spec(key="avro"),
         SubjectMissingError,
         "lake.orders: the schema registry has no subject orders-key, which should hold the schema of orders",
-        "register it (a producer does with its first record), or name another in `subject` in tables/orders.yaml",
+        "register it (a producer does with its first record), or set `subject` in tables/orders.yaml",
     ),
     "partition column missing": (
         spec(partition_by=("bucket(16, account)",)),
@@ -475,7 +475,7 @@ def test_a_table_with_required_columns_that_records_may_lack_is_not_adopted(worl
     said = refused(world, SPEC, adopt=True)
 
     assert type(said) is IncompatibleSchemaError
-    problem = "the table requires it, and records may lack it: make the column optional first (DROP NOT NULL)"
+    problem = "required in the table, but optional in records: make the column optional first (DROP NOT NULL)"
     assert re.findall("- (.*)", said.what) == [f"{at}: {problem}" for at in ("id", "n", "lines[].price", "at{}")]
     view = world.lake.load("lake.orders")
     assert view is not None

@@ -23,8 +23,8 @@ SETTINGS_ERRORS = {
     ),
     "missing section": (
         KAFKA,
-        "frazil.yaml:1:1: schema_registry: this key is required",
-        "Where writer schemas are looked up.",
+        "frazil.yaml:1:1: schema_registry: required key is missing",
+        "The Confluent-compatible schema registry.",
     ),
     "missing space after a colon": (
         "kafka:x",
@@ -34,7 +34,7 @@ SETTINGS_ERRORS = {
     "catalog of a later release": (
         GOOD + "catalog: {type: rest}",
         "frazil.yaml:3:17: catalog.type: rest is not there yet",
-        "there are jdbc (embedded) and glue",
+        "use jdbc (embedded) or glue",
     ),
     "warehouse in the wrong place": (
         GOOD + "catalog: {type: glue, warehouse: s3a://b}",
@@ -43,18 +43,18 @@ SETTINGS_ERRORS = {
     ),
     "Frazil's own key": (
         f"kafka: {{bootstrap.servers: b, group.id: mine}}\n{REGISTRY}",
-        "frazil.yaml:1:31: kafka.group.id: Frazil sets this itself",
-        "the table is the checkpoint, so there is nothing to set; remove the key",
+        "frazil.yaml:1:31: kafka.group.id: Frazil sets this key",
+        "Frazil stores offsets in the table; remove the key",
     ),
     "Java key store": (
         f"kafka: {{bootstrap.servers: b, security.protocol: ssl, ssl.keystore.location: /k.jks}}\n{REGISTRY}",
-        "frazil.yaml:1:78: kafka.ssl.keystore.location: a Java key store cannot be read, only PKCS#12",
+        "frazil.yaml:1:78: kafka.ssl.keystore.location: Java key stores are not supported, only PKCS#12",
         "convert the store with `keytool -importkeystore -deststoretype PKCS12` and give ssl.keystore.location",
     ),
     "sizes of fetches": (
         f"kafka: {{bootstrap.servers: b, fetch.max.bytes: 1000000}}\n{REGISTRY}",
-        "frazil.yaml:1:31: kafka.fetch.max.bytes: Frazil sets this itself",
-        "remove the key; a record that is larger than a fetch is read all the same",
+        "frazil.yaml:1:31: kafka.fetch.max.bytes: Frazil sets this key",
+        "remove the key; records larger than a fetch are read anyway",
     ),
     "answers too small for a fetch": (
         f"kafka: {{bootstrap.servers: b, receive.message.max.bytes: 1000000}}\n{REGISTRY}",
@@ -73,27 +73,27 @@ SETTINGS_ERRORS = {
     ),
     "IAM for MSK without TLS": (
         f"kafka: {{bootstrap.servers: b, aws_msk_iam: true, security.protocol: plaintext}}\n{REGISTRY}",
-        "frazil.yaml:1:69: kafka.security.protocol: aws_msk_iam: true goes over sasl_ssl, found plaintext",
+        "frazil.yaml:1:69: kafka.security.protocol: aws_msk_iam: true requires sasl_ssl, found plaintext",
         "remove the key",
     ),
     "IAM for MSK outside of kafka": (
         f"aws_msk_iam: true\nkafka: {{bootstrap.servers: b}}\n{REGISTRY}",
-        "frazil.yaml:1:1: aws_msk_iam: this belongs to the brokers",
+        "frazil.yaml:1:1: aws_msk_iam: this key belongs to the brokers",
         "move the key under `kafka:`",
     ),
     "password without SASL": (
         f"kafka: {{bootstrap.servers: b, sasl.password: x}}\n{REGISTRY}",
-        "frazil.yaml:1:46: kafka.sasl.password: without effect, because security.protocol is plaintext",
+        "frazil.yaml:1:46: kafka.sasl.password: no effect, because security.protocol is plaintext",
         "set security.protocol: sasl_ssl, or remove the sasl.* keys",
     ),
     "SASL without a password": (
         f"kafka: {{bootstrap.servers: b, security.protocol: sasl_ssl, sasl.mechanism: PLAIN}}\n{REGISTRY}",
         "frazil.yaml:1:50: kafka.security.protocol: sasl_ssl needs sasl.username and sasl.password",
-        "add them beside it; a password is best given as ${env:NAME} or ${secret:NAME}",
+        "add them; give a password as ${env:NAME} or ${secret:NAME}",
     ),
     "password in a URL": (
         f"{KAFKA}\nschema_registry: {{url: http://me:pw@r}}",
-        "frazil.yaml:2:24: schema_registry.url: a URL is shown in logs and holds no password",
+        "frazil.yaml:2:24: schema_registry.url: logs show the URL, so it must not contain a password",
         "move user and password to schema_registry: basic.auth.user.info",
     ),
     "unset variable": (
@@ -126,7 +126,7 @@ SPEC_ERRORS = {
     ),
     "duplicate key": (
         "topic: a\nkey: none\ntopic: b",
-        "tables/a.yaml:3:1: topic: this key stands twice, first in line 1",
+        "tables/a.yaml:3:1: topic: duplicate key; first on line 1",
         "keep one of them",
     ),
     "not YAML": (
@@ -142,17 +142,17 @@ SPEC_ERRORS = {
     "value of a later release": (
         "topic: a\nwrite: upsert",
         "tables/a.yaml:2:8: write: upsert is not there yet",
-        "there is append: every record becomes a row",
+        "use append: every record becomes a row",
     ),
     "order of a later release": (
         "topic: a\norder_by: placed_at",
         'tables/a.yaml:2:11: order_by: "placed_at" is not there yet',
-        "append keeps every version of a row, so there is nothing to order",
+        "append keeps every version of a row, so ordering has no effect",
     ),
     "misspelt value of a later release": (
         "topic: a\nvalue: protobuff",
         'tables/a.yaml:2:8: value: expected avro, found "protobuff"',
-        "did you mean protobuf? It is not there yet: there is avro",
+        "did you mean protobuf? It is not supported in this release: there is avro",
     ),
     "unknown value": (
         "topic: a\non_tombstone: rows",
@@ -161,8 +161,8 @@ SPEC_ERRORS = {
     ),
     "key of a later release": (
         "topic: a\nidentity: [order_id]",
-        "tables/a.yaml:2:1: identity: this key is not there yet",
-        "there is write: append, which needs none; remove the key",
+        "tables/a.yaml:2:1: identity: this key is not supported in this release",
+        "write: append needs no identity; remove the key",
     ),
     "empty value": (
         "topic: a\nstart:",
@@ -204,7 +204,7 @@ SPEC_ERRORS = {
 CONTRADICTIONS = {
     "several topics without a table": (
         "topics: [a, b]",
-        "tables/a.yaml:1:9: topics: a spec with several topics needs a table",
+        "tables/a.yaml:1:9: topics: a spec with several topics requires a table",
         "add `table: name`",
     ),
     "upper case": (
@@ -219,17 +219,17 @@ CONTRADICTIONS = {
     ),
     "redundant partitions": (
         "topic: a\npartition_by: [day(at), hour(at)]",
-        "tables/a.yaml:2:15: partition_by: day(at) and hour(at) are redundant: Iceberg takes one of them",
+        "tables/a.yaml:2:15: partition_by: day(at) and hour(at) are redundant: Iceberg accepts only one of them",
         "keep the finer one",
     ),
     "subject of a key that is not read": (
         "topic: a\nkey_subject: record",
-        "tables/a.yaml:2:14: key_subject: without effect, because key is string",
+        "tables/a.yaml:2:14: key_subject: no effect, because key is string",
         "set key: avro, or remove key_subject",
     ),
     "delta alone": (
         "topic: a\nformats: [delta]",
-        "tables/a.yaml:2:10: formats: delta stands beside iceberg, never instead of it: the table is the checkpoint",
+        "tables/a.yaml:2:10: formats: delta is only supported together with iceberg, which holds the offsets",
         "write [iceberg, delta]",
     ),
 }
@@ -297,10 +297,10 @@ def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
         "    did you mean write?\n"
         'tables/a.yaml:3:6: key: expected one of none, bytes, string, avro, found "strng"\n'
         "    did you mean string?\n"
-        "tables/b.yaml:1:9: topics: a spec with several topics needs a table\n"
+        "tables/b.yaml:1:9: topics: a spec with several topics requires a table\n"
         "    add `table: name`\n"
         "\n"
-        "hint: every key is described in docs/reference/: settings.md, tables.md, environments.md"
+        "hint: docs/reference/ describes every key: settings.md, tables.md, environments.md"
     )
 
 

@@ -249,7 +249,7 @@ def test_table_specs_alone_are_those_that_frazil_yaml_would_have(load: Load, tmp
 def test_problems_of_table_specs_alone_are_listed_as_well(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("topic: orders\nvlaue: avro", encoding="utf-8")
 
-    with pytest.raises(SettingError, match="there is no such key"):
+    with pytest.raises(SettingError, match="unknown key"):
         load_tables(tmp_path, {}, database="lake", catalog_type="glue")
     with pytest.raises(SettingError, match="there is no folder"):
         load_tables(tmp_path / "nowhere", {}, database="lake", catalog_type="glue")

@@ -99,15 +99,15 @@ def test_a_key_that_is_written_out_is_never_printed(load: Load) -> None:
     ("more", "expected"),
     [
         (", loder: {}", "snowflake.loder: there is no such key\n\nhint: did you mean loader?"),
-        (", reader: {user: U}", "snowflake.reader.private_key: this key is required"),
+        (", reader: {user: U}", "snowflake.reader.private_key: required key is missing"),
         (", reader: {user: 'a b', private_key: x}", "snowflake.reader.user: expected a name in Snowflake"),
-        (", reader: {user: U, password: x}", "snowflake.reader.password: users log in by key pair"),
+        (", reader: {user: U, password: x}", "snowflake.reader.password: users authenticate with a key pair"),
         (
             ", reader: {user: U, private_key: '${secrt:x}'}",
-            "what starts with ${ here is not a placeholder",
+            "invalid placeholder after ${",
         ),
-        (", url: 'http://lake.example'", "snowflake.url: http:// is for loopback only"),
-        (", role: R", "snowflake.role: each user acts in its default role"),
+        (", url: 'http://lake.example'", "snowflake.url: http:// is allowed only on loopback"),
+        (", role: R", "snowflake.role: each user uses its default role"),
     ],
 )
 def test_what_is_wrong_is_named(load: Load, more: str, expected: str) -> None:

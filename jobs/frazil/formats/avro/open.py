@@ -30,6 +30,6 @@ def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
     if native is None and engine == "native":
         raise MissingToolError(
             "the native Avro decoder does not cover this schema" if native_available() else "it is not built",
-            hint="run `make setup`, or leave the choice of the decoder open.",
+            hint="run `make setup`, or do not choose a decoder.",
         )
     return native or FallbackDecoder(schema, shape)

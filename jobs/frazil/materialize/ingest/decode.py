@@ -261,7 +261,7 @@ class RecordDecoder:
             f"{self._spec.identifier}: the record {chunk.topic}-{chunk.partition} offset"
             f" {chunk.records.offsets[reject.index]} cannot become a row:"
             f" {reject.reason.value}{where}: {reject.detail}",
-            hint="`on_bad_record: stop` is set: mend the producer, or set `on_bad_record: dead_letter`",
+            hint="`on_bad_record: stop` is set: fix the producer, or set `on_bad_record: dead_letter`",
         )
 
 

@@ -46,7 +46,7 @@ def defect(where: str, offsets: Sequence[int], problem: BaseException) -> Defect
     span = f"offset {offsets[0]}" if len(offsets) == 1 else f"offsets {offsets[0]} to {offsets[-1]}"
     return DefectError(
         f"{where}, {span}: {type(problem).__name__}: {problem}",
-        hint="this is a defect of Frazil: report it with these offsets; nothing was published, and no record is lost",
+        hint="this is a defect in Frazil: report it with these offsets; nothing was published, no record is lost",
     )
 
 

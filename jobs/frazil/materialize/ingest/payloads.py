@@ -134,7 +134,10 @@ def _all_refused(schema_id: int, reason: Reason, chosen: Indexes | None, count: 
     if reason is Reason.UNKNOWN_SCHEMA_ID:
         detail = f"the registry has no schema with the id {schema_id}"
     elif reason is Reason.REFUSED_SCHEMA:
-        detail = f"the table has no place for the schema {schema_id}, which was given up on"
+        detail = (
+            f"the schema {schema_id} is excluded: its records become dead letters (`frazil resume"
+            " --dead-letter-schema`)"
+        )
     else:
         detail = f"the schema {schema_id} is not an Avro schema"
     return [Reject(i, reason, detail) for i in (range(count) if chosen is None else chosen.tolist())]
