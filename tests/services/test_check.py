@@ -130,9 +130,7 @@ def test_a_catalog_that_cannot_be_opened(place: Place, capsys: Said) -> None:
     for command in (("check",), ("materialize", "--create-only")):
         assert frazil(place, *command) == 1
         err = capsys.readouterr().err
-        assert (
-            f"the warehouse {place.folder / 'file'} cannot be written: {place.folder / 'file'} is not a folder" in err
-        )
+        assert f"cannot write to the warehouse {place.folder / 'file'}: {place.folder / 'file'} is not a folder" in err
         assert "or change `catalog.warehouse`" in err
 
 
@@ -176,7 +174,7 @@ def test_names_that_clash_with_the_columns_about_the_record(place: Place, capsys
 def test_partitions_that_the_table_cannot_have_are_misuse(place: Place, capsys: Said, by: str, said: str) -> None:
     place.settings(f"topic: {topic_with(place)}\npartition_by: [{by}]")
 
-    refuses(place, capsys, 2, said, "hint: mend `partition_by` in ")
+    refuses(place, capsys, 2, said, "hint: fix `partition_by` in ")
 
 
 def test_tables_of_others(place: Place, capsys: Said) -> None:
@@ -221,7 +219,7 @@ def test_problems_of_several_kinds_are_listed_with_their_hints(place: Place, cap
 
     err = capsys.readouterr().err
     assert err.startswith(("The check found 3 problems.", "FrazilError: The check found 3 problems."))
-    assert err.count("    mend `partition_by` in ") == 1
+    assert err.count("    fix `partition_by` in ") == 1
 
 
 def test_offline_asks_nobody(place: Place, capsys: Said) -> None:

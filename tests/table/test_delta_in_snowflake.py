@@ -108,14 +108,16 @@ def test_a_newer_snapshot_that_the_log_lacks_is_the_logs_delay_and_not_snowflake
 
 def test_an_account_that_does_not_answer_is_asked_once_and_told(lake: SmallLake, both: TableSpec) -> None:
     def down() -> datetime | None:
-        raise SnowflakeError("Snowflake does not let READER in: 250001", hint="wait")
+        raise SnowflakeError("Snowflake refused the login of READER: 250001", hint="wait")
 
     account = Account(down)
 
     found = statuses(lake, account, both, both)
 
     assert account.asked == 1
-    assert {each.delta_in_snowflake for each in found} == {Look(problem="Snowflake does not let READER in: 250001")}
+    assert {each.delta_in_snowflake for each in found} == {
+        Look(problem="Snowflake refused the login of READER: 250001")
+    }
     assert all(each.rows is not None for each in found)
 
 

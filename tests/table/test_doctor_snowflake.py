@@ -97,7 +97,7 @@ def test_a_refresh_that_has_stopped_is_a_failure_at_once(lake: SmallLake) -> Non
     found = ask(lake, shows(before, "STALLED: access denied"))
 
     assert found.verdict == "failed"
-    assert found.hint.startswith("its own refresh is STALLED: access denied: mend what it names")
+    assert found.hint.startswith("its own refresh is STALLED: access denied: fix that error")
 
 
 def test_what_was_rolled_back_in_the_catalog_is_no_ancestor(lake: SmallLake) -> None:
@@ -119,7 +119,7 @@ def test_a_table_that_shows_nothing_yet_says_what_snowflake_says(lake: SmallLake
 
 def test_a_refusal_is_told_with_its_hint(lake: SmallLake) -> None:
     def refuse() -> Served:
-        raise SnowflakeError("Snowflake does not let READER look at ORDERS: 2003", hint="run create")
+        raise SnowflakeError("Snowflake did not let READER look at ORDERS: 2003", hint="run create")
 
     found = ask(lake, Account(refuse))
 

@@ -99,5 +99,5 @@ def test_an_address_that_there_is_not_is_named(config: str, capsys: pytest.Captu
     assert run(["check", "--offline", "--config", config]) == 2
 
     said = capsys.readouterr().err
-    assert "there is no local service address called bootstrap" in said
+    assert "unknown local service address bootstrap" in said
     assert "${local:bootstrap_servers}" in said

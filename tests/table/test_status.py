@@ -148,7 +148,7 @@ def test_a_delta_log_is_current_behind_or_withheld(lake: SmallLake) -> None:
     assert third == LogStanding("behind", 0, head)
     assert fourth is not None
     assert str(fourth).startswith(
-        f"Delta log version 0 of snapshot {head}, withheld: the column kafka_key is now called who, and "
+        f"Delta log version 0 of snapshot {head}, withheld: the column kafka_key was renamed to who, and "
     )
     assert status_of(lake, broker).delta is None
 

@@ -167,7 +167,7 @@ def test_missing_file_is_named_with_its_rows(lake: SmallLake) -> None:
     verification = verify(lake)
 
     assert str(path) in finding(verification, FindingKind.MISSING_FILE).where
-    assert finding(verification, FindingKind.MISSING_FILE).what == "the file is gone, and 40 rows with it"
+    assert finding(verification, FindingKind.MISSING_FILE).what == "the file is missing, with 40 rows"
     assert finding(verification, FindingKind.LOST_ROWS).what.startswith("40 of 97 rows are not there")
 
 

@@ -61,7 +61,7 @@ def refusal(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_topic_that_this_user_may_not_see_is_a_matter_of_permissions(refusal: Any) -> None:
     hint = refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED).hint
 
-    assert hint == "allow READ and DESCRIBE on the topic orders to the user of `kafka` in frazil.yaml"
+    assert hint == "grant READ and DESCRIBE on the topic orders to the `kafka` user of frazil.yaml"
 
 
 def test_a_cluster_that_this_user_may_not_ask_is_a_matter_of_permissions(refusal: Any) -> None:

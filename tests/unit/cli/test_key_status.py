@@ -145,11 +145,11 @@ def test_what_calls_for_somebody(history: SecretHistory | None, state: str, warn
 
 
 def test_what_may_not_be_described_is_said_and_is_no_failure() -> None:
-    found = status_of(ServiceError("The secret k cannot be described: AccessDenied", hint="allow it"))
+    found = status_of(ServiceError("could not describe the secret k: AccessDenied", hint="allow it"))
 
     assert (found.state, found.warnings) == ("unknown", ())
     assert list(keys.remarks([found])) == [
-        "k: its age is unknown: The secret k cannot be described: AccessDenied",
+        "k: its age is unknown: could not describe the secret k: AccessDenied",
     ]
 
 

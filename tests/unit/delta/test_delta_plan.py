@@ -68,7 +68,7 @@ def test_a_rename_without_a_new_snapshot_withholds_the_log() -> None:
     plan = plan_log(view("append", schema_json=RENAMED), TableFiles((file("a"),)), log(1, "a"), shapes=Footers())
 
     assert isinstance(plan, Withheld)
-    assert plan.reason.startswith("the column id is now called number")
+    assert plan.reason.startswith("the column id was renamed to number")
 
 
 def test_a_new_column_without_a_new_snapshot_reaches_the_log() -> None:
@@ -84,7 +84,7 @@ def test_a_file_that_another_writer_encoded_differently_withholds_the_log() -> N
 
     plan = plan_log(view("append"), TableFiles((file("a"),)), unusual, shapes=Footers())
 
-    assert plan == Withheld(1, "another writer has added data/~a to the log, in an encoding that cannot be removed")
+    assert plan == Withheld(1, "another writer added data/~a to the log, in an encoding that Frazil cannot remove")
 
 
 def test_a_column_that_another_writer_added_withholds_the_log() -> None:
@@ -95,7 +95,7 @@ def test_a_column_that_another_writer_added_withholds_the_log() -> None:
 
     plan = plan_log(view("append"), TableFiles((file("a"),)), wider, shapes=Footers())
 
-    assert plan == Withheld(1, "another writer has added the column extra to the log")
+    assert plan == Withheld(1, "another writer added the column extra to the log")
 
 
 def test_snapshots_that_were_missed_are_one_difference() -> None:
@@ -178,8 +178,8 @@ def test_a_new_column_under_nested_lists_and_maps_comes_as_the_whole_column() ->
 @pytest.mark.parametrize(
     ("schema_json", "said"),
     [
-        (RENAMED, "the column id is now called number"),
-        (WIDENED, "the column id has changed its type from integer to long"),
+        (RENAMED, "the column id was renamed to number"),
+        (WIDENED, "the column id changed from integer to long"),
         (DROPPED, "the column symbol was dropped"),
         (ANOTHER, "the column symbol was dropped, and another has its name"),
     ],

@@ -129,7 +129,7 @@ def test_records_of_a_schema_that_cannot_be_rows_can_be_given_up_by_its_id(world
     (newest, _) = list_dead_letters(world.lake, SPEC, limit=10).newest
     assert (newest.schema_id, newest.detail) == (
         2,
-        "the table has no place for the schema 2, which was given up on",
+        "the schema 2 is excluded: its records become dead letters (`frazil resume --dead-letter-schema`)",
     )
     assert isinstance(world.table(SPEC).batch(), NothingToDo)
 

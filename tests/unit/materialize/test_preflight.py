@@ -174,13 +174,13 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         SpecError,
         "lake.orders: partition_by: bucket(16, account) names a column that the table does not have; its columns are n,"
         " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id",
-        "mend `partition_by` in tables/orders.yaml",
+        "fix `partition_by` in tables/orders.yaml",
     ),
     "partition of a wrong type": (
         spec(partition_by=("hour(at)",)),
         SpecError,
         "lake.orders: partition_by: hour(at) cannot partition by a column of type date",
-        "mend `partition_by` in tables/orders.yaml",
+        "fix `partition_by` in tables/orders.yaml",
     ),
     "start outside the topic": (
         spec(start=StartOffsets({0: 10})),
@@ -283,7 +283,7 @@ def test_a_partition_field_may_not_take_the_name_of_a_column(world: World) -> No
 
     said = refused(world, wanted)
 
-    assert "day(kafka_timestamp) needs the name kafka_timestamp_day, which a column has" in said.what
+    assert "day(kafka_timestamp) needs the name kafka_timestamp_day, which a column already has" in said.what
     assert only(world.check(wanted)).what == said.what
 
 
@@ -416,7 +416,7 @@ def test_a_key_that_is_read_in_another_way_than_the_table_holds_it_is_refused(wo
 
     assert said.value.what == (
         "lake.orders: the table cannot follow a change of its spec: key: string -> bytes:"
-        " the column kafka_key is string, and cannot hold keys that are read as bytes"
+        " the column kafka_key is string, which cannot hold keys read as bytes"
     )
     assert only(world.check(later)).what == said.value.what
     assert PAUSED_PROPERTY not in world.lake.load("lake.orders").properties  # type: ignore[union-attr]

@@ -85,7 +85,7 @@ def world(tmp_path: Path) -> World:
 
 
 def down() -> None:
-    raise SnowflakeError("Snowflake does not let LOADER in: 250001", hint="wait")
+    raise SnowflakeError("Snowflake refused the login of LOADER: 250001", hint="wait")
 
 
 def test_each_version_of_the_log_is_told_of_once(world: World) -> None:

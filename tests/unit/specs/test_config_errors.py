@@ -33,7 +33,7 @@ SETTINGS_ERRORS = {
     ),
     "catalog of a later release": (
         GOOD + "catalog: {type: rest}",
-        "frazil.yaml:3:17: catalog.type: rest is not there yet",
+        "frazil.yaml:3:17: catalog.type: rest is not supported in this release",
         "use jdbc (embedded) or glue",
     ),
     "warehouse in the wrong place": (
@@ -59,11 +59,11 @@ SETTINGS_ERRORS = {
     "answers too small for a fetch": (
         f"kafka: {{bootstrap.servers: b, receive.message.max.bytes: 1000000}}\n{REGISTRY}",
         'frazil.yaml:1:58: kafka.receive.message.max.bytes: expected a whole number from 67109376, found "1000000"',
-        "write at least 67109376, the answer to one fetch; or remove the key",
+        "write at least 67109376, the size of one fetch response; or remove the key",
     ),
     "Kerberos": (
         f"kafka: {{bootstrap.servers: b, sasl.mechanism: GSSAPI}}\n{REGISTRY}",
-        "frazil.yaml:1:47: kafka.sasl.mechanism: GSSAPI is not there yet",
+        "frazil.yaml:1:47: kafka.sasl.mechanism: GSSAPI is not supported in this release",
         "use PLAIN or SCRAM-SHA-512 over sasl_ssl, or client certificates with ssl",
     ),
     "IAM for MSK beside a password": (
@@ -103,7 +103,7 @@ SETTINGS_ERRORS = {
     ),
     "secret that is not there": (
         f"{KAFKA}\nschema_registry: {{url: http://r, basic.auth.user.info: '${{secret:none}}'}}",
-        "frazil.yaml:2:56: schema_registry.basic.auth.user.info: there is no secret none",
+        "frazil.yaml:2:56: schema_registry.basic.auth.user.info: the secret none does not exist",
         "run `aws secretsmanager describe-secret --secret-id none` with the same profile and region",
     ),
     "secret in a plain setting": (
@@ -141,12 +141,12 @@ SPEC_ERRORS = {
     ),
     "value of a later release": (
         "topic: a\nwrite: upsert",
-        "tables/a.yaml:2:8: write: upsert is not there yet",
+        "tables/a.yaml:2:8: write: upsert is not supported in this release",
         "use append: every record becomes a row",
     ),
     "order of a later release": (
         "topic: a\norder_by: placed_at",
-        'tables/a.yaml:2:11: order_by: "placed_at" is not there yet',
+        'tables/a.yaml:2:11: order_by: "placed_at" is not supported in this release',
         "append keeps every version of a row, so ordering has no effect",
     ),
     "misspelt value of a later release": (
@@ -197,7 +197,7 @@ SPEC_ERRORS = {
     "unknown transform": (
         "topic: a\npartition_by: [days(at)]",
         'tables/a.yaml:2:16: partition_by[0]: expected a column or a transform of one, found "days(at)"',
-        "there is no transform days: did you mean day?",
+        "unknown transform days: did you mean day?",
     ),
 }
 
@@ -209,7 +209,7 @@ CONTRADICTIONS = {
     ),
     "upper case": (
         "topic: a\ntable: Orders",
-        'tables/a.yaml:2:8: table: athena knows lower-case names only, found "Orders"',
+        'tables/a.yaml:2:8: table: athena supports only lower-case names, found "Orders"',
         "write orders",
     ),
     "partition by a column that is not kept": (
@@ -235,14 +235,14 @@ CONTRADICTIONS = {
 }
 
 CLASHES = {
-    "one table": (("topic: x.y", "topic: x_y"), "topic: lake.x_y is written by tables/a.yaml too"),
+    "one table": (("topic: x.y", "topic: x_y"), "topic: tables/a.yaml also writes lake.x_y"),
     "only in case": (
         ("{topic: x, readers: []}", "{topic: y, table: X, readers: []}"),
         "table: lake.X differs only in case from lake.x of tables/a.yaml",
     ),
     "dead letters of the first": (
         ("topic: x", "{topic: y, table: x__dead_letters}"),
-        "table: lake.x__dead_letters is the table of dead letters of tables/a.yaml",
+        "table: lake.x__dead_letters is the dead letters table of tables/a.yaml",
     ),
     "dead letters of the second": (
         ("{topic: y, table: x__dead_letters}", "topic: x"),

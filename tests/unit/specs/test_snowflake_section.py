@@ -70,7 +70,9 @@ def test_a_secret_that_is_not_there_names_the_line_when_it_is_used(load: Load) -
     snowflake = load(GOOD + SECTION, secrets={}).snowflake
 
     assert snowflake is not None and snowflake.loader is not None
-    with pytest.raises(SettingError, match=r"snowflake\.loader\.private_key: there is no secret frazil/dev/snowflake"):
+    with pytest.raises(
+        SettingError, match=r"snowflake\.loader\.private_key: the secret frazil/dev/snowflake does not exist"
+    ):
         snowflake.loader.private_key.read()
 
 
