@@ -164,4 +164,4 @@ def test_the_doctor_misses_the_right_that_a_short_read_does_not_need(enforcing: 
     with pytest.raises(BrokerError, match="could not describe the group") as refused:
         KafkaTopics(_login(enforcing.address, "job")).look_up_group()
 
-    assert f"allow DESCRIBE on the group {READER_GROUP}" in refused.value.hint
+    assert f"grant DESCRIBE on the group {READER_GROUP}" in refused.value.hint

@@ -420,7 +420,7 @@ def test_a_certificate_is_accepted_by_the_authority_that_is_given(tls_server: Tl
     assert "TLSv1" in reach(tls_server.address, Tls(authorities_file=own), seconds=5)
     assert "TLSv1" in reach(tls_server.address, Tls(authorities=Path(own).read_text()), seconds=5)
     assert "TLSv1" in reach(tls_server.address, Tls(verify=False), seconds=5)
-    with pytest.raises(ServiceError, match="its certificate is not accepted: self"):
+    with pytest.raises(ServiceError, match="the certificate was rejected: self"):
         reach(tls_server.address, Tls(), seconds=5)
 
 

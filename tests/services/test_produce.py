@@ -64,5 +64,5 @@ def test_a_refused_topic_is_a_broker_error(services: LocalServices) -> None:
 
 
 def test_an_unknown_sample_is_refused(services: LocalServices) -> None:
-    with pytest.raises(SettingError, match="no sample called weather"):
+    with pytest.raises(SettingError, match="Unknown sample weather"):
         produce("weather", rows=1, services=services)

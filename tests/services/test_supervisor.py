@@ -166,7 +166,7 @@ def test_a_service_that_does_not_start_shows_the_end_of_its_log(directory: Path)
 
 
 def test_an_unknown_service_is_refused(directory: Path) -> None:
-    with pytest.raises(SettingError, match="no local service called zookeeper"):
+    with pytest.raises(SettingError, match="Unknown local service zookeeper"):
         start(directory, "zookeeper")
 
 

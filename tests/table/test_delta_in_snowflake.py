@@ -91,7 +91,7 @@ def test_who_never_looked_is_behind_as_well(lake: SmallLake, both: TableSpec) ->
     (found,) = statuses(lake, Account(lambda: None), both)
 
     assert found.delta_in_snowflake == Look(None, 1.0)
-    assert "lake.orders: Snowflake never looked at the Delta log" in "\n".join(remarks([found]))
+    assert "lake.orders: Snowflake has not read the Delta log yet" in "\n".join(remarks([found]))
 
 
 def test_a_newer_snapshot_that_the_log_lacks_is_the_logs_delay_and_not_snowflakes(

@@ -236,7 +236,7 @@ def test_foreign_delete_is_named_and_clean(lake: SmallLake) -> None:
     assert verification.findings == ()
     assert verification.foreign.rows_removed - verification.foreign.rows_added == 1
     assert verification.notes[-1].startswith(
-        "orders-0: 1 rows of ours are not there any more; foreign removals explain"
+        "orders-0: 1 rows that Frazil wrote are gone; removals by other writers explain"
     )
 
 

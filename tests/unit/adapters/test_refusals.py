@@ -65,19 +65,19 @@ def test_a_topic_that_this_user_may_not_see_is_a_matter_of_permissions(refusal: 
 
 
 def test_a_cluster_that_this_user_may_not_ask_is_a_matter_of_permissions(refusal: Any) -> None:
-    assert refusal(KafkaError.CLUSTER_AUTHORIZATION_FAILED).hint.startswith("allow DESCRIBE on the cluster")
+    assert refusal(KafkaError.CLUSTER_AUTHORIZATION_FAILED).hint.startswith("grant DESCRIBE on the cluster")
 
 
 def test_a_group_that_this_user_may_not_see_is_a_matter_of_permissions(refusal: Any) -> None:
     hint = refusal(KafkaError.GROUP_AUTHORIZATION_FAILED).hint
 
-    assert hint.startswith("allow DESCRIBE on the group frazil-reads-explicit-offsets")
+    assert hint.startswith("grant DESCRIBE on the group frazil-reads-explicit-offsets")
 
 
 def test_a_wrong_password_is_told_though_the_client_only_ran_out_of_time(refusal: Any) -> None:
     error = refusal(KafkaError._TIMED_OUT, KafkaError._AUTHENTICATION, KafkaError._AUTHENTICATION)
 
-    assert error.hint.startswith("mend sasl.username and sasl.password")
+    assert error.hint.startswith("fix sasl.username, sasl.password")
     assert error.what.endswith(f"; code {KafkaError._AUTHENTICATION}"), "once, and without the time"
 
 
@@ -124,11 +124,11 @@ def test_a_task_that_may_not_read_a_topic_says_so(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(kafka_reader, "Message", Message)
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 20)
 
-    with pytest.raises(BrokerError, match="allow READ and DESCRIBE on the topic orders"):
+    with pytest.raises(BrokerError, match="grant READ and DESCRIBE on the topic orders"):
         list(KafkaReader(SERVERS).read(ten, Wanted(timestamp_type=False, leader_epoch=False)))
 
 
-@pytest.mark.parametrize(("status", "said"), [(401, "basic.auth.user.info"), (403, "allow reading the subjects")])
+@pytest.mark.parametrize(("status", "said"), [(401, "basic.auth.user.info"), (403, "read the topics' subjects")])
 def test_a_registry_that_refuses_is_not_down(status: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = ConfluentRegistry(RegistrySettings("http://registry:8081", {}))
 
@@ -157,7 +157,7 @@ def test_what_aws_denies_is_a_matter_of_permissions(problem: Exception) -> None:
 
     lake.__dict__["catalog"] = SimpleNamespace(load_table=refuse)
 
-    with pytest.raises(CatalogError, match="which permission is missing"):
+    with pytest.raises(CatalogError, match="grant the missing permission"):
         lake.load("lake.orders")
 
 

@@ -47,7 +47,7 @@ def test_a_configuration_error_is_misuse(folder: Path, capsys: pytest.CaptureFix
 
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "SettingError: tables/orders.yaml:1:1: topik: there is no such key\n\nhint: did you mean topic?\n"
+    assert err == "SettingError: tables/orders.yaml:1:1: topik: unknown key\n\nhint: did you mean topic?\n"
 
 
 def test_the_configuration_may_be_named_by_the_environment(

@@ -120,11 +120,11 @@ def test_a_version_that_is_still_pending_is_told_from_one_that_was_promoted() ->
     [
         (SecretHistory(NOW - 3 * DAY), "by hand", None),
         (SecretHistory(NOW - 30 * DAY - HOUR, **MONTHLY), "rotates", None),
-        (SecretHistory(NOW - 32 * DAY, **MONTHLY), "in trouble", "it should have rotated: the schedule is every 30 d"),
+        (SecretHistory(NOW - 32 * DAY, **MONTHLY), "in trouble", "its rotation is overdue: the schedule is every 30 d"),
         (
             SecretHistory(NOW - 9 * DAY, schedule="cron(0 6 ? * MON *)", next_rotation=NOW - 2 * DAY),
             "in trouble",
-            "it should have rotated: the schedule is cron(0 6 ? * MON *)",
+            "its rotation is overdue: the schedule is cron(0 6 ? * MON *)",
         ),
         (SecretHistory(NOW - 30 * DAY, pending_since=NOW - HOUR / 2, **MONTHLY), "rotates", None),
         (

@@ -63,7 +63,7 @@ def test_a_time_that_is_none_is_misuse(given: str, said: str, capsys: Said) -> N
 @pytest.mark.parametrize("other", [["--once"], ["--every", "3s"]])
 def test_making_tables_only_goes_with_no_word_on_batches(other: list[str], capsys: Said) -> None:
     assert app.run(["materialize", "--create-only", *other]) == 2
-    assert "SettingError: --create-only only makes tables" in capsys.readouterr().err
+    assert "SettingError: --create-only excludes --once and --every" in capsys.readouterr().err
 
 
 def test_tables_that_are_made_are_told_apart_from_those_that_were_there(create: Any, capsys: Said) -> None:

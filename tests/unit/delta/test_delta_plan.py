@@ -181,7 +181,7 @@ def test_a_new_column_under_nested_lists_and_maps_comes_as_the_whole_column() ->
         (RENAMED, "the column id was renamed to number"),
         (WIDENED, "the column id changed from integer to long"),
         (DROPPED, "the column symbol was dropped"),
-        (ANOTHER, "the column symbol was dropped, and another has its name"),
+        (ANOTHER, "the column symbol was dropped, and another column took its name"),
     ],
 )
 def test_older_files_that_would_be_misread_withhold_the_snapshot(schema_json: str, said: str) -> None:
@@ -194,15 +194,15 @@ def test_older_files_that_would_be_misread_withhold_the_snapshot(schema_json: st
     assert isinstance(kept, Withheld)
     assert kept.reason == f"{said}, and 1 older file(s) still have the old columns: compact them"
     assert isinstance(never_logged, Withheld)
-    assert never_logged.reason.startswith(f"{said}, and s3://lake/trades/data/b is not rewritten")
+    assert never_logged.reason.startswith(f"{said}, and s3://lake/trades/data/b still has the old columns")
     assert rewritten == ReplaceLog(2, 7, metadata_of(schema_json), (AddFile("data/b", 10, 5, STATS),))
 
 
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        (TableFiles((file("a"),), position_deletes=2), "2 delete file(s) of the table take rows out"),
-        (TableFiles((file("a"),), equality_deletes=1), "1 delete file(s) of the table take rows out"),
+        (TableFiles((file("a"),), position_deletes=2), "2 delete file(s) remove rows of the table"),
+        (TableFiles((file("a"),), equality_deletes=1), "1 delete file(s) remove rows of the table"),
         (TableFiles((file("a", format="ORC"),)), "s3://lake/trades/data/a is not a Parquet file"),
         (TableFiles((file("a", path=None),)), "s3://lake/trades/data/a is outside the table's folder"),
     ],
@@ -252,7 +252,7 @@ def test_a_type_without_a_place_withholds_with_its_path() -> None:
     ("column", "said"),
     [
         (Column("id", Scalar("uuid")), "the column id is a uuid, which Delta has no type for: write it as a string"),
-        (Column("a b", Scalar("int")), "the column a b holds a character that no name in Delta may have"),
+        (Column("a b", Scalar("int")), "the column a b contains a character that Delta does not allow in names"),
     ],
 )
 def test_a_column_that_the_table_grew_and_delta_has_no_place_for_withholds(column: Column, said: str) -> None:

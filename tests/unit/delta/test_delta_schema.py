@@ -76,8 +76,8 @@ def test_check_finds_what_delta_has_no_place_for_with_its_path() -> None:
         ("who[].key", "is a uuid"),
         ("when{key}", "is a fixed(4)"),
         ("when{}", "is a local timestamp"),
-        ("Fine", "differs from fine in letter case only"),
-        ("a b", "holds a character that no name in Delta may have: a blank or one of "),
+        ("Fine", "differs from fine only in letter case; Delta names are case-insensitive"),
+        ("a b", "contains a character that Delta does not allow in names: a space or one of "),
     ]
 
 

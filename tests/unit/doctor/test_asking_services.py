@@ -57,7 +57,7 @@ def test_a_subject_that_is_forbidden_leaves_the_others() -> None:
     found = list(ask_subjects(Registry(answers), ["a", "b", "c"], Asking("registry")))
 
     assert [each.verdict for each in found] == ["failed", "failed", "ok"]
-    assert "reading the subject a" in found[0].hint
+    assert "read the subject a" in found[0].hint
     assert "has no subject b" in found[1].found
     assert found[2].found == "readable, latest schema id 7 (AVRO)"
 
@@ -139,7 +139,7 @@ def test_what_was_put_is_removed_whatever_else_is_refused(refuses: set[str], ask
 @pytest.mark.parametrize(
     ("said", "hint"),
     [
-        ("AWS Error NO_SUCH_BUCKET during ListObjectsV2", "there is no such bucket"),
+        ("AWS Error NO_SUCH_BUCKET during ListObjectsV2", "the bucket does not exist"),
         ("AWS Error ACCESS_DENIED during HeadObject", "s3:GetObject"),
         ("AWS Error NETWORK_CONNECTION", "endpoint"),
     ],

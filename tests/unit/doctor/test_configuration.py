@@ -76,7 +76,7 @@ def test_a_missing_secret_leaves_the_rest_of_the_configuration(config: Path) -> 
     loaded = load(config, {}, Vault({"registry": GOOD}), Asking("configuration"))
 
     assert secret_findings(loaded.findings)["secret consumer"][0] == "failed"
-    assert "no such secret" in secret_findings(loaded.findings)["secret consumer"][1]
+    assert "the secret does not exist" in secret_findings(loaded.findings)["secret consumer"][1]
     assert loaded.settings is not None
     assert lacks_a_secret(loaded.settings.kafka)
     assert not lacks_a_secret(loaded.settings.registry.properties)

@@ -135,7 +135,7 @@ def test_a_former_name_that_is_a_column_again_is_not_taken() -> None:
     ],
 )
 def test_a_column_without_a_place_is_refused_and_not_dropped(column: str, target: pa.Schema, lost: str) -> None:
-    with pytest.raises(IncompatibleSchemaError, match=f"has no column for what the writer's schema has at {lost}"):
+    with pytest.raises(IncompatibleSchemaError, match=f"has no column for the writer's fields {lost}"):
         project(batch().select([column]), target)
 
 

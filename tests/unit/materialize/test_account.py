@@ -266,7 +266,7 @@ def test_a_hundred_ids_that_the_registry_does_not_have_ask_whether_it_is_the_rig
     with pytest.raises(BadRecordLimitError, match="names 100 schema ids that the registry does not have") as asked:
         check_limits(SPEC, got(bad(100, reason="unknown_schema_id"), unknown=100), accepted={})
 
-    assert asked.value.hint.startswith("is this the right registry?")
+    assert asked.value.hint.startswith("check that `schema_registry` in frazil.yaml is the right registry")
     assert not exceeds(SPEC, got(bad(0), unknown=99))
     assert not exceeds(replace(SPEC, bad_record_limit=OFF), got(bad(1_000), unknown=500))
 

@@ -13,12 +13,12 @@ from frazil.specs.load import load_settings
 SETTINGS_ERRORS = {
     "unknown key": (
         GOOD + "databse: lake",
-        "frazil.yaml:3:1: databse: there is no such key",
+        "frazil.yaml:3:1: databse: unknown key",
         "did you mean database?",
     ),
     "misspelt required key": (
         f"kafka: {{bootstrap.server: b}}\n{REGISTRY}",
-        "frazil.yaml:1:9: kafka.bootstrap.server: there is no such key",
+        "frazil.yaml:1:9: kafka.bootstrap.server: unknown key",
         "did you mean bootstrap.servers?",
     ),
     "missing section": (
@@ -113,7 +113,7 @@ SETTINGS_ERRORS = {
     ),
     "no folder of specs": (
         GOOD + "tables: nowhere/",
-        "frazil.yaml:3:9: tables: there is no folder nowhere",
+        "frazil.yaml:3:9: tables: the folder nowhere does not exist",
         "run `mkdir nowhere`, or correct the name",
     ),
 }
@@ -152,7 +152,7 @@ SPEC_ERRORS = {
     "misspelt value of a later release": (
         "topic: a\nvalue: protobuff",
         'tables/a.yaml:2:8: value: expected avro, found "protobuff"',
-        "did you mean protobuf? It is not supported in this release: there is avro",
+        "did you mean protobuf? It is not supported in this release: use avro",
     ),
     "unknown value": (
         "topic: a\non_tombstone: rows",
@@ -291,9 +291,9 @@ def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
     assert str(raised.value) == (
         "The configuration has 4 problems.\n"
         "\n"
-        "frazil.yaml:3:1: databse: there is no such key\n"
+        "frazil.yaml:3:1: databse: unknown key\n"
         "    did you mean database?\n"
-        "tables/a.yaml:2:1: wrte: there is no such key\n"
+        "tables/a.yaml:2:1: wrte: unknown key\n"
         "    did you mean write?\n"
         'tables/a.yaml:3:6: key: expected one of none, bytes, string, avro, found "strng"\n'
         "    did you mean string?\n"
@@ -309,9 +309,7 @@ def test_a_missing_file_says_how_to_name_another() -> None:
         load_settings(Path("nowhere.yaml"), {}, SecretsInMemory())
 
     assert str(raised.value) == (
-        "nowhere.yaml: there is no such file\n"
-        "\n"
-        "hint: run this in the folder of frazil.yaml, or name the file: --config FILE"
+        "nowhere.yaml: file not found\n\nhint: run this in the folder of frazil.yaml, or name the file: --config FILE"
     )
 
 

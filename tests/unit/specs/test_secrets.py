@@ -154,5 +154,5 @@ def test_a_secret_that_aws_does_not_have_is_none() -> None:
 
 
 def test_a_refusal_by_aws_is_not_taken_for_a_missing_secret() -> None:
-    with pytest.raises(ServiceError, match="The secret name cannot be read from AWS Secrets Manager"):
+    with pytest.raises(ServiceError, match="could not read the secret name from AWS Secrets Manager"):
         SecretsManager(AwsClient(refusal("AccessDeniedException"))).read("name")

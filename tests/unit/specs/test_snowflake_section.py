@@ -71,7 +71,7 @@ def test_a_secret_that_is_not_there_names_the_line_when_it_is_used(load: Load) -
 
     assert snowflake is not None and snowflake.loader is not None
     with pytest.raises(
-        SettingError, match=r"snowflake\.loader\.private_key: the secret frazil/dev/snowflake does not exist"
+        SettingError, match=r"snowflake\.loader\.private_key: the secret frazil/dev/snowflake/loader does not exist"
     ):
         snowflake.loader.private_key.read()
 
@@ -100,7 +100,7 @@ def test_a_key_that_is_written_out_is_never_printed(load: Load) -> None:
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (", loder: {}", "snowflake.loder: there is no such key\n\nhint: did you mean loader?"),
+        (", loder: {}", "snowflake.loder: unknown key\n\nhint: did you mean loader?"),
         (", reader: {user: U}", "snowflake.reader.private_key: required key is missing"),
         (", reader: {user: 'a b', private_key: x}", "snowflake.reader.user: expected a name in Snowflake"),
         (", reader: {user: U, password: x}", "snowflake.reader.password: users authenticate with a key pair"),
