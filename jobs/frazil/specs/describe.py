@@ -37,12 +37,12 @@ class Page:
 
 SETTINGS_PAGE = Page(
     "The keys of frazil.yaml",
-    "Use these keys to connect Frazil to your Kafka cluster, schema registry and catalog.",
+    "After this page you can connect Frazil to your Kafka cluster, schema registry and catalog.",
     SETTINGS,
 )
 TABLES_PAGE = Page(
     "The keys of a table spec",
-    "Use these keys to define which topic becomes which table, and how. A spec is one YAML file in the folder that\n"
+    "After this page you can define which topic becomes which table, and how. A spec is one YAML file in the folder that\n"
     "`tables:` of `frazil.yaml` names.",
     TABLE_SECTION,
 )

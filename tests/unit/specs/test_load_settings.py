@@ -251,5 +251,5 @@ def test_problems_of_table_specs_alone_are_listed_as_well(tmp_path: Path) -> Non
 
     with pytest.raises(SettingError, match="unknown key"):
         load_tables(tmp_path, {}, database="lake", catalog_type="glue")
-    with pytest.raises(SettingError, match="the folder .* does not exist"):
+    with pytest.raises(SettingError, match=r"the folder .* does not exist"):
         load_tables(tmp_path / "nowhere", {}, database="lake", catalog_type="glue")
