@@ -42,8 +42,8 @@ SETTINGS_PAGE = Page(
 )
 TABLES_PAGE = Page(
     "The keys of a table spec",
-    "After this page you can define which topic becomes which table, and how. A spec is one YAML file in the folder that\n"
-    "`tables:` of `frazil.yaml` names.",
+    "After this page you can define which topic becomes which table, and how. A spec is one YAML file in the folder\n"
+    "that `tables:` of `frazil.yaml` names.",
     TABLE_SECTION,
 )
 
