@@ -1,33 +1,33 @@
 #!/usr/bin/env bash
-# Puts Frazil into your cloud, or into one on this laptop, and takes it out again.
+# Deploys Frazil to your cloud account, or to a local cloud on this machine, and deletes it again.
 #
 # Usage: scripts/deploy.sh create|delete|plan|check|outputs|rotate --profile=PROFILE [options]
 #
-#   create    make everything, or go on where the last run stopped; ends with what to look at and what it costs
-#   delete    show what will go, ask, take it away, and list what is gone, what is scheduled, and what is left
-#   plan      show what create would change; nothing is done
-#   check     is everything here that create needs, and in the right version?
-#   outputs   the addresses and names that create ended with
-#   rotate    make new keys now, without waiting for the calendar; ends when they are in use
+#   create    create or update everything, or resume an interrupted run; prints where to look and what it costs
+#   delete    list what will be deleted, ask, delete it, and report what was deleted, scheduled for deletion or left
+#   plan      show what create would change, without changing it
+#   check     check the tools and credentials that create needs
+#   outputs   print the names and addresses of the deployed resources
+#   rotate    rotate keys now instead of on schedule, and wait until the new keys are in use
 #
-#   --profile=PROFILE                   your AWS SSO profile; `local` is a cloud on this laptop, without any account
-#   --environment=NAME                  the settings, infra/environments/NAME.yaml (default: `local` or `dev`)
-#   --confluent-api-key=KEY             your Cloud API key; better in CONFLUENT_CLOUD_API_KEY
-#   --confluent-api-secret=SECRET       its secret; better in CONFLUENT_CLOUD_API_SECRET, or typed when asked
-#   --snowflake-warehouse=NAME          an existing warehouse, for the users who read the tables in Snowflake
-#   --snowflake-organization=NAME       its organization, where the settings name no account; or
-#                                       SNOWFLAKE_ORGANIZATION_NAME, or typed when asked
-#   --snowflake-account=NAME            its account; or SNOWFLAKE_ACCOUNT_NAME, or typed when asked
-#   --snowflake-private-key-file=FILE   the key of Terraform's user; or its text in SNOWFLAKE_PRIVATE_KEY, or pasted
-#   --day-count=DAYS                    how many days a key lives before it is rotated (default: 30)
-#   --number-of-api-keys-to-retain=N    how many keys of an account stay valid (default: 2)
-#   --keep-data                         delete: the bucket, its key and the tables stay
-#   --secret=WORD                       rotate: this key alone, such as `producer` or `snowflake/loader`
-#   --leaked                            rotate: take the old keys out of use at once, rather than with a later rotation
-#   --policy                            check: print an IAM policy for the profile that deploys, and check nothing
-#   --yes                               ask nothing
-#   --debug                             show every command, and have Terraform log what it and its providers do:
-#                                       .frazil/deploy/NAME/terraform-debug.log, which may hold secrets
+#   --profile=PROFILE                   an AWS SSO profile, or `local` for a cloud on this machine without any account
+#   --environment=NAME                  the settings file infra/environments/NAME.yaml (default: `local` or `dev`)
+#   --confluent-api-key=KEY             a Cloud API key; prefer CONFLUENT_CLOUD_API_KEY or the prompt
+#   --confluent-api-secret=SECRET       its secret; prefer CONFLUENT_CLOUD_API_SECRET or the prompt
+#   --snowflake-warehouse=NAME          an existing warehouse for users who read the tables in Snowflake
+#   --snowflake-organization=NAME       its organization, if the settings name no account (or use
+#                                       SNOWFLAKE_ORGANIZATION_NAME or the prompt)
+#   --snowflake-account=NAME            its account (or use SNOWFLAKE_ACCOUNT_NAME or the prompt)
+#   --snowflake-private-key-file=FILE   the private key of Terraform's user (or use SNOWFLAKE_PRIVATE_KEY or the prompt)
+#   --day-count=DAYS                    days until a key is rotated (default: 30)
+#   --number-of-api-keys-to-retain=N    API keys per account that stay valid (default: 2)
+#   --keep-data                         delete: keep the bucket, its encryption key and the tables
+#   --secret=WORD                       rotate: only this key, such as `producer` or `snowflake/loader`
+#   --leaked                            rotate: revoke the old keys at once, not with a later rotation
+#   --policy                            check: print an IAM policy for the deploying profile instead of checking
+#   --yes                               do not ask for confirmation
+#   --debug                             print every command and write Terraform's debug log to
+#                                       .frazil/deploy/NAME/terraform-debug.log, which may contain secrets
 #
 # Example: scripts/deploy.sh create --profile=local
 set -euo pipefail
@@ -46,16 +46,16 @@ step() {
 }
 
 from_a_flag() {
-  echo "warning: $1 on a command line stays in the shell's history and is seen by other users: use $2, or the prompt" >&2
+  echo "warning: $1 on the command line is stored in the shell history and visible to other users: use $2 or the prompt" >&2
 }
 
-# the lock belongs to the open file: it ends with this process, however that ends, and macOS has no `flock`
+# the lock is released when this process ends, even if it is killed; in Python because macOS has no `flock`
 be_alone() {
   local lock=".frazil/deploy/$environment.running"
   mkdir -p .frazil/deploy
   exec 9>> "$lock"
   if ! .venv/bin/python -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2> /dev/null; then
-    printf 'Another run is at work on the environment %s: process %s.\n\nhint: wait for its end\n' \
+    printf 'Another run is in progress for the environment %s: process %s.\n\nhint: wait until it ends\n' \
       "$environment" "$(cat "$lock")" >&2
     exit 1
   fi
@@ -65,7 +65,7 @@ be_alone() {
 ask_for_secrets() {
   local needed
   if [ "$profile" = local ]; then return 0; fi
-  needed=$(step needs-confluent) # a failure ends the script here, and is no answer
+  needed=$(step needs-confluent) # a failure ends the script here
   if [ "$needed" = yes ]; then ask_for_cloud_key; fi
   step recall
   needed=$(step needs-snowflake-account)
@@ -75,7 +75,7 @@ ask_for_secrets() {
   if [ "$needed" = yes ]; then ask_for_snowflake_key; fi
 }
 
-# the variable NAME, unless the environment has it
+# prompt for the variable NAME, unless it is set
 ask() {
   local name=$1 prompt=$2
   if [ -z "${!name:-}" ]; then read -rp "$prompt" "${@:3}" "${name?}" || true; fi
@@ -87,21 +87,21 @@ ask_for_cloud_key() {
   ask CONFLUENT_CLOUD_API_SECRET 'Confluent Cloud API secret (not shown): ' -s
   echo >&2
   [ -n "$CONFLUENT_CLOUD_API_KEY" ] && [ -n "$CONFLUENT_CLOUD_API_SECRET" ] \
-    || misuse 'The settings ask for Confluent Cloud: expected a Cloud API key and its secret, and nobody typed them.' \
-      'export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET where nobody can be asked'
+    || misuse 'The settings use Confluent Cloud: expected a Cloud API key and its secret, found none.' \
+      'export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET if there is no terminal to prompt on'
 }
 
 ask_for_snowflake_account() {
   ask SNOWFLAKE_ORGANIZATION_NAME 'Snowflake organization (SELECT CURRENT_ORGANIZATION_NAME()): '
   ask SNOWFLAKE_ACCOUNT_NAME 'Snowflake account (SELECT CURRENT_ACCOUNT_NAME()): '
   [ -n "$SNOWFLAKE_ORGANIZATION_NAME" ] && [ -n "$SNOWFLAKE_ACCOUNT_NAME" ] \
-    || misuse 'The flag --snowflake-warehouse needs the organization and the name of its account: none was given.' \
+    || misuse 'The flag --snowflake-warehouse needs the organization and the name of its account, found none.' \
       'add --snowflake-organization= and --snowflake-account=, or export SNOWFLAKE_ORGANIZATION_NAME and SNOWFLAKE_ACCOUNT_NAME'
 }
 
 ask_for_snowflake_key() {
   echo 'Private key for Snowflake: paste the whole PEM (not shown), then Enter and Ctrl-D' >&2
-  IFS= read -rsd '' SNOWFLAKE_PRIVATE_KEY || true # it ends with the input
+  IFS= read -rsd '' SNOWFLAKE_PRIVATE_KEY || true # read until the end of input
   export SNOWFLAKE_PRIVATE_KEY
 }
 
@@ -152,7 +152,7 @@ main() {
     create | delete | plan | check | outputs | rotate) shift ;;
     -h | --help | help) usage; return 0 ;;
     '') usage >&2; return 2 ;;
-    *) misuse "There is no \`$verb\`: expected create, delete, plan, check, outputs or rotate." ;;
+    *) misuse "Unknown command \`$verb\`: expected create, delete, plan, check, outputs or rotate." ;;
   esac
   for argument in "$@"; do
     case $argument in
@@ -167,11 +167,11 @@ main() {
         from_a_flag --confluent-api-secret CONFLUENT_CLOUD_API_SECRET
         ;;
       --snowflake-private-key-file=?*)
-        SNOWFLAKE_PRIVATE_KEY=$(cat "${argument#*=}") || misuse 'The private key for Snowflake cannot be read.'
+        SNOWFLAKE_PRIVATE_KEY=$(cat "${argument#*=}") || misuse 'Cannot read the private key file for Snowflake.'
         export SNOWFLAKE_PRIVATE_KEY
         ;;
       --snowflake-warehouse=?* | --snowflake-organization=?* | --snowflake-account=?*)
-        # what is made already says which account it is in
+        # the other commands use the recorded account
         case $verb in create | plan | check) common+=("$argument") ;; esac
         ;;
       --day-count=?* | --number-of-api-keys-to-retain=?* | --yes) common+=("$argument") ;;
@@ -180,13 +180,13 @@ main() {
       --secret=?* | --leaked) of_rotate=${argument%%=*} common+=("$argument") ;;
       --debug) debug=$argument && export TF_LOG="${TF_LOG:-DEBUG}" ;;
       -h | --help) usage; return 0 ;;
-      *) misuse "There is no option \`${argument%%=*}\`, or it has no value." ;;
+      *) misuse "Unknown option \`${argument%%=*}\`, or its value is missing." ;;
     esac
   done
-  [ -n "$profile" ] || misuse 'Whose account? Expected --profile=PROFILE, or --profile=local.'
-  [ "$verb" = delete ] || [ -z "$keep" ] || misuse "--keep-data belongs to delete, not to $verb."
-  [ "$verb" = check ] || [ -z "$policy" ] || misuse "--policy belongs to check, not to $verb."
-  [ "$verb" = rotate ] || [ -z "$of_rotate" ] || misuse "$of_rotate belongs to rotate, not to $verb."
+  [ -n "$profile" ] || misuse 'Missing option: expected --profile=PROFILE or --profile=local.'
+  [ "$verb" = delete ] || [ -z "$keep" ] || misuse "--keep-data is an option of delete, not of $verb."
+  [ "$verb" = check ] || [ -z "$policy" ] || misuse "--policy is an option of check, not of $verb."
+  [ "$verb" = rotate ] || [ -z "$of_rotate" ] || misuse "$of_rotate is an option of rotate, not of $verb."
   [ -n "$environment" ] || { [ "$profile" = local ] && environment=local || environment=dev; }
   common+=(${debug:+"$debug"} "--profile=$profile" "--environment=$environment")
   make --silent setup

@@ -174,7 +174,7 @@ class ConfluentApiKey:
 
     def _works(self, part: Part, pair: KeyPair, trouble: dict[Part, str]) -> bool:
         """A cluster that does not answer is as good as one that does not know the key yet."""
-        trouble[part] = "the key is not known there"
+        trouble[part] = "the key is not accepted"
         try:
             is_known = self.cloud.is_known(pair, self.cluster.door(part))
         except ServiceError as failed:
@@ -187,9 +187,9 @@ class ConfluentApiKey:
     def _not_proven(self, pairs: Pairs, trouble: Mapping[Part, str]) -> NotProvenError:
         gone = [part for part in trouble if self.cloud.find_key(pairs[part].key) is None]
         told = "; ".join(f"{part}: {'it was deleted' if part in gone else why}" for part, why in trouble.items())
-        hint = "Secrets Manager tries again and goes on waiting"
+        hint = "Secrets Manager retries and keeps waiting"
         if gone:
-            hint = "take the label AWSPENDING off that version (update-secret-version-stage), and rotate again"
+            hint = "remove the label AWSPENDING from that version (update-secret-version-stage), then rotate again"
         return NotProvenError(f"The new API keys of {self.account} do not work yet: {told}", hint=hint)
 
     def _surplus(self, part: Part, keys: list[ApiKey], protected: Set[str], usable: Set[str]) -> list[ApiKey]:

@@ -1,13 +1,13 @@
-"""Why a rotation stops. Whatever it is, the key that was current stays so and works.
+"""The errors of a rotation. After each of them the current key stays current and works.
 
 FrazilError
 └── RotationError
-    ├── DescriptionError       the tags of the secret or the settings of the function do not say what to rotate
-    ├── WrongStageError        the version is not the one that is being rotated
-    ├── SlotOccupiedError      somebody else's key is where the new one would go
-    ├── NotProvenError         the new key does not work, or not yet
-    └── RefusedError           the service refuses what the rotation asks, or does not answer
-        └── LoginRefusedError
+    ├── DescriptionError       tags of the secret or settings of the function are missing or invalid
+    ├── WrongStageError        the version is not the one being rotated
+    ├── SlotOccupiedError      an unknown key occupies the slot for the new key
+    ├── NotProvenError         the new key does not work (yet)
+    └── RefusedError           the service refused a request or did not answer
+        └── LoginRefusedError  the service rejected the key
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from frazil.model.errors import FrazilError
 
 
 class RotationError(FrazilError):
-    """The root: nothing was promoted."""
+    """Base class of rotation errors; no version was promoted."""
 
 
 class DescriptionError(RotationError):
-    """Nobody can tell what is to be rotated."""
+    """A tag of the secret or a setting of the function is missing or invalid."""
 
 
 class WrongStageError(RotationError):
-    """A step was asked for a version that is not labelled AWSPENDING."""
+    """A step was requested for a version that is not being rotated."""
 
 
 class SlotOccupiedError(RotationError):
-    """A public key that never was in this secret is in the slot that would be overwritten."""
+    """The slot for the new key holds a public key that was never in this secret."""
 
 
 class NotProvenError(RotationError):
-    """The new key was tried and did not work."""
+    """The new key was tested and does not work."""
 
 
 class RefusedError(RotationError):
-    """The service does not do it."""
+    """The service refused a request or did not answer."""
 
 
 class LoginRefusedError(RefusedError):
-    """Snowflake says that the key is not this user's (390144); right after the key was set this may pass."""
+    """Snowflake rejected the key (error 390144); this may be transient right after the key was set."""

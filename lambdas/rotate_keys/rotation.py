@@ -21,7 +21,7 @@ from lambdas.rotate_keys.errors import DescriptionError, NotProvenError, WrongSt
 from lambdas.rotate_keys.vault import CURRENT, PENDING, PREVIOUS, Description, Vault
 
 Step = Literal["createSecret", "setSecret", "testSecret", "finishSecret"]
-FIRST_KEY_HINT = "invoke the function with the Step firstKey for this secret, which makes the first key"
+FIRST_KEY_HINT = "invoke the function with the Step firstKey for this secret, which creates the first key"
 
 Facts = Mapping[str, str]
 """What may be told about a step to everybody: ids, slots, fingerprints, never a secret."""
@@ -166,8 +166,8 @@ class Rotation:
         value = self.vault.value(version)
         if value is None:
             raise WrongStageError(
-                f"Version {version} of {self.vault.secret} has no value yet: expected createSecret before",
-                hint="leave the steps to Secrets Manager: `aws secretsmanager rotate-secret --secret-id …`",
+                f"Version {version} of {self.vault.secret} has no value: createSecret must run first",
+                hint="let Secrets Manager run the steps: `aws secretsmanager rotate-secret --secret-id …`",
             )
         return value
 
@@ -192,7 +192,7 @@ class Rotation:
     def _confirm(self, described: Description) -> None:
         if self.vault.describe().stages != described.stages:
             raise WrongStageError(
-                f"Another rotation of {described.name} came in between", hint="Secrets Manager tries this one again"
+                f"Another rotation of {described.name} ran at the same time", hint="Secrets Manager retries this one"
             )
 
     def _with_stage(self, described: Description, stage: str) -> Secret | None:
@@ -207,7 +207,7 @@ def step_of(name: str) -> Step:
     for step in get_args(Step):
         if name == step:
             return cast("Step", step)
-    raise DescriptionError(f"{name} is no step: expected one of {', '.join(get_args(Step))}", hint=FIRST_KEY_HINT)
+    raise DescriptionError(f"unknown step {name}: expected one of {', '.join(get_args(Step))}", hint=FIRST_KEY_HINT)
 
 
 def _refuse_wrong_stage(described: Description, version: str) -> None:
@@ -217,5 +217,5 @@ def _refuse_wrong_stage(described: Description, version: str) -> None:
         found = "no such version" if stages is None else f"the labels {sorted(stages) or 'none'}"
         raise WrongStageError(
             f"Version {version} of {described.name} is not being rotated: expected the label {PENDING}, found {found}",
-            hint="another rotation took its place; `aws secretsmanager describe-secret` shows which",
+            hint="another rotation replaced it; `aws secretsmanager describe-secret` shows which",
         )

@@ -36,9 +36,9 @@ class RsaKey:
         try:
             key = load_pem_private_key(text.reveal().encode(), password=None)
         except (ValueError, TypeError):
-            raise ValueError("the text is no private key in PEM without a passphrase") from None
+            raise ValueError("the text is not an unencrypted private key in PEM") from None
         if not isinstance(key, RSAPrivateKey):
-            raise ValueError("the private key is not one of RSA")
+            raise ValueError("the private key is not an RSA key")
         return RsaKey(key)
 
     @property

@@ -138,28 +138,29 @@ def _quoted(user: str) -> str:
     """A name as unquoted SQL would spell it, so that nothing else gets into the statement."""
     name = user.upper()
     if not NAME.fullmatch(name):
-        raise RefusedError(f"{user!r} is no name of a user that can be rotated", hint="use letters, digits and _")
+        raise RefusedError(f"{user!r} is not a supported user name", hint="use letters, digits and _")
     return f'"{name}"'
 
 
 def _not_let_in(user: str, refused: Any) -> RefusedError:
     if refused.errno == TOKEN_REFUSED:
         return LoginRefusedError(
-            f"Snowflake does not let {user} in with this key: {_said(refused)}",
-            hint="an administrator sees the reason by SELECT SYSTEM$GET_LOGIN_FAILURE_DETAILS('<id in brackets>'): "
-            "another key (394304), or a clock that is off (394302)",
+            f"Snowflake rejected the key of {user}: {_said(refused)}",
+            hint="an administrator gets the reason by SELECT SYSTEM$GET_LOGIN_FAILURE_DETAILS('<id in brackets>'): "
+            "wrong key (394304) or wrong clock (394302)",
         )
     return RefusedError(
-        f"Snowflake did not let {user} in: {_said(refused)}", hint="is the account's name right, and its network open?"
+        f"Snowflake refused the login of {user}: {_said(refused)}",
+        hint="check the account name and the account's network policy",
     )
 
 
 def _not_done(user: str, what: str, refused: Any) -> RefusedError:
-    hint = "Secrets Manager tries again; `aws secretsmanager rotate-secret` does so now"
+    hint = "Secrets Manager retries later; `aws secretsmanager rotate-secret` retries now"
     if refused.errno in (MAY_NOT, UNKNOWN_OR_HIDDEN):
         hint = (
-            "GRANT MODIFY PROGRAMMATIC AUTHENTICATION METHODS ON USER <user> TO ROLE <the default role of who is "
-            "logged in>; `scripts/deploy.sh create` does"
+            "GRANT MODIFY PROGRAMMATIC AUTHENTICATION METHODS ON USER <user> TO ROLE <default role of the user who is "
+            "logged in>, or run `scripts/deploy.sh create`, which grants it"
         )
     return RefusedError(f"Snowflake does not let {user} {what}: {_said(refused)}", hint=hint)
 

@@ -30,8 +30,8 @@ SLOTS: tuple[Slot, ...] = get_args(Slot)
 CredentialKind = Literal["KEY PAIR", "PROGRAMMATIC ACCESS TOKEN"]
 CREDENTIAL_KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)
 UNREAD_HINT = (
-    "run the same command again when Snowflake answers; if it refuses the address of the rotation function, add the "
-    "address to `snowflake.allowed_cidrs` or to the network policy of the account"
+    "rerun the same command when Snowflake answers; if it blocks the address of the rotation function, add the "
+    "address to `snowflake.allowed_cidrs` or to the account's network policy"
 )
 LOGINS = 3
 """How often a new key is tried; a user is locked after five failures in a row."""
@@ -193,7 +193,7 @@ class SnowflakeRsa:
         if self.rotator is None and versions.current is not None:
             raise RefusedError(
                 f"{self.user} cannot log in with its current key, and no other user may set one: {refused.what}",
-                hint="run `scripts/deploy.sh create`, which puts the current public key into the user",
+                hint="run `scripts/deploy.sh create`, which sets the current public key of the user",
             ) from refused
         with self._writing(versions) as session:
             if versions.current is None:
@@ -303,7 +303,7 @@ class SnowflakeRsa:
         if who is None:
             raise RefusedError(
                 f"The public key of {self.user} cannot be set: the {whose} has no key to log in with",
-                hint=FIRST_KEY_HINT + "; the user gets its public half by `scripts/deploy.sh create`",
+                hint=FIRST_KEY_HINT + "; `scripts/deploy.sh create` then sets its public key",
             )
         return Login.of(who)
 
@@ -326,15 +326,15 @@ class SnowflakeRsa:
         found = session.slots_of(self.user).of(slot)
         if found != fingerprint:
             raise RefusedError(
-                f"{slot} of {self.user} was set and holds another key: expected {fingerprint}, found {found}",
-                hint="does something else set the keys of this user? A rotation at the same time is tried again",
+                f"{slot} of {self.user} was changed by another process: expected {fingerprint}, found {found}",
+                hint="check whether another tool sets the keys of this user; a concurrent rotation is retried",
             )
 
     def _occupied(self, slots: Slots, current: str | None) -> SlotOccupiedError:
         found = [f"{held} in {slot}" for slot in SLOTS if (held := slots.of(slot)) not in (None, current)]
         return SlotOccupiedError(
-            f"The user {self.user} has a key that never was in its secret: {', '.join(found)}",
-            hint=f"find out who uses it; then `ALTER USER {self.user} UNSET <slot>` frees its place",
+            f"The user {self.user} has a key that was never in its secret: {', '.join(found)}",
+            hint=f"find out who uses it, then run `ALTER USER {self.user} UNSET <slot>` to free the slot",
         )
 
     def _log_in(self, login: Login) -> Facts:
@@ -342,6 +342,6 @@ class SnowflakeRsa:
             found = session.current_user()
         if found.upper() != login.user.upper():
             raise NotProvenError(
-                f"The new key of {login.user} logs in as {found}", hint="give each user a login name of its own"
+                f"The new key of {login.user} logs in as {found}", hint="give each user a unique login name"
             )
         return {"user": found, "fingerprint": login.key.fingerprint}

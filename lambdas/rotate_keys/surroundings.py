@@ -65,7 +65,7 @@ class Surroundings:
         account, rotator = self._setting("SNOWFLAKE_ACCOUNT"), tags.get(ROTATOR_TAG)
         bits = self.settings.get("RSA_BITS", RSA_SIZES[0])
         if bits not in RSA_SIZES:
-            raise DescriptionError(f"RSA_BITS is one of {', '.join(RSA_SIZES)}, found {bits}", hint=APPLY_HINT)
+            raise DescriptionError(f"RSA_BITS: expected {' or '.join(RSA_SIZES)}, found {bits}", hint=APPLY_HINT)
         return SnowflakeRsa(
             account=account,
             user=_tag(tags, USER_TAG).upper(),
@@ -78,7 +78,9 @@ class Surroundings:
     def _confluent_api_key(self, tags: Mapping[str, str]) -> ConfluentApiKey:
         retained = self.settings.get("KEYS_TO_RETAIN", "2")
         if not retained.isdecimal() or int(retained) < FEWEST_KEYS:
-            raise DescriptionError(f"KEYS_TO_RETAIN is a number from {FEWEST_KEYS}, found {retained}", hint=APPLY_HINT)
+            raise DescriptionError(
+                f"KEYS_TO_RETAIN: expected a number of at least {FEWEST_KEYS}, found {retained}", hint=APPLY_HINT
+            )
         return ConfluentApiKey(
             environment=self._setting("FRAZIL_ENVIRONMENT"),
             account=_account(tags),
@@ -103,14 +105,14 @@ class Surroundings:
         except (ValueError, KeyError, TypeError):
             raise DescriptionError(
                 f"The secret {name} holds no Cloud API key: expected cloud_api_key and cloud_api_secret",
-                hint=APPLY_HINT + "; it stores the Cloud API key that it is given",
+                hint=APPLY_HINT + " and stores the given Cloud API key",
             ) from None
 
     def _snowflake_address(self) -> str | None:
         address = self.settings.get(SNOWFLAKE_ADDRESS_VARIABLE)
         if address and urlsplit(address).hostname not in LOOPBACK:
             raise DescriptionError(
-                f"{SNOWFLAKE_ADDRESS_VARIABLE} is for a double on loopback, found {address}", hint=APPLY_HINT
+                f"{SNOWFLAKE_ADDRESS_VARIABLE}: expected a loopback address, found {address}", hint=APPLY_HINT
             )
         return address or None
 
@@ -128,7 +130,7 @@ def _kind_name(tags: Mapping[str, str]) -> KindName:
             known: KindName = name
             return known
     kinds = ", ".join(get_args(KindName))
-    raise DescriptionError(f"The tag {KIND_TAG} is one of {kinds}, found {found}", hint=APPLY_HINT)
+    raise DescriptionError(f"The tag {KIND_TAG} must be one of {kinds}, found {found}", hint=APPLY_HINT)
 
 
 def _account(tags: Mapping[str, str]) -> Account:
@@ -136,11 +138,11 @@ def _account(tags: Mapping[str, str]) -> Account:
     for account, parts in PARTS.items():
         if account == found and parts:
             return account
-    raise DescriptionError(f"The tag {ACCOUNT_TAG} names no account with keys: {found}", hint=APPLY_HINT)
+    raise DescriptionError(f"The tag {ACCOUNT_TAG} must name an account with keys, found {found}", hint=APPLY_HINT)
 
 
 def _tag(tags: Mapping[str, str], name: str) -> str:
     value = tags.get(name)
     if not value:
-        raise DescriptionError(f"The secret has no tag {name}, so nobody knows what to rotate", hint=APPLY_HINT)
+        raise DescriptionError(f"The secret has no tag {name}, which says what to rotate", hint=APPLY_HINT)
     return value

@@ -141,7 +141,7 @@ class Keeper:
         self._stop()
         self.wait.until(
             self._is_stopped,
-            otherwise=f"Application {self.application} has not stopped in time; run the delete again: it goes on.",
+            otherwise=f"Application {self.application} has not stopped in time; rerun the delete: it resumes.",
         )
         return {"job_run_id": None, "started": False, "cancelled": list(running)}
 
@@ -168,7 +168,7 @@ class Keeper:
         self.wait.until(
             lambda: all(each["id"] not in runs and each["state"] not in ENDING for each in self._listed()),
             otherwise=f"Job runs {', '.join(runs) or 'of before'} of application {self.application} are still ending; "
-            "run the same again: it goes on.",
+            "rerun the command: it resumes.",
         )
 
     def _start(self, wanted: Mapping[str, Any], definition: str) -> str:

@@ -274,7 +274,7 @@ def test_a_second_run_at_the_same_time_is_told_of_the_first(script: Script, verb
         ended = script.run(verb, "--profile=local")
 
         assert (ended.status, ended.steps) == (1, [])
-        assert f"Another run is at work on the environment local: process {os.getpid()}." in ended.stderr
+        assert f"Another run is in progress for the environment local: process {os.getpid()}." in ended.stderr
         assert script.run(verb, "--profile=local", "--environment=dev").status == 0
 
 
@@ -301,14 +301,14 @@ def test_one_key_is_rotated_and_the_old_one_taken_out_of_use_on_request(script: 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["destroy", "--profile=local"], "There is no `destroy`"),
-        (["create"], "Whose account?"),
-        (["create", "--profile="], "no option `--profile`"),
-        (["create", "--profile=local", "--keep-data"], "belongs to delete"),
-        (["create", "--profile=local", "--leaked"], "--leaked belongs to rotate"),
-        (["create", "--profile=local", "--secret=producer"], "--secret belongs to rotate"),
-        (["rotate", "--profile=local", "--secret="], "no option `--secret`"),
-        (["create", "--profile=local", "--snowflake-warehous=WH"], "no option `--snowflake-warehous`"),
+        (["destroy", "--profile=local"], "Unknown command `destroy`"),
+        (["create"], "expected --profile=PROFILE"),
+        (["create", "--profile="], "Unknown option `--profile`"),
+        (["create", "--profile=local", "--keep-data"], "--keep-data is an option of delete"),
+        (["create", "--profile=local", "--leaked"], "--leaked is an option of rotate"),
+        (["create", "--profile=local", "--secret=producer"], "--secret is an option of rotate"),
+        (["rotate", "--profile=local", "--secret="], "Unknown option `--secret`"),
+        (["create", "--profile=local", "--snowflake-warehous=WH"], "Unknown option `--snowflake-warehous`"),
     ],
 )
 def test_misuse_is_said_and_nothing_is_begun(script: Script, arguments: list[str], complaint: str) -> None:

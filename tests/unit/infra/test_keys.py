@@ -22,7 +22,7 @@ from infra.local.confluent_double import ConfluentDouble
 SECRETS = {"manager": "frazil/dev/manager", "producer": "frazil/dev/producer"}
 NOT_YET = (
     "NotProvenError",
-    "The new API keys of manager do not work yet: kafka: the key is not known there\n\nhint: -",
+    "The new API keys of manager do not work yet: kafka: the key is not accepted\n\nhint: -",
 )
 NO_ROLE = ("ClientError", "An error occurred (AccessDeniedException) when calling the DescribeSecret operation")
 REFUSED = ("SettingError", "Confluent Cloud does not let K POST\n\nhint: give a Cloud API key")

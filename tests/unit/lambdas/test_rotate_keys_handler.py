@@ -69,8 +69,8 @@ def test_a_user_without_a_rotator_rotates_itself() -> None:
         ({"frazil-rotates": "password"}, {}, CLOUD_KEY, "one of snowflake_rsa, confluent_api_key, found password"),
         ({"frazil-rotates": "snowflake_rsa"}, {}, CLOUD_KEY, "has no tag frazil-user"),
         (SNOWFLAKE, {"SNOWFLAKE_ACCOUNT": ""}, CLOUD_KEY, "no setting SNOWFLAKE_ACCOUNT"),
-        (SNOWFLAKE, {"RSA_BITS": "1024"}, CLOUD_KEY, "RSA_BITS is one of 2048, 4096, found 1024"),
-        (SNOWFLAKE, {"FRAZIL_SNOWFLAKE_URL": "https://example.com"}, CLOUD_KEY, "is for a double on loopback"),
+        (SNOWFLAKE, {"RSA_BITS": "1024"}, CLOUD_KEY, "RSA_BITS: expected 2048 or 4096, found 1024"),
+        (SNOWFLAKE, {"FRAZIL_SNOWFLAKE_URL": "https://example.com"}, CLOUD_KEY, "expected a loopback address"),
         (CONFLUENT | {"frazil-account": "connector"}, {}, CLOUD_KEY, "no account with keys: connector"),
         (CONFLUENT, {"KEYS_TO_RETAIN": "1"}, CLOUD_KEY, "a number from 2, found 1"),
         (CONFLUENT, {}, None, "holds no Cloud API key"),
@@ -131,7 +131,7 @@ def test_a_key_that_does_not_work_yet_is_an_answer_and_no_failure_of_the_functio
 def test_what_is_no_step_is_refused() -> None:
     secret = SecretInMemory("s", {name: value for name, value in SNOWFLAKE.items() if "rotator" not in name})
 
-    with pytest.raises(DescriptionError, match="explode is no step: expected one of createSecret"):
+    with pytest.raises(DescriptionError, match="unknown step explode: expected one of createSecret"):
         invoked(VaultInMemory(secret), Step="explode", ClientRequestToken="t")
 
 

@@ -182,7 +182,7 @@ def test_a_foreign_key_is_not_overwritten(world: World, rotations: int) -> None:
     world.secret.begin("new")
     world.rotation.take("createSecret", "new")
 
-    with pytest.raises(SlotOccupiedError, match=f"has a key that never was in its secret: .* in {slot}") as refused:
+    with pytest.raises(SlotOccupiedError, match=f"has a key that was never in its secret: .* in {slot}") as refused:
         world.rotation.take("setSecret", "new")
 
     assert "UNSET" in refused.value.hint

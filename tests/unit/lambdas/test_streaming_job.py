@@ -142,7 +142,7 @@ def test_no_run_is_started_while_another_is_still_ending() -> None:
     emr = Emr(looks=1000)
     keeper(emr).keep(WANTED)
 
-    with pytest.raises(StillEndingError, match="run the same again"):
+    with pytest.raises(StillEndingError, match="rerun the command"):
         keeper(emr, seconds=5).keep({**WANTED, "executionRoleArn": "another"})
 
     assert len(emr.started) == 1
