@@ -165,7 +165,7 @@ def test_an_application_without_a_job_run_of_ours(deployed: Deployed, capsys: Sa
     deployed.run(start="print('of somebody else')", options=False)
     assert deployed.doctor() == 2
 
-    assert capsys.readouterr().err.count("has had no job run of Frazil yet") == 2
+    assert capsys.readouterr().err.count("has no Frazil job run to copy the settings from") == 2
 
 
 def test_a_job_run_without_a_log(deployed: Deployed, capsys: Said) -> None:
@@ -173,7 +173,7 @@ def test_a_job_run_without_a_log(deployed: Deployed, capsys: Said) -> None:
 
     assert deployed.doctor() == 2
 
-    assert "keeps no log in CloudWatch" in capsys.readouterr().err
+    assert "does not log to CloudWatch" in capsys.readouterr().err
 
 
 def test_a_job_run_that_cannot_start_says_why(

@@ -227,7 +227,7 @@ def test_offline_asks_nobody(place: Place, capsys: Said) -> None:
     rewrite(place, "kafka", {"bootstrap.servers": "127.0.0.1:9"})
 
     assert frazil(place, "check", "--offline") == 0
-    assert "no problem found" in capsys.readouterr().err
+    assert "no problems found" in capsys.readouterr().err
 
 
 def rewrite(place: Place, section: str, values: dict[str, str]) -> None:

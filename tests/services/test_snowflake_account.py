@@ -85,7 +85,7 @@ def test_when_a_table_was_refreshed_is_told(made: Account) -> None:
 
 
 def test_a_table_that_nobody_sees_was_never_refreshed(account: Account) -> None:
-    with pytest.raises(SnowflakeError, match="does not let READER see TRADES__DELTA, or it is not there"):
+    with pytest.raises(SnowflakeError, match="user READER cannot see TRADES__DELTA, or it does not exist"):
         account.of("READER").refreshed_at("TRADES__DELTA")
 
 
@@ -158,7 +158,7 @@ def test_external_tables_of_the_double_outlive_it(tmp_path: Path) -> None:
 def test_a_secret_that_holds_no_key_is_not_quoted(account: Account) -> None:
     account.vault.text = "hush"
 
-    with pytest.raises(SettingError, match="LOADER is none in PEM") as refused:
+    with pytest.raises(SettingError, match="LOADER is not an unencrypted PEM key") as refused:
         account.of("LOADER").refresh("TRADES__DELTA")
 
     assert "hush" not in str(refused.value)

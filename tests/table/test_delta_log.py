@@ -174,9 +174,9 @@ def test_compaction_removes_and_adds_in_one_version(trades: Trades) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (RenameColumn("id", "number"), "id is now called number"),
-        (WidenType("id", Scalar("int"), Scalar("long")), "id has changed its type from integer to long"),
-        (RenameColumn("legs[].n", "lots"), "legs[].n is now called legs[].lots"),
+        (RenameColumn("id", "number"), "id was renamed to number"),
+        (WidenType("id", Scalar("int"), Scalar("long")), "id changed from integer to long"),
+        (RenameColumn("legs[].n", "lots"), "legs[].n was renamed to legs[].lots"),
     ],
 )
 def test_what_readers_would_misread_waits_for_a_compaction(trades: Trades, change: Change, said: str) -> None:
@@ -208,7 +208,7 @@ def test_a_log_does_not_begin_over_files_that_readers_would_misread(trades: Trad
     withheld = trades.announce()
 
     assert isinstance(withheld, Withheld)
-    assert "id is now called number" in withheld.reason
+    assert "id was renamed to number" in withheld.reason
     assert trades.versions() == []
 
 

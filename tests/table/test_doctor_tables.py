@@ -51,7 +51,7 @@ def test_a_state_that_cannot_be_reached_is_told(lake: SmallLake) -> None:
     assert head is not None and head.parent_id is not None
     lake.table.maintenance.expire_snapshots().by_id(head.parent_id).commit()
 
-    assert "its state cannot be reached" in failed(lake)["state of lake.orders"]
+    assert "its state is unreachable" in failed(lake)["state of lake.orders"]
 
 
 def test_a_table_that_was_rolled_back_goes_on_and_is_told(lake: SmallLake) -> None:

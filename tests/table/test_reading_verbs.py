@@ -30,7 +30,7 @@ def test_verify_that_finds_something_is_exit_one(config: str, lake: SmallLake, c
 
     out = capsys.readouterr().out
     assert out.startswith("lake.orders: NOT PROVEN at epoch 2")
-    assert "\n         lost_rows: orders-0: 1 of 97 rows are not there: offset 77\n" in out
+    assert "\n         lost_rows: orders-0: 1 of 97 rows are missing: offset 77\n" in out
 
 
 def test_verify_as_json(config: str, lake: SmallLake, capsys: Captured) -> None:
@@ -111,7 +111,7 @@ def test_query_of_a_table_whose_file_is_gone_is_a_failure(config: str, lake: Sma
     lake.files()[0].unlink()
 
     assert run(["query", "SELECT sum(kafka_offset) FROM orders", "--config", config]) == 1
-    assert "the tables of the query cannot be read" in capsys.readouterr().err
+    assert "could not read the tables of the query" in capsys.readouterr().err
 
 
 def test_dead_letters_by_reason_then_the_newest(config: str, lake: SmallLake, capsys: Captured) -> None:

@@ -77,7 +77,7 @@ def test_several_lost_rows_beside_a_gap_are_candidates(lake: SmallLake) -> None:
     lost = finding(verify(lake), FindingKind.LOST_ROWS)
 
     assert lost.offsets == (50, 70, 71)
-    assert lost.what.startswith("2 of 97 rows are not there: among offsets 50, 70, 71")
+    assert lost.what.startswith("2 of 97 rows are missing: among offsets 50, 70, 71")
 
 
 def test_several_lost_rows_without_gaps_are_certain(lake: SmallLake) -> None:
@@ -168,7 +168,7 @@ def test_missing_file_is_named_with_its_rows(lake: SmallLake) -> None:
 
     assert str(path) in finding(verification, FindingKind.MISSING_FILE).where
     assert finding(verification, FindingKind.MISSING_FILE).what == "the file is missing, with 40 rows"
-    assert finding(verification, FindingKind.LOST_ROWS).what.startswith("40 of 97 rows are not there")
+    assert finding(verification, FindingKind.LOST_ROWS).what.startswith("40 of 97 rows are missing")
 
 
 def test_file_that_is_no_parquet_any_more_is_named(lake: SmallLake) -> None:
@@ -296,7 +296,7 @@ def test_rolled_back_table_is_clean_and_says_so(lake: SmallLake) -> None:
 
     assert verification.findings == ()
     assert any("rolled the table back" in note for note in verification.notes)
-    assert any("dead letters of batches that the rows do not have are left out" in n for n in verification.notes)
+    assert any("dead letters of batches that the table does not have are left out" in n for n in verification.notes)
 
 
 def test_summary_that_its_manifests_contradict_is_found(lake: SmallLake) -> None:

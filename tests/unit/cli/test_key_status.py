@@ -130,7 +130,7 @@ def test_a_version_that_is_still_pending_is_told_from_one_that_was_promoted() ->
         (
             SecretHistory(NOW - 33 * DAY, pending_since=NOW - 3 * DAY, **MONTHLY),
             "in trouble",
-            "its rotation fails: a version that was begun at 2026-02-26T12:00:00+00:00 never became current",
+            "its rotation fails: the version created at 2026-02-26T12:00:00+00:00 never became current",
         ),
         (SecretHistory(None, **MONTHLY), "in trouble", "it has no value yet"),
         (None, "in trouble", "there is no such secret"),

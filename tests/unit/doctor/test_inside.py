@@ -117,7 +117,7 @@ def test_runs_of_others_are_passed_over() -> None:
 def test_without_a_run_or_without_its_log_there_is_nothing_to_go_by() -> None:
     with pytest.raises(Misuse, match="has no Frazil job run"):
         run_to_imitate([], "00app")
-    with pytest.raises(Misuse, match="keeps no log in CloudWatch"):
+    with pytest.raises(Misuse, match="does not log to CloudWatch"):
         run_to_imitate([replace(RUN, monitoring=None)], "00app")
 
 

@@ -164,12 +164,12 @@ def test_all_problems_are_named_at_once_with_their_lines_and_the_likely_words(lo
     )
 
     assert problems(load, text) == [
-        "test.yaml:1:1: regin: there is no such key",
+        "test.yaml:1:1: regin: unknown key",
         "    did you mean region?",
         "test.yaml:2:35: kafka.confluent.availability: expected one of SINGLE_ZONE, MULTI_ZONE, LOW, HIGH, "
         'found "MULTI-ZONE"',
         "    did you mean MULTI_ZONE?",
-        "test.yaml:2:47: kafka.confluent.gouvernance_package: there is no such key",
+        "test.yaml:2:47: kafka.confluent.gouvernance_package: unknown key",
         "    did you mean governance_package?",
         'test.yaml:3:10: backend: expected local or {s3: …} or {cloud: …}, found "s3"',
         "    write {s3: …}",

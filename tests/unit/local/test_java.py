@@ -55,7 +55,7 @@ def test_another_major_is_passed_over_and_said(
     monkeypatch.setenv("JAVA_HOME", str(put_java(machine / "mine", "11.0.2")))
 
     assert find_java() == Java(machine / "jvm" / "java-17", 17)
-    assert f"Java 11 in {machine / 'mine'} is not used (17 or 21 is needed)" in capsys.readouterr().err
+    assert f"Java 11 in {machine / 'mine'} is not used (17 or 21 is required)" in capsys.readouterr().err
 
 
 def test_a_machine_without_java_gets_one_once(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def test_a_field_may_not_take_an_alias_that_another_column_holds() -> None:
 
 
 def test_a_chain_of_renames_in_one_schema_is_refused() -> None:
-    problem = "is the renamed column a, and takes the name of the column that becomes c"
+    problem = "is the renamed column a, and takes the name of the column that is renamed to c"
 
     assert findings((col("b", LONG, "a"), col("c", LONG, "b")), (col("a"), col("b"))) == {"b": problem}
 

@@ -132,14 +132,14 @@ def test_a_new_table_whose_records_name_their_subjects_shows_what_the_registry_h
     assert said[1:3] == ["  new table: n: long", "  new table: why: string"]
     assert not any("other" in line for line in said)
     (note,) = [line for line in said if "note:" in line]
-    assert "orders-shop.Order, orders-shop.Return once a batch has met the records" in note
+    assert "orders-shop.Order, orders-shop.Return when a batch reads the records" in note
 
 
 def test_a_new_table_whose_subjects_do_not_tell_their_topic_says_when_its_columns_are_known(world: World) -> None:
     said = by_record(world, "record")
 
     assert not any(line.startswith("  new table: n") for line in said)
-    assert any("its columns are known once a batch has met the first schema" in line for line in said)
+    assert any("its columns are known when a batch reads the first schema" in line for line in said)
 
 
 def test_the_plan_of_a_table_that_is_there_is_the_next_batch_s(world: World) -> None:

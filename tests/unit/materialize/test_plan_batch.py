@@ -111,7 +111,7 @@ READ_TO_7 = {0: progress(0, 7, leader_epoch=5)}
             SourceChangedError,
             "was read from topic id id-1, the broker now has id-2",
         ),
-        (topic({1: (0, 9)}), SourceChangedError, "partition 0 of orders was read up to offset 7 and is gone"),
+        (topic({1: (0, 9)}), SourceChangedError, "partition 0 of orders was read up to offset 7 and no longer exists"),
         (topic({0: (0, 6)}), SourceChangedError, "orders-0 was read up to offset 7, but ends at 6"),
         (topic({0: (8, 9)}), RecordsLostError, "the oldest record left is 8; 1 offsets are gone"),
         (

@@ -186,19 +186,19 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         spec(start=StartOffsets({0: 10})),
         SpecError,
         "lake.orders: `start` names offset 10 of orders-0, which has the offsets 2 to 9",
-        "mend `start` in tables/orders.yaml",
+        "fix `start` in tables/orders.yaml",
     ),
     "start before the topic": (
         spec(start=StartOffsets({0: 1})),
         SpecError,
         "lake.orders: `start` names offset 1 of orders-0, which has the offsets 2 to 9",
-        "mend `start` in tables/orders.yaml",
+        "fix `start` in tables/orders.yaml",
     ),
     "start in no partition": (
         spec(start=StartOffsets({7: 2})),
         SpecError,
         "lake.orders: `start` names offset 2 of orders-7, which has the partitions 0",
-        "mend `start` in tables/orders.yaml",
+        "fix `start` in tables/orders.yaml",
     ),
 }
 
@@ -262,7 +262,7 @@ def test_topics_whose_schemas_contradict_each_other_share_no_table(world: World)
     found, said = only(world.check(both)), refused(world, both)
 
     assert found.what == said.what
-    assert f"the writer schema {second.id} cannot be carried over safely" in found.what
+    assert f"the writer schema {second.id} is not a safe change for the table" in found.what
     assert "n: is string in the writer's schema, the table has long" in found.what
 
 
@@ -305,7 +305,7 @@ def test_what_delta_has_no_place_for_is_refused_by_column_before_anything_is_mad
         (SpecError, "lake.orders: formats: delta: the column party.hash is a fixed(8)"),
     ]
     assert said.what == found[0].what
-    assert "take delta out of `formats` in tables/orders.yaml" in said.hint
+    assert "remove delta from `formats` in tables/orders.yaml" in said.hint
     assert world.check(SPEC) == []
 
 

@@ -55,13 +55,13 @@ def kept(key: str, before: str, after: str) -> Example:
     return applied(f"maintain.keep_snapshots.{key}", *wanted)
 
 
-OLD_FILES = "files that are there keep their partitioning"
+OLD_FILES = "existing files keep their partitioning"
 EXAMPLES: dict[str, list[Example]] = {
     "key": [
         refused("key", "key: string", "key: bytes", "kafka_key is string"),
         refused("key", "key: bytes", "key: avro", "kafka_key is binary"),
         applied("key", "key: none", "key: string"),
-        applied("key", "key: string", "key: none", "rows that are there keep the key"),
+        applied("key", "key: string", "key: none", "existing rows keep their key"),
     ],
     "partition_by": [
         applied("partition_by", "partition_by: []", "partition_by: [day(kafka_timestamp)]", OLD_FILES),
@@ -94,12 +94,12 @@ EXAMPLES: dict[str, list[Example]] = {
     "maintain.keep_snapshots.count": [kept("count", "5", "6")],
     "maintain.keep_snapshots.daily": [kept("daily", "0", "1")],
     "formats": [
-        applied("formats", "formats: [iceberg]", "formats: [iceberg, delta]", "begins the Delta log"),
-        applied("formats", "formats: [iceberg, delta]", "formats: [iceberg]", "remove the folder _delta_log/"),
+        applied("formats", "formats: [iceberg]", "formats: [iceberg, delta]", "creates the Delta log"),
+        applied("formats", "formats: [iceberg, delta]", "formats: [iceberg]", "delete the table's folder _delta_log/"),
     ],
     "start.timestamp": [
-        Example("", "start: {timestamp: 2026-01-01T00:00:00Z}", Fate.REBUILD, "start", "goes on from its offsets"),
-        Example("", "start: latest", Fate.REBUILD, "start", "goes on from its offsets"),
+        Example("", "start: {timestamp: 2026-01-01T00:00:00Z}", Fate.REBUILD, "start", "continues from its offsets"),
+        Example("", "start: latest", Fate.REBUILD, "start", "continues from its offsets"),
     ],
     "start.offsets": [Example("", "start: {offsets: {0: 3}}", Fate.REBUILD, "start", "into another `table`")],
     "metadata.prefix": [

@@ -233,7 +233,7 @@ def test_a_time_at_any_depth_is_a_finding_where_spark_must_read() -> None:
     found = unreadable(columns, spec(readers=("duckdb", "spark")))
 
     assert [finding.path for finding in found] == ["opens", "breaks[].begins"]
-    assert "take spark out of `readers`" in found[0].problem
+    assert "remove spark from `readers`" in found[0].problem
     assert unreadable(columns, spec(readers=("snowflake", "athena", "duckdb"))) == ()
 
 
