@@ -60,7 +60,7 @@ def each_partition(change: Callable[[PartitionFacts], PartitionFacts]) -> Callab
         (each_partition(lambda p: replace(p, leader_epoch=-5)), SourceChangedError, "leader epoch"),
         (each_partition(lambda p: replace(p, end=p.earliest)), SourceChangedError, "but ends at"),
         (each_partition(lambda p: replace(p, earliest=p.end)), RecordsLostError, "retention overtook"),
-        (lambda facts: replace(facts, partitions={0: facts.partitions[0]}), SourceChangedError, "is gone"),
+        (lambda facts: replace(facts, partitions={0: facts.partitions[0]}), SourceChangedError, "no longer exists"),
     ],
     ids=["another topic id", "a lower leader epoch", "a shorter log", "a later beginning", "a partition less"],
 )

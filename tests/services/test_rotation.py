@@ -256,7 +256,7 @@ def test_an_outage_passes_and_secrets_manager_tries_again(cloud: Cloud, users: U
 
     cloud.rotated(users.loader_secret)
 
-    assert "did not let" in cloud.log()
+    assert "refused the login of" in cloud.log()
     assert cloud.logs_in(users.loader_secret) == users.loader
 
 

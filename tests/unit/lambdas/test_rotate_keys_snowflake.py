@@ -157,7 +157,7 @@ def test_a_version_that_is_not_rotated_is_refused(world: World, step: str) -> No
 def test_a_step_out_of_order_is_refused(world: World, step: str) -> None:
     world.secret.begin("one")
 
-    with pytest.raises(WrongStageError, match="has no value yet"):
+    with pytest.raises(WrongStageError, match="has no value: createSecret must run first"):
         world.rotation.take(step, "one")
 
 
