@@ -108,7 +108,9 @@ def test_what_was_rolled_back_in_the_catalog_is_no_ancestor(lake: SmallLake) -> 
     found = ask(lake, shows(shown))
 
     assert found.verdict == "failed"
-    assert found.found.startswith(f"it shows {shown.head}, which has expired or is not an ancestor of the catalog's {head.parent_id}")
+    assert found.found.startswith(
+        f"it shows {shown.head}, which has expired or is not an ancestor of the catalog's {head.parent_id}"
+    )
 
 
 def test_a_table_that_shows_nothing_yet_says_what_snowflake_says(lake: SmallLake) -> None:

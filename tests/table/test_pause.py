@@ -58,7 +58,7 @@ def test_pause_that_is_no_json_is_told_as_it_is(lake: SmallLake) -> None:
 
 
 def test_table_that_is_not_there_cannot_be_paused(lake: SmallLake) -> None:
-    with pytest.raises(Misuse, match=r"there is no table lake\.sales"):
+    with pytest.raises(Misuse, match=r"the catalog has no table lake\.sales"):
         pause(lake.lake, spec_of("orders", table="sales"), by="ann", why="x", at=NOON)
 
 

@@ -295,7 +295,7 @@ def test_rolled_back_table_is_clean_and_says_so(lake: SmallLake) -> None:
     verification = verify(lake)
 
     assert verification.findings == ()
-    assert any("rolled the table back" in note for note in verification.notes)
+    assert any("the table was rolled back" in note for note in verification.notes)
     assert any("dead letters of batches that the table does not have are left out" in n for n in verification.notes)
 
 

@@ -133,7 +133,7 @@ def test_a_version_that_is_still_pending_is_told_from_one_that_was_promoted() ->
             "its rotation fails: the version created at 2026-02-26T12:00:00+00:00 never became current",
         ),
         (SecretHistory(None, **MONTHLY), "in trouble", "it has no value yet"),
-        (None, "in trouble", "there is no such secret"),
+        (None, "in trouble", "the secret does not exist"),
     ],
 )
 def test_what_calls_for_somebody(history: SecretHistory | None, state: str, warning: str | None) -> None:

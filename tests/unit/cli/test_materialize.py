@@ -68,13 +68,13 @@ def test_making_tables_only_goes_with_no_word_on_batches(other: list[str], capsy
 
 def test_tables_that_are_made_are_told_apart_from_those_that_were_there(create: Any, capsys: Said) -> None:
     assert create(Run("lake.a"), Run("lake.b", there=True)) == 0
-    assert capsys.readouterr().err == "lake.a: made, empty\nlake.b: is there\n"
+    assert capsys.readouterr().err == "lake.a: created, empty\nlake.b: exists\n"
 
 
 def test_what_is_not_there_yet_has_an_exit_status_of_its_own(create: Any, capsys: Said) -> None:
     assert create(Run("lake.a", no_topic("lake.a")), Run("lake.b"), Run("lake.c", no_subject("lake.c"))) == 3
     assert capsys.readouterr().err == (
-        "lake.a: failed\nlake.b: made, empty\nlake.c: failed\n"
+        "lake.a: failed\nlake.b: created, empty\nlake.c: failed\n"
         "2 tables failed.\n\n"
         "TopicMissingError: lake.a: no topic\n    make it\n"
         "SubjectMissingError: lake.c: no subject\n    register it\n\n"

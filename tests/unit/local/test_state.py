@@ -30,7 +30,9 @@ def test_a_folder_that_was_never_up_has_no_state(tmp_path: Path) -> None:
 def test_a_state_that_is_not_ours_is_refused_with_its_path(tmp_path: Path, content: str) -> None:
     (tmp_path / "state.json").write_text(content)
 
-    with pytest.raises(SettingError, match=f"Could not read the state of the local services from {tmp_path / 'state.json'}"):
+    with pytest.raises(
+        SettingError, match=f"Could not read the state of the local services from {tmp_path / 'state.json'}"
+    ):
         read_state(tmp_path)
 
 

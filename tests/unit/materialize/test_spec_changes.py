@@ -104,10 +104,12 @@ EXAMPLES: dict[str, list[Example]] = {
     "start.offsets": [Example("", "start: {offsets: {0: 3}}", Fate.REBUILD, "start", "into another `table`")],
     "metadata.prefix": [
         applied("metadata.prefix", "", "metadata: {prefix: meta_}", "5 columns are renamed"),
-        refused("metadata.prefix", "", "metadata: {prefix: taken_}", "the table has a column taken_offset"),
+        refused("metadata.prefix", "", "metadata: {prefix: taken_}", "the table already has a column taken_offset"),
     ],
     "metadata.keep": [
-        applied("metadata.keep", "", "metadata: {keep: [timestamp, headers]}", "null in kafka_headers"),
+        applied(
+            "metadata.keep", "", "metadata: {keep: [timestamp, headers]}", "kafka_headers is null in existing rows"
+        ),
         refused(
             "metadata.keep", "metadata: {prefix: x_}", "metadata: {prefix: x_, keep: [timestamp, value]}", "x_value"
         ),
