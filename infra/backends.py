@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from infra.cdk import CloudBackend, LocalBackend, NamedCloudWorkspace, S3Backend, Stack
-from infra.naming import state_key, state_path, workspace_name
 from infra.settings import EnvironmentSettings, HcpState, LocalState, S3State
+from shared.naming import state_key, state_path, workspace_name
 
 
 def keep_state(stack: Stack, settings: EnvironmentSettings) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 
-from infra.naming import APPLICATION
+from shared.naming import APPLICATION
 
 READS = {
     "athena": ("athena:GetWorkGroup", "athena:ListTagsForResource", "athena:ListWorkGroups"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from infra.naming import OWN_TAGS
+from shared.naming import OWN_TAGS
 
 Json = Mapping[str, Any]
 
@@ -181,7 +181,7 @@ def tags(view: StackView) -> Iterator[Finding]:
         given = defaults if isinstance(defaults, list) else [defaults]
         missing = OWN_TAGS - {name for each in given for name in each.get("tags", {})}
         if missing:
-            fix = "give the provider default_tags with infra.naming.tags(…)"
+            fix = "give the provider default_tags with shared.naming.tags(…)"
             yield Finding(f"{view.name}/aws", f"resources lack the tags {', '.join(sorted(missing))}", fix)
 
 

@@ -17,7 +17,6 @@ from frazil.specs.problems import Problem, Problems, suggest
 from frazil.specs.shapes import At, Rejected
 from infra import settings_keys as keys
 from infra import settings_keys_snowflake as snowflake_keys
-from infra.naming import OWN_FOLDERS, OWN_TAGS
 from infra.settings import (
     Architecture,
     Availability,
@@ -47,6 +46,7 @@ from infra.settings import (
     Worker,
 )
 from infra.topics import TRADES
+from shared.naming import OWN_FOLDERS, OWN_TAGS
 
 FOLDER = Path(__file__).parent / "environments"
 NAME = re.compile(r"[a-z][a-z0-9]{1,19}")

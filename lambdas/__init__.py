@@ -1,1 +1,1 @@
-"""What runs in AWS Lambda: each folder is one function, packed alone, and imports no other folder of the project."""
+"""AWS Lambda functions: one folder each, packed alone; a function imports no other function, and no stack."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from infra.artefacts.archive import files_under, zip_of
 from infra.artefacts.environment import Target, install_packages
 
-OURS = {"frazil": "jobs", "infra": ".", "lambdas": "."}
+OURS = {"frazil": "jobs", "lambdas": ".", "shared": "."}
 """Our packages, each with the folder of the checkout that holds it."""
 
 LOCK = "requirements.lock"

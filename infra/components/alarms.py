@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from infra import naming
 from infra.cdk import Construct
 from infra.components.region import Region
 from infra.iam import Policy, Principal, Statement
 from infra.resources import aws
+from shared import naming
 
 
 @dataclass(frozen=True, slots=True)

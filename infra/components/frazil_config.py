@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from infra import naming
-from infra.accounts import key_field, secret_field
 from infra.settings import ExistingWarehouse, Snowflake
 from infra.stacks.kafka import Kafka
+from shared import naming
+from shared.accounts import key_field, secret_field
 
 FILE = "frazil.yaml"
 TABLES_FOLDER = "tables"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.artefacts.artefact import Artefact, Artefacts
-from infra.naming import resource_name
 from infra.settings import Worker
+from shared.naming import resource_name
 
 Request = Mapping[str, Any]
 """As the API spells it, without the application, which whoever sends it knows."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from frazil.specs.kafka_keys import READER_GROUP
-from infra import naming
 from infra.artefacts.artefact import PREFIX
 from infra.cdk import Construct
 from infra.components.log_group import LogGroup
@@ -16,6 +15,7 @@ from infra.iam import Conditions, Policy, trust_service
 from infra.permissions import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, Place, Scope, statements
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import Secret
+from shared import naming
 
 SERVICE = "emr-serverless.amazonaws.com"
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra import naming
 from infra.cdk import Construct
 from infra.components.region import Region
 from infra.components.role import Role
 from infra.iam import Policy, Statement, trust_service
 from infra.resources import aws
+from shared import naming
 
 SERVICE = "scheduler.amazonaws.com"
 START_JOB_RUN = "aws-sdk:emrserverless:startJobRun"

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra import naming
 from infra.cdk import Construct, Fn, Resource
 from infra.components.python_lambda import Function, PythonLambda
 from infra.components.region import Region
 from infra.permissions import ROTATION, WITH_CLOUD_KEY, Place, Scope, statements
 from infra.resources import aws
 from infra.settings import EnvironmentSettings
+from shared import naming
 
 FOLDER = Path(__file__).parents[2] / "lambdas" / "rotate_keys"
 CALLER = "secretsmanager.amazonaws.com"

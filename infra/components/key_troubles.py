@@ -9,7 +9,7 @@ from infra.components.alarms import Counted, Measured, Trouble
 from infra.components.job_schedules import Schedule
 from infra.components.key_rotation import KeyRotation
 from infra.settings import EnvironmentSettings
-from lambdas.rotate_keys.metric import BY_ENVIRONMENT, METRIC, NAMESPACE
+from shared.key_age_metric import BY_ENVIRONMENT, METRIC, NAMESPACE
 
 HOURS = 6
 DAYS_OF_GRACE = 3

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from string import ascii_lowercase
 
-from infra import naming
 from infra.cdk import Construct
 from infra.components.nat_instance import NatInstance
 from infra.resources import aws
 from infra.settings import MadeVpc
+from shared import naming
 
 ANYWHERE = "0.0.0.0/0"
 ZONES_WITHOUT_EMR_SERVERLESS = ("cac1-az4", "use1-az3")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra import naming
 from infra.cdk import Stack
 from infra.resources import aws
 from infra.settings import EnvironmentSettings
+from shared import naming
 
 PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infra.accounts import PURPOSES
 from infra.cdk import Construct
 from infra.grants import Grant
-from infra.naming import Account, resource_name
 from infra.resources import confluent
+from shared.accounts import PURPOSES
+from shared.naming import Account, resource_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infra import naming
 from infra.cdk import Construct, Local, Resource
 from infra.components.region import Region
 from infra.components.role import Role
 from infra.iam import Policy, Statement, trust_external
 from infra.resources import snowflake
 from infra.stacks.lake import LakeStack
+from shared import naming
 
 REST_ACTIONS = ("glue:GetCatalog", "glue:GetDatabase", "glue:GetDatabases", "glue:GetTable", "glue:GetTables")
 """What Snowflake documents as the least for the endpoint."""

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from infra import naming
 from infra.cdk import Construct
 from infra.components.job_request import Request
 from infra.components.python_lambda import Function, PythonLambda
@@ -14,6 +13,7 @@ from infra.components.role import Role
 from infra.permissions import KEEPER, Place, Scope, statements
 from infra.resources import aws
 from infra.settings import EnvironmentSettings
+from shared import naming
 
 FOLDER = Path(__file__).parents[2] / "lambdas" / "streaming_job"
 SECONDS = 900

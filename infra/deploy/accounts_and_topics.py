@@ -8,7 +8,6 @@ from typing import Any
 
 from frazil.model.errors import SettingError
 from infra.app import read_tables
-from infra.confluent_api import ConfluentCloud, KeyPair, address_from_environment, key_from_environment
 from infra.deploy.deployment import Deployment
 from infra.deploy.key_secrets import read_keys
 from infra.deploy.keys import Keys, delete_keys
@@ -16,9 +15,10 @@ from infra.deploy.rotation_function import RotationFunction
 from infra.deploy.services import NOBODY, confluent_cloud
 from infra.deploy.terraform import Tell
 from infra.deploy.topics import Steps, connect, make_topics, of_confluent, of_external
-from infra.naming import Account, secret_name
 from infra.settings import ConfluentKafka, ExternalKafka
 from infra.topics import wanted_topics
+from shared.confluent_api import ConfluentCloud, KeyPair, address_from_environment, key_from_environment
+from shared.naming import Account, secret_name
 
 
 def make_keys(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from frazil.model.errors import FrazilError
-from infra.confluent_api import KEY_VARIABLE, SECRET_VARIABLE, ConfluentCloud, KeyPair, key_from_environment
 from infra.deploy.prerequisites import Finding
+from shared.confluent_api import KEY_VARIABLE, SECRET_VARIABLE, ConfluentCloud, KeyPair, key_from_environment
 
 WHAT = "Confluent Cloud key"
 EXPECTED = f"in {KEY_VARIABLE} and {SECRET_VARIABLE}: a Cloud API key and its secret"

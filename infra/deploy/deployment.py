@@ -15,9 +15,9 @@ from infra.artefacts.lambda_zip import place_of
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.components.python_lambda import ARCHITECTURE, RUNTIME
 from infra.deploy.snowflake_account import AccountFlags, with_account
-from infra.naming import APPLICATION, log_group_name, resource_name
 from infra.settings import ConfluentKafka, EnvironmentSettings, Rotation
 from infra.settings_file import load_environment
+from shared.naming import APPLICATION, log_group_name, resource_name
 
 LOCAL = "local"
 CHECKOUT = Path(__file__).parents[2]

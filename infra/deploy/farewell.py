@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from frazil.model.errors import FrazilError, Misuse, SettingError
-from infra.confluent_api import ConfluentCloud
 from infra.deploy.deployment import Deployment
 from infra.deploy.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
 from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Tell
+from shared.confluent_api import ConfluentCloud
 
 KEPT = {"S3 bucket", "Glue database", "Glue table", "KMS key", "Athena workgroup"}
 """What `--keep-data` keeps: the data, its encryption key, and the workgroup that queries it."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from infra.confluent_api import ConfluentCloud
+from shared.confluent_api import ConfluentCloud
 
 
 @dataclass(frozen=True, slots=True, order=True)

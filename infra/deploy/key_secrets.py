@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 from frazil.model.errors import ServiceError
 from frazil.model.spec import Secret
-from infra.accounts import Part, key_field, secret_field
-from infra.confluent_api import KeyPair
+from shared.accounts import Part, key_field, secret_field
+from shared.confluent_api import KeyPair
 
 
 def read_keys(vault: Any, name: str) -> dict[Part, KeyPair]:

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 
 from frazil.model.spec import Secret
-from infra.confluent_api import ConfluentCloud, KeyPair
 from infra.deploy.key_secrets import read_keys, write_cloud_key
 from infra.deploy.rotation_function import FunctionFailedError, NotYetError, RotationFunction
 from infra.deploy.side_by_side import side_by_side
-from infra.naming import Account, cloud_secret_name, secret_name
+from shared.confluent_api import ConfluentCloud, KeyPair
+from shared.naming import Account, cloud_secret_name, secret_name
 
 PATIENCE_SECONDS = 900.0
 LOOK_SECONDS = 60.0

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from frazil.model.errors import FrazilError
 from infra.deploy.prerequisites import Finding
 from infra.settings import Snowflake
-from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import SnowflakeDoor
 
 VARIABLE, PASSPHRASE = "SNOWFLAKE_PRIVATE_KEY", "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE"
 """Environment variables of Snowflake's Terraform provider."""

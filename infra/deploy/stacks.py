@@ -14,7 +14,6 @@ from frazil.model.spec import revealed
 from infra.app import Purpose, build
 from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.components.key_rotation import Code
-from infra.confluent_api import ADDRESS_VARIABLE
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys import tableflow_variables
 from infra.deploy.services import BROKER, REGISTRY, confluent_cloud
@@ -23,6 +22,7 @@ from infra.local.stub_behind import SNOWFLAKE
 from infra.local.terraform_cli import stub_values
 from infra.local.terraform_here import prepare
 from infra.settings import ConfluentKafka
+from shared.confluent_api import ADDRESS_VARIABLE
 
 NOTHING = Artefact("none", "0" * 64, 0)
 NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)

@@ -17,7 +17,6 @@ from infra.artefacts.pack import pack
 from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
-from infra.confluent_api import KEY_VARIABLE, ConfluentCloud
 from infra.costs import read_stacks
 from infra.deploy import services
 from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys, make_keys, make_wanted_topics
@@ -46,6 +45,7 @@ from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
 from infra.deployer_policy import policy_documents
 from infra.settings import LocalState, S3State
+from shared.confluent_api import KEY_VARIABLE, ConfluentCloud
 
 
 @dataclass(frozen=True, slots=True)

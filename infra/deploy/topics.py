@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from frazil.model.errors import BrokerError, SettingError
-from infra.confluent_api import KeyPair
 from infra.settings import ExternalKafka, Topic
+from shared.confluent_api import KeyPair
 
 ANSWER_SECONDS = 30
 LOOK_SECONDS = 10.0

@@ -21,8 +21,8 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 
-from infra.confluent_api import ADDRESS, KeyPair, key_from_environment
 from infra.local.http_double import Answer, Asked, Server
+from shared.confluent_api import ADDRESS, KeyPair, key_from_environment
 
 __all__ = ["Answer", "Asked", "ConfluentDouble", "Server", "failure", "missing"]
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.model.spec import TableSpec
-from infra import naming
-from infra.accounts import PARTS
 from infra.backends import keep_state
 from infra.cdk import App, Fn, Output, Stack
 from infra.components.service_account import Scopes, ServiceAccount
@@ -17,6 +15,8 @@ from infra.grants import grants
 from infra.resources import confluent
 from infra.settings import ConfluentKafka, EnvironmentSettings
 from infra.stacks.kafka import Kafka, KeyHolders
+from shared import naming
+from shared.accounts import PARTS
 
 
 def enter_confluent(stack: Stack) -> None:

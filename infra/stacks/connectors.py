@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infra import naming
 from infra.artefacts.artefact import PREFIX as ARTEFACTS
 from infra.backends import keep_state
 from infra.cdk import App, Output, Resource, Stack
@@ -18,6 +17,7 @@ from infra.stacks.confluent import ConfluentStack, enter_confluent
 from infra.stacks.lake import EXPORTS, QUERY_RESULTS, LakeStack
 from infra.stacks.secrets import SecretsStack
 from infra.topics import TRADES
+from shared import naming
 
 OTHER_FOLDERS = (ARTEFACTS, QUERY_RESULTS, EXPORTS)
 """Of ours in the bucket, beside that of the cluster."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.model.spec import TableSpec
-from infra import naming
 from infra.artefacts.artefact import Artefacts
 from infra.backends import keep_state
 from infra.cdk import App, Output, Stack
@@ -31,6 +30,7 @@ from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
 from infra.triggers import triggers_of
+from shared import naming
 
 KEPT_MINUTES = 15
 """How often it is looked whether the streaming run is there."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.naming import Account
 from infra.settings import ExternalKafka
+from shared.naming import Account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

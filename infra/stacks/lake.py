@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from infra import naming
 from infra.backends import keep_state
 from infra.cdk import App, Construct, Fn, Output, Stack, Token
 from infra.components.bucket import Bucket
@@ -13,6 +12,7 @@ from infra.iam import Policy, Principal, Statement, trust_external
 from infra.resources import aws
 from infra.settings import EnvironmentSettings, Reader
 from infra.stacks.kafka import Kafka
+from shared import naming
 
 QUERY_RESULTS = "athena-results"
 EXPORTS = "exports"

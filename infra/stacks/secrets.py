@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra import naming
 from infra.backends import keep_state
 from infra.cdk import App, Output, Stack
 from infra.components.key_rotation import NOT_PACKED, Code, Kept, KeyRotation, UserKeys, rotate_by_calendar
 from infra.components.region import Region, enter_region
 from infra.iam import EVERYBODY, Policy, Statement
-from infra.naming import Account
 from infra.resources import aws
 from infra.settings import EnvironmentSettings, ExistingWarehouse, Snowflake
 from infra.stacks.kafka import Kafka, KeyHolders
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import PURPOSES, Word
-from lambdas.rotate_keys.tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
+from shared import naming
+from shared.naming import Account
+from shared.secret_tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
 
 RECOVERY_DAYS = 30
 ROTATOR: Word = "rotator"

@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 
 from frazil.model.snowflake import iceberg_table
 from frazil.model.spec import TableSpec
-from infra import naming
 from infra.backends import keep_state
 from infra.cdk import App, Construct, Output, Resource, Stack
 from infra.components.key_rotation import PublicKeys
@@ -22,6 +21,7 @@ from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
 from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
 from infra.stacks.lake import EXPORTS, LakeStack
+from shared import naming
 
 Word = Literal["loader", "reader", "rotator"]
 

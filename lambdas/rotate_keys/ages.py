@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lambdas.rotate_keys.metric import BY_ENVIRONMENT, BY_SECRET, METRIC, NAMESPACE
 from lambdas.rotate_keys.vault import Vault
+from shared.key_age_metric import BY_ENVIRONMENT, BY_SECRET, METRIC, NAMESPACE
 
 SECONDS_A_DAY = 86_400
 

@@ -5,7 +5,7 @@ version that it was made for in its name: one that was made and never stored is 
 was stored for the same version, since from then on nothing can store it. After the promotion the oldest keys beyond the
 number to retain go: first those that no version of the secret holds, and never one that a labelled version holds.
 
-The secret: JSON with two fields for each part that the account's keys open, as infra/accounts.py has them. A rotation
+The secret: JSON with two fields for each part that the account's keys open, as shared/accounts.py has them. A rotation
 makes a new key for each.
 """
 
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from frazil.model.errors import ServiceError
 from frazil.model.spec import Secret
-from infra.accounts import PARTS, PURPOSES, Part, key_field, key_name, secret_field
-from infra.confluent_api import ADDRESS, ApiKey, ConfluentCloud, KeyPair, NewKey
-from infra.naming import Account
 from lambdas.rotate_keys.errors import NotProvenError
 from lambdas.rotate_keys.rotation import Facts, Versions
+from shared.accounts import PARTS, PURPOSES, Part, key_field, key_name, secret_field
+from shared.confluent_api import ADDRESS, ApiKey, ConfluentCloud, KeyPair, NewKey
+from shared.naming import Account
 
 LOOK_SECONDS = 2.0
 TIMES_IN_A_ROW = 3

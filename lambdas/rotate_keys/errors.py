@@ -5,9 +5,9 @@ FrazilError
     ├── DescriptionError       tags of the secret or settings of the function are missing or invalid
     ├── WrongStageError        the version is not the one being rotated
     ├── SlotOccupiedError      an unknown key occupies the slot for the new key
-    ├── NotProvenError         the new key does not work (yet)
-    └── RefusedError           the service refused a request or did not answer
-        └── LoginRefusedError  the service rejected the key
+    └── NotProvenError         the new key does not work (yet)
+
+Snowflake's refusals are the RefusedError of shared/snowflake_login.py; those of Confluent Cloud are ServiceErrors.
 """
 
 from __future__ import annotations
@@ -33,11 +33,3 @@ class SlotOccupiedError(RotationError):
 
 class NotProvenError(RotationError):
     """The new key was tested and does not work."""
-
-
-class RefusedError(RotationError):
-    """The service refused a request or did not answer."""
-
-
-class LoginRefusedError(RefusedError):
-    """Snowflake rejected the key (error 390144); this may be transient right after the key was set."""

@@ -34,8 +34,8 @@ from lambdas.rotate_keys.confluent_api_key import Waiting
 from lambdas.rotate_keys.errors import NotProvenError
 from lambdas.rotate_keys.rotation import Facts, Rotation, step_of
 from lambdas.rotate_keys.surroundings import Surroundings
-from lambdas.rotate_keys.tags import KIND_TAG
 from lambdas.rotate_keys.vault import Vault
+from shared.secret_tags import KIND_TAG
 
 SPARE_SECONDS = 15.0
 """What is left of the function's time when it gives up waiting, to say so itself rather than be cut off."""

@@ -18,17 +18,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
 from frazil.model.spec import Secret
-from lambdas.rotate_keys.errors import LoginRefusedError, NotProvenError, RefusedError, SlotOccupiedError
+from lambdas.rotate_keys.errors import NotProvenError, SlotOccupiedError
 from lambdas.rotate_keys.rotation import FIRST_KEY_HINT, Facts, Versions
-from lambdas.rotate_keys.rsa_key import RsaKey
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import (
+    CREDENTIAL_KINDS,
+    SLOTS,
+    Credential,
+    CredentialKind,
+    LoginRefusedError,
+    RefusedError,
+    Slot,
+    Slots,
+)
 
-Slot = Literal["RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"]
-SLOTS: tuple[Slot, ...] = get_args(Slot)
-CredentialKind = Literal["KEY PAIR", "PROGRAMMATIC ACCESS TOKEN"]
-CREDENTIAL_KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)
 UNREAD_HINT = (
     "rerun the same command when Snowflake answers; if it blocks the address of the rotation function, add the "
     "address to `snowflake.allowed_cidrs` or to the account's network policy"
@@ -36,35 +42,6 @@ UNREAD_HINT = (
 LOGINS = 3
 """How often a new key is tried; a user is locked after five failures in a row."""
 PAUSE_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """The fingerprints of the keys that a user has; None for an empty place."""
-
-    first: str | None
-    second: str | None
-
-    def of(self, slot: Slot) -> str | None:
-        return self.first if slot == "RSA_PUBLIC_KEY" else self.second
-
-    def with_key(self, fingerprint: str) -> Slot | None:
-        return next((slot for slot in SLOTS if self.of(slot) == fingerprint), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """What else lets a user in: a named key pair, or a programmatic access token."""
-
-    kind: CredentialKind
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.lower()} {self.name}"
-
-
-KEYS_OF_SLOTS = ("PUBLIC_KEY_1", "PUBLIC_KEY_2")
-"""The names under which Snowflake lists the keys of the two slots among the named key pairs."""
 
 
 class Session(Protocol):

@@ -23,15 +23,15 @@ from typing import Literal, assert_never, get_args
 from urllib.parse import urlsplit
 
 from frazil.model.spec import Secret
-from infra.accounts import PARTS
-from infra.confluent_api import ConfluentCloud, KeyPair, address_from_environment
-from infra.naming import Account
 from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
 from lambdas.rotate_keys.errors import DescriptionError
 from lambdas.rotate_keys.rotation import Kind
-from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
 from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
-from lambdas.rotate_keys.tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
+from shared.accounts import PARTS
+from shared.confluent_api import ConfluentCloud, KeyPair, address_from_environment
+from shared.naming import Account
+from shared.secret_tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
+from shared.snowflake_login import SnowflakeDoor
 
 KindName = Literal["snowflake_rsa", "confluent_api_key"]
 

@@ -12,10 +12,10 @@ from typing import Any
 from deployed import Deployed
 
 from frazil.model.spec import Secret
-from infra.confluent_api import ConfluentCloud, KeyPair
 from infra.deploy.services import confluent_cloud, snowflake_login
-from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_door import SnowflakeDoor, SnowflakeSession
+from shared.confluent_api import ConfluentCloud, KeyPair
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import SnowflakeDoor, SnowflakeSession
 
 FUNCTION = "frazil-local-rotate-keys"
 

@@ -30,7 +30,7 @@ from frazil.specs.load import load_settings
 from infra.costs import read_stacks
 from infra.deploy.inventory import Names, look
 from infra.deployer_policy import actions
-from lambdas.rotate_keys.errors import LoginRefusedError
+from shared.snowflake_login import LoginRefusedError
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),

@@ -31,7 +31,7 @@ from infra.settings_file import load_environment
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
-from lambdas.rotate_keys.rsa_key import RsaKey
+from shared.rsa_key import RsaKey
 from tests.fakes.served import served
 
 pytestmark = [

@@ -11,10 +11,10 @@ from pages import ROOT, section, table
 
 from infra.app import build
 from infra.costs import Document, read_stacks
-from infra.naming import workspace_name
 from infra.picture import ACCOUNT, NOTHING_PACKED
 from infra.settings import ConfluentKafka, HcpState
 from infra.settings_file import load_environment
+from shared.naming import workspace_name
 
 PAGE = ROOT / "docs/hcp.md"
 READS = "cross-stack-reference-input-"

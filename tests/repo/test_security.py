@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pages import ROOT, fences, section, table, text_of
 
-from infra.accounts import PURPOSES
 from infra.app import TABLES, build, read_tables
 from infra.costs import Document, read_stacks
 from infra.grants import grants
@@ -20,6 +19,7 @@ from infra.picture import NOTHING_PACKED
 from infra.rules import ALLOWED_WILDCARDS, RULES
 from infra.settings import ConfluentKafka, EnvironmentSettings, Reader, Scheduled
 from infra.settings_file import load_environment
+from shared.accounts import PURPOSES
 
 PAGE = ROOT / "docs/security.md"
 READER = Reader("arn:aws:iam::111122223333:root", "shown", athena=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from frazil.model.spec import Secret
-from infra.confluent_api import (
+from infra.local.confluent_double import ConfluentDouble, Server
+from shared.confluent_api import (
     ADDRESS_VARIABLE,
     ConfluentCloud,
     KeyPair,
@@ -18,7 +19,6 @@ from infra.confluent_api import (
     address_from_environment,
     key_from_environment,
 )
-from infra.local.confluent_double import ConfluentDouble, Server
 from tests.fakes.served import served
 
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))

@@ -28,12 +28,12 @@ from frazil.local.supervisor import LocalServices
 from frazil.model.spec import Secret
 from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import lambda_zip
-from infra.confluent_api import KeyPair
 from infra.local.confluent_double import Answer, ConfluentDouble
 from infra.local.http_double import Server
 from infra.local.snowflake_double import MODIFY, SnowflakeDouble
-from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
+from shared.confluent_api import KeyPair
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import SnowflakeDoor
 
 ROOT = Path(__file__).parents[2]
 REGION = "us-east-1"
@@ -219,7 +219,7 @@ def test_the_same_sources_make_the_same_small_zip(packed: Path, tmp_path: Path) 
     names = zipfile.ZipFile(packed).namelist()
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(packed.read_bytes()).digest()
     assert packed.stat().st_size <= MOST_BYTES
-    assert {"handler.py", "lambdas/rotate_keys/handler.py", "infra/confluent_api.py"} <= set(names)
+    assert {"handler.py", "lambdas/rotate_keys/handler.py", "shared/confluent_api.py"} <= set(names)
     assert not [name for name in names if name.startswith(("boto3/", "botocore/", "infra/stacks/", "frazil/adapters/"))]
 
 

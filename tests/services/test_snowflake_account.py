@@ -16,7 +16,7 @@ from frazil.model.spec import DeferredSecret, Secret, SnowflakeSettings, Snowfla
 from infra.local.snowflake_double import SnowflakeDouble
 from infra.local.snowflake_tables import Shown, Tables
 from infra.local.stub_behind import EXTERNAL, OWNERSHIP, SnowflakeLogin
-from lambdas.rotate_keys.rsa_key import RsaKey
+from shared.rsa_key import RsaKey
 from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"

@@ -24,7 +24,7 @@ from infra.local.kept_double import KeptDouble
 from infra.local.snowflake_double import MODIFY, MONITOR, LoginRefused, SnowflakeDouble
 from infra.local.stub_behind import GRANT, USER, SnowflakeLogin
 from infra.picture import ACCOUNT as DEPLOYERS
-from lambdas.rotate_keys.rsa_key import RsaKey
+from shared.rsa_key import RsaKey
 from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"

@@ -10,10 +10,10 @@ from infra.backends import keep_state
 from infra.cdk import App, Construct, Fn, Output, Stack
 from infra.guards import synthesize
 from infra.iam import Policy, Statement, trust_service
-from infra.naming import tags
 from infra.resources import aws, confluent
 from infra.settings import EnvironmentSettings, HcpState, LocalState, S3State
 from infra.settings_file import load_environment
+from shared.naming import tags
 
 BACKENDS: dict[str, LocalState | S3State | HcpState] = {
     "local": LocalState(),

@@ -12,11 +12,11 @@ import pytest
 from frazil.specs.load import load_tables
 from infra.cdk import App, LocalBackend, Output, Stack
 from infra.guards import synthesize
-from infra.naming import secret_name
 from infra.settings import ConfluentKafka, EnvironmentSettings
 from infra.settings_file import load_environment
 from infra.stacks.confluent import ConfluentStack
 from infra.topics import USUAL
+from shared.naming import secret_name
 
 ROOT = Path(__file__).parents[2]
 TABLES = load_tables(ROOT / "tables", {}, database="lake", catalog_type="glue")

@@ -10,9 +10,9 @@ import pytest
 from frazil.model.errors import SettingError
 from infra.cdk import App, LocalBackend, Stack
 from infra.guards import synthesize
-from infra.naming import tags
 from infra.resources import aws
 from infra.rules import Finding, StackView
+from shared.naming import tags
 
 
 def stack_of(app: App, name: str) -> Stack:

@@ -10,8 +10,8 @@ import requests
 from requests.adapters import BaseAdapter
 
 from frazil.model.spec import Secret
-from infra.confluent_api import ConfluentCloud, KeyPair
 from infra.local.confluent_double import Asked, ConfluentDouble
+from shared.confluent_api import ConfluentCloud, KeyPair
 
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
 

@@ -9,7 +9,8 @@ from confluent_in_memory import WHO, Wire, cloud_over
 
 from frazil.model.errors import ServiceError, SettingError
 from frazil.model.spec import Secret
-from infra.confluent_api import (
+from infra.local.confluent_double import ConfluentDouble, failure
+from shared.confluent_api import (
     ATTEMPTS,
     LONGEST_PAUSE_SECONDS,
     ApiKey,
@@ -19,7 +20,6 @@ from infra.confluent_api import (
     address_from_environment,
     key_from_environment,
 )
-from infra.local.confluent_double import ConfluentDouble, failure
 
 WANTED = NewKey(name="frazil-dev-manager-kafka", description="test", owner="sa-1", resource="lkc-1")
 TOPICS = "https://pkc-1.us-east-1.aws.confluent.cloud:443/kafka/v3/clusters/lkc-1/topics"

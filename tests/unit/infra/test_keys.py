@@ -14,10 +14,10 @@ from confluent_in_memory import WHO, Wire, cloud_over
 from moto import mock_aws
 
 from frazil.model.errors import ServiceError
-from infra.confluent_api import NewKey
 from infra.deploy.keys import Keys, Waiting, delete_keys, tableflow_variables
 from infra.deploy.rotation_function import FunctionFailedError, RotationFunction
 from infra.local.confluent_double import ConfluentDouble
+from shared.confluent_api import NewKey
 
 SECRETS = {"manager": "frazil/dev/manager", "producer": "frazil/dev/producer"}
 NOT_YET = (

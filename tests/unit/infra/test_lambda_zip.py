@@ -19,15 +19,15 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "lambdas/__init__.py": "",
         "lambdas/turn/__init__.py": "",
         "lambdas/turn/handler.py": "import os\nfrom lambdas.turn import gears\nfrom frazil.model.errors import Error\n",
-        "lambdas/turn/gears.py": "def turn():\n    import infra.naming\n",
+        "lambdas/turn/gears.py": "def turn():\n    import shared.naming\n",
         "lambdas/turn/unused.py": "",
         "lambdas/turn/requirements.lock": "wheel==1\n",
         "jobs/frazil/__init__.py": "",
         "jobs/frazil/model/__init__.py": "",
         "jobs/frazil/model/errors.py": "",
         "jobs/frazil/model/spec.py": "",
-        "infra/__init__.py": "",
-        "infra/naming.py": "",
+        "shared/__init__.py": "",
+        "shared/naming.py": "",
     }
     for name, content in files.items():
         path = tmp_path / "checkout" / name
@@ -52,12 +52,12 @@ def test_the_zip_holds_what_the_handler_imports_and_its_packages(checkout: Path,
         "frazil/model/__init__.py",
         "frazil/model/errors.py",
         "handler.py",
-        "infra/__init__.py",
-        "infra/naming.py",
         "lambdas/__init__.py",
         "lambdas/turn/__init__.py",
         "lambdas/turn/gears.py",
         "lambdas/turn/handler.py",
+        "shared/__init__.py",
+        "shared/naming.py",
         "wheel/__init__.py",
         "wheel/fast.so",
     ]
@@ -79,7 +79,7 @@ def test_what_the_function_does_not_import_changes_nothing(checkout: Path, tmp_p
 
     (checkout / "jobs" / "frazil" / "model" / "spec.py").write_text("changed = True\n")
     same = lambda_zip(checkout, function, ARM, tmp_path)
-    (checkout / "infra" / "naming.py").write_text("changed = True\n")
+    (checkout / "shared" / "naming.py").write_text("changed = True\n")
     changed = lambda_zip(checkout, function, ARM, tmp_path)
 
     assert (same, changed == before) == (before, False)
@@ -103,9 +103,13 @@ def test_the_rotation_needs_little_of_ours() -> None:
     outside = {path.relative_to(root).as_posix() for path in found if "rotate_keys" not in path.parts}
 
     assert {path for path in outside if not path.endswith("/__init__.py")} == {
-        "infra/accounts.py",
-        "infra/confluent_api.py",
-        "infra/naming.py",
+        "shared/accounts.py",
+        "shared/confluent_api.py",
+        "shared/key_age_metric.py",
+        "shared/naming.py",
+        "shared/rsa_key.py",
+        "shared/secret_tags.py",
+        "shared/snowflake_login.py",
         "jobs/frazil/model/errors.py",
         "jobs/frazil/model/spec.py",
     }

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra import naming
+from shared import naming
 
 
 def test_every_name_says_what_it_belongs_to() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from infra import rules
 from infra.iam import EVERYBODY, Policy, Principal, Statement, tls_only, trust_service
-from infra.naming import tags
 from infra.rules import RULES, Finding, StackView
+from shared.naming import tags
 
 Document = dict[str, Any]
 BUCKET = "${aws_s3_bucket.lake.id}"

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import (
 from infra.deploy.snowflake_key import of_snowflake
 from infra.picture import ACCOUNT
 from infra.settings import Snowflake
-from lambdas.rotate_keys.errors import LoginRefusedError
-from lambdas.rotate_keys.rsa_key import RsaKey
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import LoginRefusedError
 
 GOOD = RsaKey.new(2048)
 

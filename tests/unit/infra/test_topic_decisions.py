@@ -16,10 +16,10 @@ from confluent_kafka import KafkaError, KafkaException
 from frazil.model.errors import BrokerError, SettingError
 from frazil.model.spec import Secret, TableSpec
 from frazil.specs.load import load_tables
-from infra.confluent_api import KeyPair
 from infra.deploy.topics import Difference, Steps, decide, make_topics, of_confluent, of_external
 from infra.settings import ConfluentKafka, ExternalKafka, ExternalRegistry, Topic
 from infra.topics import USUAL, own_subjects, wanted_topics
+from shared.confluent_api import KeyPair
 
 LARGE = Topic(partitions=12, retention=timedelta(hours=1))
 CONFLUENT = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=True, tableflow=())

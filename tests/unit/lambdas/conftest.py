@@ -8,7 +8,7 @@ from itertools import cycle
 import pytest
 from snowflake_world import POOL, World, new_world
 
-from lambdas.rotate_keys.rsa_key import RsaKey
+from shared.rsa_key import RsaKey
 
 new_key = RsaKey.new
 

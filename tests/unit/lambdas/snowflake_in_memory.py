@@ -10,9 +10,17 @@ from dataclasses import dataclass, field
 import jwt
 
 from infra.local.snowflake_double import LoginRefused, SnowflakeDouble, SqlError
-from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
-from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_rsa import KEYS_OF_SLOTS, SLOTS, Credential, CredentialKind, Slot, Slots
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import (
+    KEYS_OF_SLOTS,
+    SLOTS,
+    Credential,
+    CredentialKind,
+    LoginRefusedError,
+    RefusedError,
+    Slot,
+    Slots,
+)
 
 
 @dataclass

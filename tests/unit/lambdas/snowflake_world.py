@@ -9,11 +9,11 @@ from vault_in_memory import CURRENT, DyingAt, SecretInMemory, VaultInMemory
 
 from frazil.model.spec import Secret
 from infra.local.snowflake_double import MODIFY, SnowflakeDouble
-from lambdas.rotate_keys.errors import LoginRefusedError
 from lambdas.rotate_keys.rotation import Rotation
-from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_rsa import Login, Slot, Slots, SnowflakeRsa
+from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa
 from lambdas.rotate_keys.vault import Vault
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import LoginRefusedError, Slot, Slots
 
 STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 ACCOUNT = "FRAZIL-LOCAL"

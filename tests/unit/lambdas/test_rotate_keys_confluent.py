@@ -18,12 +18,12 @@ from vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt, SecretInMemo
 
 from frazil.model.errors import ServiceError
 from frazil.model.spec import Secret
-from infra.confluent_api import ConfluentCloud, KeyPair, NewKey
 from infra.local.confluent_double import Asked, ConfluentDouble, failure
 from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
 from lambdas.rotate_keys.errors import NotProvenError, RotationError, WrongStageError
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.vault import Vault
+from shared.confluent_api import ConfluentCloud, KeyPair, NewKey
 
 STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))

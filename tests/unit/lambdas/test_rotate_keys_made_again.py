@@ -12,10 +12,11 @@ from vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt
 
 from frazil.model.spec import Secret
 from infra.local.snowflake_double import MODIFY, MONITOR, SqlError
-from lambdas.rotate_keys.errors import RefusedError, RotationError
+from lambdas.rotate_keys.errors import RotationError
 from lambdas.rotate_keys.rotation import Rotation
-from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_rsa import SLOTS, Login, SnowflakeRsa
+from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import SLOTS, RefusedError
 
 
 def apply_terraform(world: World) -> None:

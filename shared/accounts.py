@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from infra.naming import Account, resource_name
+from shared.naming import Account, resource_name
 
 Part = Literal["kafka", "registry", "tableflow"]
 """What a key opens: each has keys of its own."""

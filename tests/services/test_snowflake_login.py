@@ -9,11 +9,9 @@ import pytest
 
 from infra.local.http_double import Answer, Server
 from infra.local.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
-from lambdas.rotate_keys import snowflake_door
-from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
-from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_door import SnowflakeDoor
-from lambdas.rotate_keys.snowflake_rsa import Slots
+from shared import snowflake_login
+from shared.rsa_key import RsaKey
+from shared.snowflake_login import LoginRefusedError, RefusedError, Slots, SnowflakeDoor
 from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"
@@ -30,7 +28,7 @@ def double() -> SnowflakeDouble:
 
 @pytest.fixture
 def door(double: SnowflakeDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[SnowflakeDoor]:
-    monkeypatch.setattr(snowflake_door, "LOGIN_SECONDS", 3)
+    monkeypatch.setattr(snowflake_login, "LOGIN_SECONDS", 3)
     with served(double) as server:
         yield SnowflakeDoor(ACCOUNT, server.address)
 
@@ -84,7 +82,7 @@ def test_a_key_that_does_not_open_is_told_from_a_service_that_fails(
 
 
 def test_an_account_that_does_not_answer_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snowflake_door, "LOGIN_SECONDS", 3)
+    monkeypatch.setattr(snowflake_login, "LOGIN_SECONDS", 3)
     with Server(SnowflakeDouble(ACCOUNT), 0) as closed:
         address = closed.address
     begun = time.monotonic()

@@ -9,13 +9,16 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from lambdas.rotate_keys.errors import LoginRefusedError, RefusedError
-from lambdas.rotate_keys.rsa_key import RsaKey
-from lambdas.rotate_keys.snowflake_rsa import KEYS_OF_SLOTS, SLOTS, Credential, CredentialKind, Slot, Slots
+from frazil.model.errors import FrazilError
+from shared.rsa_key import RsaKey
 
+Slot = Literal["RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"]
+SLOTS: tuple[Slot, ...] = get_args(Slot)
+CredentialKind = Literal["KEY PAIR", "PROGRAMMATIC ACCESS TOKEN"]
+CREDENTIAL_KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)
 LOGIN_SECONDS, ANSWER_SECONDS = 60, 60
 TOKEN_REFUSED = 390144
 MAY_NOT = 3001
@@ -23,6 +26,43 @@ UNKNOWN_OR_HIDDEN = 2003
 EMPTY = ("", "null")
 NAME = re.compile(r"[A-Z_][A-Z0-9_$]{0,254}")
 BODY = re.compile(r"[A-Za-z0-9+/=]+")
+
+
+class RefusedError(FrazilError):
+    """Snowflake refused a request or did not answer."""
+
+
+class LoginRefusedError(RefusedError):
+    """Snowflake rejected the key (error 390144); this may be transient right after the key was set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The fingerprints of the keys that a user has; None for an empty place."""
+
+    first: str | None
+    second: str | None
+
+    def of(self, slot: Slot) -> str | None:
+        return self.first if slot == "RSA_PUBLIC_KEY" else self.second
+
+    def with_key(self, fingerprint: str) -> Slot | None:
+        return next((slot for slot in SLOTS if self.of(slot) == fingerprint), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What else lets a user in: a named key pair, or a programmatic access token."""
+
+    kind: CredentialKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()} {self.name}"
+
+
+KEYS_OF_SLOTS = ("PUBLIC_KEY_1", "PUBLIC_KEY_2")
+"""The names under which Snowflake lists the keys of the two slots among the named key pairs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What the stacks (infra/) and the functions (lambdas/) share: names, accounts, tags, Confluent Cloud and Snowflake."""
