@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from frazil.adapters.iceberg_scan import TableScan
 from frazil.materialize.dead_letters import pending_batches
 from frazil.model.errors import Misuse
+from frazil.model.moments import rfc3339
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake
@@ -50,7 +51,7 @@ class DeadLetter:
         """Bytes as hexadecimal digits, whole."""
         value = asdict(self)
         for name in ("timestamp", "read_at"):
-            value[name] = None if value[name] is None else value[name].isoformat().replace("+00:00", "Z")
+            value[name] = None if value[name] is None else rfc3339(value[name])
         for name in ("key", "value"):
             value[name] = None if value[name] is None else value[name].hex()
         return {"record": self.record, **value}

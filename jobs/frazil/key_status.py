@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from frazil.model.errors import ServiceError
+from frazil.model.moments import rfc3339
 from frazil.model.secret_history import SecretHistory
 from frazil.ports import SecretHistories
 
@@ -41,7 +42,7 @@ class KeyStatus:
         history = {} if self.history is None else asdict(self.history)
         every = history.pop("every", None)
         history["every_seconds"] = None if every is None else every.total_seconds()
-        told = {name: each.isoformat() if isinstance(each, datetime) else each for name, each in history.items()}
+        told = {name: rfc3339(each) if isinstance(each, datetime) else each for name, each in history.items()}
         return {
             "secret": self.secret,
             "state": self.state,
@@ -74,7 +75,7 @@ def _warnings(history: SecretHistory, now: datetime) -> Iterator[str]:
     if history.since is None:
         yield "it has no value yet: run `scripts/deploy.sh create`, which creates the first key"
     if history.pending_since is not None and now - history.pending_since > PENDING_PATIENCE:
-        at = history.pending_since.isoformat(timespec="seconds")
+        at = rfc3339(history.pending_since.replace(microsecond=0))
         yield (
             f"its rotation fails: the version created at {at} never became current. The previous key still works;"
             " see the rotation function's log"

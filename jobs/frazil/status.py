@@ -14,6 +14,7 @@ from frazil.materialize.pausing import Pause, pause_of
 from frazil.materialize.plan import source_problems
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import ServiceError, TableError
+from frazil.model.moments import rfc3339
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import Counts, ForeignChanges
 from frazil.model.snapshot import TableView
@@ -100,7 +101,7 @@ class TableStatus:
 
 
 def _text(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat().replace("+00:00", "Z")
+    return None if at is None else rfc3339(at)
 
 
 def table_statuses(

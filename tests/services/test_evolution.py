@@ -107,7 +107,7 @@ def test_an_unsafe_change_pauses_with_every_finding_and_resume_goes_on_once_it_i
     with pytest.raises(PausedError) as still:
         run.batch()
 
-    assert "2 finding(s)" in refused.value.what
+    assert "2 findings" in refused.value.what
     assert "  - id: is string in the writer's schema, the table has int" in refused.value.what
     assert "  - in.x: is boolean in the writer's schema, the table has int" in refused.value.what
     assert refused.value.what.splitlines()[1].strip("- ").split(":")[0] in still.value.what

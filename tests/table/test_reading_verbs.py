@@ -19,7 +19,7 @@ def test_verify_of_a_proven_table(config: str, capsys: Captured) -> None:
 
     out = capsys.readouterr().out
     assert out.startswith("lake.orders: proven at epoch 2, snapshot ")
-    assert ", complete through 2026-01-31 12:00:00Z\n" in out
+    assert ", complete through 2026-01-31T12:00:00Z\n" in out
     assert out.count("\n  ok   ") == 5
 
 
@@ -56,7 +56,7 @@ def test_query_by_plain_and_by_whole_name(config: str, capsys: Captured) -> None
     assert said.out.splitlines() == [
         "  n  first                 bad",
         "---  --------------------  ---",
-        "147  2026-01-31 12:00:00Z    2",
+        "147  2026-01-31T12:00:00Z    2",
     ]
     assert said.err == "(1 row)\n"
 
@@ -131,7 +131,7 @@ def test_dead_letters_by_reason_then_the_newest(config: str, lake: SmallLake, ca
         "orders-1@52",
         "orders-0@21",
     ]
-    assert "orders-0@21  bad_utf8 at order.note: invalid start byte\n  schema 7, written 2026-01-31 12:00:00Z" in out
+    assert "orders-0@21  bad_utf8 at order.note: invalid start byte\n  schema 7, written 2026-01-31T12:00:00Z" in out
     assert '  key "21", value 0x0000000007626164' in out
 
 

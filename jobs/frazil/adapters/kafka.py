@@ -259,7 +259,7 @@ def _admin(settings: Mapping[str, object]) -> AdminClient:
     except KafkaException as refused:
         raise SettingError(
             f"the `kafka` settings cannot be used: {refused.args[0]}",
-            hint="mend `kafka` in frazil.yaml; files are named from the folder that it lies in",
+            hint="fix `kafka` in frazil.yaml; file paths are relative to its folder",
         ) from refused
 
 

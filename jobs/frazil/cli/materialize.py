@@ -78,7 +78,7 @@ def materialize(
 
     Without --once it goes on for ever, each table as often as its `trigger` says. Ctrl-C and SIGTERM let the batches
     on their way finish; Ctrl-C again stops at once, which is safe as well. With --create-only the exit status is 3
-    where nothing but topics or subjects that are not there yet kept tables from being made.
+    where nothing but missing topics or subjects kept tables from being made.
     """
     from frazil.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
 

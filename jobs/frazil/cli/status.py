@@ -91,7 +91,7 @@ def _figures(each: TableStatus) -> Iterator[str]:
     if each.epoch is None:
         return
     yield "?" if each.lag is None else f"{each.lag:,}"
-    yield "-" if each.complete_through is None else moment(each.complete_through.replace(microsecond=0))
+    yield "-" if each.complete_through is None else moment(each.complete_through)
     yield "-" if each.age_seconds is None else age(each.age_seconds)
     yield f"{each.epoch:,}"
     yield "-" if each.rows is None else f"{each.rows:,}"

@@ -6,8 +6,10 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time
 from typing import TextIO
+
+from frazil.model.moments import rfc3339
 
 Row = Sequence[object]
 
@@ -42,10 +44,8 @@ def shown(value: object) -> str:
 
 
 def moment(at: datetime) -> str:
-    """`2026-01-31 12:00:00Z`, with as many digits of a second as there are."""
-    if at.tzinfo is None:
-        return str(at)
-    return f"{at.astimezone(UTC).replace(tzinfo=None)}Z"
+    """Return RFC 3339 text in UTC, `2026-01-31T12:00:00Z`; a local timestamp, without a time zone, has no `Z`."""
+    return at.isoformat() if at.tzinfo is None else rfc3339(at)
 
 
 def plain(value: object) -> object:
@@ -62,7 +62,11 @@ def plain(value: object) -> object:
         case None | bool() | int() | str():
             return value
         case _:
-            return value.isoformat() if isinstance(value, date | time) else str(value)
+            return _day_or_time(value) if isinstance(value, date | time) else str(value)
+
+
+def _day_or_time(value: date | time) -> str:
+    return moment(value) if isinstance(value, datetime) else value.isoformat()
 
 
 def write_json(columns: Sequence[str], rows: Iterable[Row], out: TextIO) -> None:

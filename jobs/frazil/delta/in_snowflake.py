@@ -7,6 +7,7 @@ from datetime import datetime
 
 from frazil.delta.standing import LogStanding
 from frazil.model.errors import FrazilError
+from frazil.model.moments import rfc3339
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import delta_table
 from frazil.model.spec import TableSpec
@@ -31,7 +32,7 @@ class Look:
             return (
                 "Snowflake has not read the Delta log yet: the next run refreshes it as snowflake.loader of frazil.yaml"
             )
-        looked = f"Snowflake read the Delta log at {self.looked_at.isoformat(timespec='seconds')}"
+        looked = f"Snowflake read the Delta log at {rfc3339(self.looked_at.replace(microsecond=0))}"
         if self.behind_seconds is None:
             return f"{looked}, at its newest version"
         return f"{looked} and is {self.behind_seconds:.0f} s behind: the next run refreshes it"

@@ -68,7 +68,7 @@ def _without_words(files: TableFiles) -> str | None:
     """What reader version 1 has no words for, whatever the log says now."""
     deletes = files.position_deletes + files.equality_deletes
     if deletes:
-        return f"{deletes} delete file(s) remove rows of the table: compact the table to apply them"
+        return f"the table has {deletes} delete file{'s'[: deletes != 1]}: compact the table"
     for file in files.data:
         if file.format != "PARQUET":
             return f"{file.location} is not a Parquet file"
@@ -100,7 +100,7 @@ def _old_names(files: TableFiles, log: DeltaLog | None, wanted: DeltaMetadata) -
     if log is None or not kept:
         return None
     problem = _difference(columns_of(log.metadata.schema), columns_of(wanted.schema))
-    return problem and f"{problem}, and {kept} older file(s) still have the old columns: compact them"
+    return problem and f"{problem}, and the old columns remain in {kept} file{'s'[: kept != 1]}: compact the table"
 
 
 def _misfit(shapes: Iterable[FileShape], wanted: DeltaMetadata) -> str | None:

@@ -146,7 +146,7 @@ def _unreachable(artifact: Artifact, found: str) -> MissingToolError:
 @contextmanager
 def _progress(what: str, missing: Sequence[Artifact]) -> Iterator[Callable[[int], object]]:
     total = sum(artifact.size for artifact in missing)
-    title = f"fetching {len(missing)} files for the {what}"
+    title = f"fetching {len(missing)} file{'s'[: len(missing) != 1]} for the {what}"
     if not sys.stderr.isatty():
         print(f"{title} ({total / 1e6:.0f} MB)", file=sys.stderr)
         yield lambda size: None

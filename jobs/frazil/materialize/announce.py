@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from frazil.model.moments import rfc3339
 from frazil.model.receipt import RangeReceipt, Receipt
 
 
@@ -14,13 +15,13 @@ def lines(receipt: Receipt) -> Iterator[str]:
     yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
     yield from _reasons("dead letters", receipt.dead_letters_by_reason)
     yield from _reasons("skipped", receipt.skipped_by_reason)
-    yield f"  {_megabytes(receipt.payload_bytes)} read, {_megabytes(receipt.file_bytes)} in {receipt.files} file(s)"
+    yield f"  {_megabytes(receipt.payload_bytes)} read, {_megabytes(receipt.file_bytes)} in {_files(receipt.files)}"
     if receipt.truncated_nanos:
         yield f"  {receipt.truncated_nanos:,} timestamps lost digits below the microsecond"
     if receipt.foreign:
         yield f"  changes by others so far: {', '.join(receipt.foreign)}"
     through = receipt.complete_through
-    at = "unknown until the first backfill ends" if through is None else through.isoformat(timespec="milliseconds")
+    at = "unknown until the first backfill ends" if through is None else rfc3339(through)
     yield f"  complete through {at}"
     yield f"  seconds {', '.join(f'{step} {taken:.2f}' for step, taken in receipt.seconds.items())}"
 
@@ -37,6 +38,10 @@ def _place(each: RangeReceipt) -> tuple[str, int]:
 def _reasons(what: str, counts: Mapping[str, int]) -> Iterator[str]:
     if counts:
         yield f"  {what}: {', '.join(f'{reason} {count:,}' for reason, count in counts.items())}"
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'s'[: count != 1]}"
 
 
 def _megabytes(count: int) -> str:

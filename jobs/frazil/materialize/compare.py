@@ -66,8 +66,9 @@ def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) ->
     """`schema_id` is None where it is the spec that asks for columns about the record."""
     listed = "\n".join(f"  - {finding}" for finding in findings)
     what = f"the writer schema {schema_id}" if schema_id is not None else "the spec's metadata columns"
+    count = f"{len(findings)} finding{'s'[: len(findings) != 1]}"
     return IncompatibleSchemaError(
-        f"{table}: {what} is not a safe change for the table, {len(findings)} finding(s):\n{listed}",
+        f"{table}: {what} is not a safe change for the table, {count}:\n{listed}",
         hint=_way_out(table, schema_id),
     )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from frazil.model.moments import rfc3339
 from frazil.model.plan import WriterSchemas
 
 PAUSED_PROPERTY = "frazil.paused"
@@ -80,7 +81,7 @@ def pause_of(properties: Mapping[str, str]) -> Pause | None:
 
 def pause_property(*, by: str, why: str, at: datetime, accept: Accepted | None = None, hint: str = "") -> str:
     """Who paused a table, when and why; `accept` is how far `resume` lets bad records through."""
-    when = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    when = rfc3339(at.replace(microsecond=0))
     said: dict[str, object] = {"by": by, "at": when, "why": why}
     more = {"accept": accept, "hint": hint or None}
     return json.dumps(said | {name: value for name, value in more.items() if value is not None})

@@ -2,7 +2,7 @@
 
 FrazilError
 ├── Misuse                 the command or a configuration file is wrong (exit 2)
-│   ├── SettingError       an unknown key, a wrong type, a value that is not there yet
+│   ├── SettingError       an unknown key, a wrong type, a value that is not supported yet
 │   └── SpecError          a table spec contradicts itself, another spec, or its readers
 ├── DataError              what the topic holds cannot be carried over as asked (exit 1)
 │   ├── IncompatibleSchemaError

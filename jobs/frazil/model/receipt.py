@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from frazil.model.moments import rfc3339
 from frazil.model.progress import Counts
 
 
@@ -44,5 +45,5 @@ class Receipt:
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
-        value["complete_through"] = None if self.complete_through is None else self.complete_through.isoformat()
+        value["complete_through"] = None if self.complete_through is None else rfc3339(self.complete_through)
         return value

@@ -86,7 +86,7 @@ def walk_keys(section: Section, path: str = "") -> Iterator[tuple[str, Key[objec
 
 
 def walk_planned(section: Section, path: str = "") -> Iterator[tuple[str, NotYet]]:
-    """Every key and value that is refused as not there yet."""
+    """Return every key and value that this release does not support."""
     for key in section.keys:
         for each in _choice_of(key.shape).not_yet:
             yield f"{path}{key.name}: {each.name}", each

@@ -34,7 +34,7 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
     findings += _totals(snapshot, live)
     findings += _equality_deletes(live.equality_deletes)
     says = (
-        f"{len(files):,} files exist, with the rows and bytes that the manifests record;"
+        f"{len(files):,} file{'s'[: len(files) != 1]} found, with the rows and bytes that the manifests record;"
         f" the manifests add up to the summary of snapshot {snapshot.id}"
     )
     return CheckedFiles(Check(name, says, tuple(findings)), frozenset(unreadable))

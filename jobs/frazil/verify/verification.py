@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from frazil.model.moments import rfc3339
 from frazil.model.progress import Counts, ForeignChanges
 
 NAMED = 20
@@ -115,9 +116,7 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
-        value["complete_through"] = (
-            None if self.complete_through is None else self.complete_through.isoformat().replace("+00:00", "Z")
-        )
+        value["complete_through"] = None if self.complete_through is None else rfc3339(self.complete_through)
         value["checks"] = [{**each, "passed": not each["findings"]} for each in value["checks"]]
         return {"clean": self.clean, **value}
 

@@ -192,7 +192,7 @@ def test_older_files_that_would_be_misread_withhold_the_snapshot(schema_json: st
     rewritten = plan_log(after, TableFiles((file("b"),)), log(1, "a"), shapes=footers)
 
     assert isinstance(kept, Withheld)
-    assert kept.reason == f"{said}, and 1 older file(s) still have the old columns: compact them"
+    assert kept.reason == f"{said}, and the old columns remain in 1 file: compact the table"
     assert isinstance(never_logged, Withheld)
     assert never_logged.reason.startswith(f"{said}, and s3://lake/trades/data/b still has the old columns")
     assert rewritten == ReplaceLog(2, 7, metadata_of(schema_json), (AddFile("data/b", 10, 5, STATS),))
@@ -201,8 +201,8 @@ def test_older_files_that_would_be_misread_withhold_the_snapshot(schema_json: st
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        (TableFiles((file("a"),), position_deletes=2), "2 delete file(s) remove rows of the table"),
-        (TableFiles((file("a"),), equality_deletes=1), "1 delete file(s) remove rows of the table"),
+        (TableFiles((file("a"),), position_deletes=2), "the table has 2 delete files: compact the table"),
+        (TableFiles((file("a"),), equality_deletes=1), "the table has 1 delete file: compact the table"),
         (TableFiles((file("a", format="ORC"),)), "s3://lake/trades/data/a is not a Parquet file"),
         (TableFiles((file("a", path=None),)), "s3://lake/trades/data/a is outside the table's folder"),
     ],

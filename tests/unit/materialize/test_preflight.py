@@ -359,7 +359,7 @@ def test_a_schema_that_does_not_fit_the_table_is_found_with_every_path(world: Wo
 
     assert found.what == said.value.what
     assert found.what.endswith(
-        "2 finding(s):\n"
+        "2 findings:\n"
         "  - n: is string in the writer's schema, the table has long\n"
         "  - at: is string in the writer's schema, the table has date"
     )
@@ -522,7 +522,7 @@ def test_a_new_column_may_not_take_the_name_of_a_partition(world: World) -> None
         world.absorb(timed)
 
     assert said.value.what.endswith(
-        "1 finding(s):\n  - kafka_timestamp_day: a partition field has this name, now or earlier"
+        "1 finding:\n  - kafka_timestamp_day: a partition field has this name, now or earlier"
     )
     assert only(world.check(timed)).what == said.value.what
 
