@@ -144,7 +144,7 @@ def test_settings_that_the_kafka_client_does_not_take(place: Place, capsys: Said
 
     err = capsys.readouterr().err
     assert "the `kafka` settings cannot be used: " in err
-    assert "hint: mend `kafka` in frazil.yaml" in err
+    assert "hint: fix `kafka` in frazil.yaml" in err
 
 
 def test_a_schema_that_no_table_can_hold_says_everything_against_it(place: Place, capsys: Said) -> None:

@@ -54,7 +54,7 @@ def test_the_region_is_the_brokers_own_before_that_of_the_process(
 
 
 def test_a_region_that_nothing_names_is_said() -> None:
-    with pytest.raises(SettingError, match=r"which region kafka\.example\.com:9098 is"):
+    with pytest.raises(SettingError, match=r"the AWS region of kafka\.example\.com:9098 is unknown"):
         region_of("kafka.example.com:9098", {})
 
 

@@ -56,4 +56,4 @@ def test_keys_are_shown_with_their_age(config: Path, capsys: pytest.CaptureFixtu
     assert app.run(["status", "--keys", "--config", str(config)]) == 0
     shown = capsys.readouterr().out
     assert there["secret"] in shown
-    assert f"{gone['secret']}: there is no such secret" in shown
+    assert f"{gone['secret']}: the secret does not exist" in shown
