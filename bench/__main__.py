@@ -22,7 +22,7 @@ from typing import TypeVar
 from bench import orders
 from bench.measure import Cost
 from bench.sections import put_first
-from frazil.formats.avro.native import native_available
+from frazil.formats.native import native_available
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 
 HOME = Path(".frazil/bench")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding, not_asked
-from frazil.formats.avro.open import native_available
+from frazil.formats.native import native_available
 from frazil.local.java import ACCEPTED, present_java
 from frazil.model.errors import MissingToolError
 

@@ -11,7 +11,7 @@ from frazil.doctor.asking import Asking
 from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS, ways
-from frazil.materialize.layout import reads_avro_keys
+from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.errors import RegistryError, SubjectMissingError
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import SchemaRegistry
@@ -36,7 +36,7 @@ def ask_registry(registry: RegistrySettings, specs: Sequence[TableSpec], asking:
 def subjects_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
     """Those that name the schemas of a table's values, and of its keys where they are Avro."""
     values = (spec.value_subject.of(topic, "value") for spec in specs for topic in spec.topics)
-    keys = (spec.key_subject.of(topic, "key") for spec in specs if reads_avro_keys(spec) for topic in spec.topics)
+    keys = (spec.key_subject.of(topic, "key") for spec in specs if reads_keys_by_schema(spec) for topic in spec.topics)
     return tuple(dict.fromkeys(subject for subject in (*values, *keys) if subject is not None))
 
 

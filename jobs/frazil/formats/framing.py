@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.avro.native import native_available
+from frazil.formats.native import native_available
 from frazil.model.dead_letter import Reason, Reject
 
 HEADER_BYTES = 5

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frazil.formats.avro.schema import parse_schema
-from frazil.formats.avro.types import Record
+from frazil.formats.open import map_schema
 from frazil.materialize.applied_spec import applied_by, spec_property
 from frazil.materialize.compare import aliases_of, applied, compare, refusal
 from frazil.materialize.dead_letters import check_owner
@@ -17,10 +16,10 @@ from frazil.materialize.layout import (
     metadata_columns,
     name_clashes,
     partition_problems,
-    reads_avro_keys,
+    reads_keys_by_schema,
     unreadable,
 )
-from frazil.materialize.notices import left_out_property, mapped, notes_of_keys, notes_of_values
+from frazil.materialize.notices import left_out_property, notes_of_keys, notes_of_values
 from frazil.materialize.required import required_findings
 from frazil.materialize.state import CHECKPOINT_TAG, check_format, standing
 from frazil.model.columns import Column, ColumnType, Struct
@@ -36,7 +35,7 @@ from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
 from frazil.model.schemas import Finding, RegisteredSchema
 from frazil.model.snapshot import TableView
-from frazil.model.spec import StartOffsets, TableSpec
+from frazil.model.spec import SCHEMA_TYPES, StartOffsets, TableSpec
 from frazil.model.summary import store
 from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from frazil.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
@@ -58,10 +57,12 @@ class LatestSchemas:
 
 def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
     """Raises SubjectMissingError."""
-    values = [_latest(registry, spec, spec.value_subject.of(topic, "value"), topic) for topic in spec.topics]
-    if not reads_avro_keys(spec):
+    values = [
+        _latest(registry, spec, spec.value_subject.of(topic, "value"), topic, spec.value) for topic in spec.topics
+    ]
+    if not reads_keys_by_schema(spec):
         return LatestSchemas(_known(values), ())
-    keys = [_latest(registry, spec, spec.key_subject.of(topic, "key"), topic) for topic in spec.topics]
+    keys = [_latest(registry, spec, spec.key_subject.of(topic, "key"), topic, spec.key) for topic in spec.topics]
     return LatestSchemas(_known(values), _known(keys))
 
 
@@ -69,7 +70,9 @@ def _known(found: Sequence[RegisteredSchema | None]) -> tuple[RegisteredSchema, 
     return tuple({schema.id: schema for schema in found if schema is not None}.values())
 
 
-def _latest(registry: SchemaRegistry, spec: TableSpec, subject: str | None, topic: str) -> RegisteredSchema | None:
+def _latest(
+    registry: SchemaRegistry, spec: TableSpec, subject: str | None, topic: str, word: str
+) -> RegisteredSchema | None:
     if subject is None:
         return None
     schema = registry.latest(subject)
@@ -78,8 +81,8 @@ def _latest(registry: SchemaRegistry, spec: TableSpec, subject: str | None, topi
             f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
             hint=f"register it (a producer does with its first record), or set `subject` in {spec.source_file}",
         )
-    if schema.format != "AVRO":
-        raise refusal(spec.identifier, schema.id, (Finding("", f"is {schema.format}, the spec says avro"),))
+    if schema.format != SCHEMA_TYPES[word]:
+        raise refusal(spec.identifier, schema.id, (Finding("", f"is {schema.format}, the spec says {word}"),))
     return schema
 
 
@@ -259,7 +262,7 @@ def _merged(
 
 def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
     """The columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
-    found = mapped(schema)
+    found = map_schema(schema)
     findings = found.findings + unreadable(found.columns, spec)
     if findings:
         raise refusal(spec.identifier, schema.id, findings)
@@ -271,8 +274,7 @@ def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
     columns = record_columns(spec, schema)
     if not columns:
         raise refusal(spec.identifier, schema.id, (Finding("", "a key without data: read it with `key: bytes`"),))
-    parsed = parse_schema(schema.text, schema.references)
-    return Struct(columns) if isinstance(parsed.resolve(parsed.root), Record) else columns[0].type
+    return Struct(columns) if map_schema(schema).record else columns[0].type
 
 
 def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState:

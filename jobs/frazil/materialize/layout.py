@@ -64,9 +64,9 @@ def _metadata_column(spec: TableSpec, name: str, key_type: ColumnType | None) ->
     return None if column_type is None else Column(spec.metadata.prefix + name, column_type)
 
 
-def reads_avro_keys(spec: TableSpec) -> bool:
+def reads_keys_by_schema(spec: TableSpec) -> bool:
     """Whether keys are decoded by a schema: those that no column is for are left alone."""
-    return spec.key == "avro" and "key" in spec.metadata.keep
+    return spec.key_type is not None and "key" in spec.metadata.keep
 
 
 def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ...]:

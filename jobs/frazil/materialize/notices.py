@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 
-from frazil.formats.avro.mapping import Mapped, map_schema
-from frazil.formats.avro.schema import parse_schema
-from frazil.formats.avro.shape import LEFT_OUT
-from frazil.formats.avro.types import Record
+from frazil.formats.mapped import LEFT_OUT
+from frazil.formats.open import map_schema
 from frazil.materialize.former_names import FormerNames
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.schemas import Finding, RegisteredSchema
@@ -18,23 +15,15 @@ LEFT_OUT_PROPERTY = "frazil.left-out"
 """A table property: JSON list of the fields, by dotted path, that have no column because their type holds no data."""
 
 
-@lru_cache(maxsize=16)
-def mapped(schema: RegisteredSchema) -> Mapped:
-    """The columns of a writer schema, which is asked for several times in a row."""
-    return map_schema(parse_schema(schema.text, schema.references))
-
-
 def notes_of_values(schema: RegisteredSchema) -> tuple[Finding, ...]:
     """Ignored logical types, fields without a column, and values that lose something, by path."""
-    return mapped(schema).notes
+    return map_schema(schema).notes
 
 
 def notes_of_keys(schema: RegisteredSchema, column: str) -> tuple[Finding, ...]:
     """The same for a key's schema, with paths inside the key's column."""
-    parsed = parse_schema(schema.text, schema.references)
-    is_record = isinstance(parsed.resolve(parsed.root), Record)
-    notes = mapped(schema).notes
-    return tuple(Finding(f"{column}.{n.path}" if is_record else column, n.problem) for n in notes)
+    mapped = map_schema(schema)
+    return tuple(Finding(f"{column}.{n.path}" if mapped.record else column, n.problem) for n in mapped.notes)
 
 
 def left_out(properties: Mapping[str, str]) -> tuple[str, ...]:

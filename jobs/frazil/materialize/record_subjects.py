@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from frazil.formats.avro.schema import parse_schema
-from frazil.formats.avro.types import Record
+from frazil.formats.open import map_schema
 from frazil.materialize.create import LatestSchemas, initial_columns, notes_of
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError
@@ -54,11 +53,7 @@ def _of_records(registry: SchemaRegistry, spec: TableSpec) -> Iterator[tuple[str
     for topic in spec.topics:
         for subject in sorted(registry.subjects_under(f"{topic}-")):
             schema = registry.latest(subject)
-            if schema is not None and schema.format == "AVRO" and subject == f"{topic}-{_record_name(schema)}":
+            if schema is None or schema.format != spec.value_type:
+                continue
+            if subject == f"{topic}-{map_schema(schema).record}":
                 yield subject, schema
-
-
-def _record_name(schema: RegisteredSchema) -> str | None:
-    parsed = parse_schema(schema.text, schema.references)
-    root = parsed.resolve(parsed.root)
-    return root.name if isinstance(root, Record) else None

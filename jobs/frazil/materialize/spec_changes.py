@@ -130,7 +130,7 @@ def _key(judged: _Judged) -> Iterator[SpecChange]:
 def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
     """Whether the key column can go on with the spec's key; Avro keys that were text or bytes before are refused."""
     wanted = next((c for c in metadata_columns(spec, None) if c.name.lower() == there.name.lower()), None)
-    if spec.key == "avro":
+    if spec.key_type is not None:
         return before == "none"
     return wanted is None or wanted.type == there.type
 

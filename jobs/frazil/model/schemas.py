@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
+"""As schema registries name it."""
+
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
     """A schema under its registry id. `references` are the texts that it refers to, dependencies first."""
 
     id: int
-    format: Literal["AVRO", "PROTOBUF", "JSON"]
+    format: SchemaType
     text: str
     references: tuple[str, ...] = ()
 

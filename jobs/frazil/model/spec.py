@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from frazil.model.schemas import SchemaType
+
+ValueFormat = Literal["avro"]
 KeyFormat = Literal["none", "bytes", "string", "avro"]
+SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO"}
+"""The registry's schema type for each format that is decoded by a schema."""
 Reader = Literal["snowflake", "athena", "duckdb", "spark"]
 TableFormat = Literal["iceberg", "delta"]
 SubjectNaming = Literal["topic", "record", "topic-record"]
@@ -199,7 +204,7 @@ class TableSpec:
     table: str
     topics: tuple[str, ...]
     key: KeyFormat
-    value: Literal["avro"]
+    value: ValueFormat
     write: Literal["append"]
     partition_by: tuple[str, ...]
     readers: tuple[Reader, ...]
@@ -214,6 +219,16 @@ class TableSpec:
     value_subject: SubjectSettings
     key_subject: SubjectSettings
     formats: tuple[TableFormat, ...] = ("iceberg",)
+
+    @property
+    def value_type(self) -> SchemaType:
+        """The schema type that values must have in the registry."""
+        return SCHEMA_TYPES[self.value]
+
+    @property
+    def key_type(self) -> SchemaType | None:
+        """The schema type that keys must have in the registry; None if no schema decodes them."""
+        return SCHEMA_TYPES.get(self.key)
 
     @property
     def identifier(self) -> str:

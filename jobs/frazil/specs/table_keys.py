@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from frazil.model.spec import (
     BadRecordLimit,
     KeepSnapshots,
+    KeyFormat,
     Maintain,
     Start,
     StartEarliest,
@@ -13,6 +16,7 @@ from frazil.model.spec import (
     StartTimestamp,
     SubjectSettings,
     Trigger,
+    ValueFormat,
 )
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from frazil.specs.partitions import PartitionList
@@ -39,7 +43,7 @@ DATABASE = Key("database", TABLE_NAME, "The table's database.", Derived("databas
 KEY = Key(
     "key",
     Choice(
-        ("none", "bytes", "string", "avro"),
+        get_args(KeyFormat),
         planned("use none, bytes, string or avro; bytes keeps any key unchanged", "protobuf", "json_schema"),
     ),
     "The format of record keys; none leaves the key out.",
@@ -47,7 +51,7 @@ KEY = Key(
 )
 VALUE = Key(
     "value",
-    Choice(("avro",), planned("use avro", "protobuf", "json_schema", "json", "string", "bytes")),
+    Choice(get_args(ValueFormat), planned("use avro", "protobuf", "json_schema", "json", "string", "bytes")),
     "The format of record values.",
     "avro",
 )

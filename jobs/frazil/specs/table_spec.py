@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from frazil.model.errors import SpecError
-from frazil.model.spec import KeyFormat, MetadataColumns, Reader, StartOffsets, TableFormat, TableSpec
+from frazil.model.spec import (
+    SCHEMA_TYPES,
+    KeyFormat,
+    MetadataColumns,
+    Reader,
+    StartOffsets,
+    TableFormat,
+    TableSpec,
+    ValueFormat,
+)
 from frazil.specs import table_keys as keys
 from frazil.specs.keys import Values
 from frazil.specs.names import safe_name
@@ -32,7 +41,7 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         table=values.get(keys.TABLE) or safe_name(topics[0]),
         topics=topics,
         key=cast("KeyFormat", values[keys.KEY]),
-        value=cast("Literal['avro']", values[keys.VALUE]),
+        value=cast("ValueFormat", values[keys.VALUE]),
         write=cast("Literal['append']", values[keys.WRITE]),
         partition_by=tuple(str(field) for field in partition_fields(values, metadata)),
         readers=cast("tuple[Reader, ...]", values[keys.READERS]),
@@ -122,7 +131,7 @@ def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
 
 def _key_problems(values: Values) -> Iterator[Problem]:
     key, metadata = values[keys.KEY], values[keys.METADATA]
-    if values.is_given(keys.KEY_SUBJECT) and key != "avro":
+    if values.is_given(keys.KEY_SUBJECT) and key not in SCHEMA_TYPES:
         what = f"no effect, because key is {key}"
         yield _problem(values.place_of(keys.KEY_SUBJECT), what, "set key: avro, or remove key_subject")
     if key == "none" and metadata.is_given(keys.KEEP) and "key" in metadata[keys.KEEP]:

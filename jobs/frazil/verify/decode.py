@@ -88,8 +88,8 @@ def open_redecoder(
         _context(_judging(spec, purpose), at, dead_letters),
         row_schema=schemas[0],
         dead_letter_schema=schemas[1],
-        values=Writers(values, unknown, refused),
-        keys=Writers(keys, unknown, refused),
+        values=Writers(spec.value_type, values, unknown, refused),
+        keys=Writers(spec.key_type, keys, unknown, refused),
         now=now_utc,
         place_values=placed,
     )

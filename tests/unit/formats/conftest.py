@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.formats.avro.native import native_available
+from frazil.formats.native import native_available
 
 needs_native = pytest.mark.skipif(
     not native_available(), reason="the native decoder is not built here (make setup builds it)"

@@ -22,8 +22,8 @@ from values_of_tables import spec
 
 from frazil.adapters.iceberg_types import to_partition_spec, to_schema
 from frazil.formats.avro.mapping import map_schema
-from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.schema import parse_schema
+from frazil.formats.open import open_decoder
 from frazil.materialize.ingest import writers
 from frazil.materialize.ingest.dead_rows import header_structs
 from frazil.materialize.ingest.task import ingest

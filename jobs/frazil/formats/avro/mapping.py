@@ -20,14 +20,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, expand
-from frazil.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive
+from frazil.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive, Record
+from frazil.formats.mapped import Mapped
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
 from frazil.model.columns import Fixed as FixedColumn
-from frazil.model.schemas import Finding
 
 PRESENCE = Struct((Column("present", Scalar("boolean")),))
 """Of a value without data in a union, an array or a map: a type that gets fields later fits in."""
@@ -56,23 +54,13 @@ _LOGICAL: dict[str, ScalarName] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """The columns, and every reason why there cannot be any. With findings, `columns` are not to be used.
-
-    `notes` say what the columns hold less exactly than the schema says it, and which fields have none.
-    """
-
-    columns: tuple[Column, ...]
-    findings: tuple[Finding, ...]
-    notes: tuple[Finding, ...] = ()
-
-
 def map_schema(schema: AvroSchema) -> Mapped:
     """The columns that rows of this writer schema have, and all findings at once."""
     expanded = expand(schema)
     columns = () if expanded.findings else columns_of(expanded.row)
-    return Mapped(columns, expanded.findings, schema.ignored + expanded.notes)
+    root = schema.resolve(schema.root)
+    record = root.name if isinstance(root, Record) else None
+    return Mapped(columns, expanded.findings, schema.ignored + expanded.notes, record)
 
 
 def columns_of(shape: Members) -> tuple[Column, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, 
 from frazil.formats.avro.sizes import ItemSize
 from frazil.formats.avro.types import Enum, Fixed, Primitive
 from frazil.formats.decoder import Decoded
+from frazil.formats.native import native_available
 from frazil.model.dead_letter import Reason, Reject
 
 if TYPE_CHECKING:
@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 MOST_LEVELS = 30
 """Deeper shapes are left to the fallback: Arrow hands over at most 64 levels between libraries."""
 Told = dict[str, object]
-
-
-@cache
-def native_available() -> bool:
-    """Whether the native module is built for this machine."""
-    try:
-        import frazil_native  # noqa: F401, PLC0415 - it may not be there
-    except ImportError:
-        return False
-    return True
 
 
 def native_decoder(shape: Members) -> NativeDecoder | None:

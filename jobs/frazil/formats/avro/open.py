@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from frazil.formats.avro.fallback import FallbackDecoder
-from frazil.formats.avro.native import native_available, native_decoder
+from frazil.formats.avro.native import native_decoder
 from frazil.formats.avro.schema import refuse
 from frazil.formats.avro.shape import shape_of
 from frazil.formats.avro.types import AvroSchema
 from frazil.formats.decoder import Decoder
+from frazil.formats.native import native_available
 from frazil.model.errors import MissingToolError
-
-__all__ = ["native_available", "open_decoder"]
 
 Engine = Literal["native", "fallback"]
 

@@ -26,6 +26,7 @@ from frazil.formats.avro.types import (
     Record,
     Union,
 )
+from frazil.formats.mapped import LEFT_OUT
 from frazil.model.schemas import Finding
 
 RECURSION_LEVELS = 3
@@ -34,8 +35,6 @@ MAX_NESTING = 64
 """Of records, arrays, maps and unions in one another: Arrow hands no deeper types from one library to another."""
 MAX_COLUMNS = 10_000
 MAX_DIGITS = 38
-LEFT_OUT = "left out: the type holds no data"
-"""Of a field that has no column."""
 
 
 @dataclass(frozen=True, slots=True)

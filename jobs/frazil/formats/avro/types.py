@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from frazil.formats.mapped import VALUE
 from frazil.model.schemas import Finding
 
 PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
@@ -98,8 +99,6 @@ class Record:
 NamedType = Record | Enum | Fixed
 AvroType = Primitive | Array | Map | Union | Ref
 NULL = Primitive("null")
-VALUE = "value"
-"""The column (and field) that holds a payload whose schema is not a record."""
 
 
 @dataclass(frozen=True, slots=True)

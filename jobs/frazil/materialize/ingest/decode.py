@@ -13,7 +13,7 @@ import pyarrow as pa
 from frazil.formats.framing import Framed, group_by_schema_id
 from frazil.materialize.ingest.dead_rows import dead_rows, header_structs, micros
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
-from frazil.materialize.ingest.keys import avro_key_schema, avro_keys, bad_keys, former_key_names, text_keys
+from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, text_keys
 from frazil.materialize.ingest.payloads import (
     CrowdedError,
     Indexes,
@@ -26,7 +26,7 @@ from frazil.materialize.ingest.payloads import (
 )
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.ingest.writers import Writers
-from frazil.materialize.layout import reads_avro_keys
+from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError
 from frazil.model.ingested import TaskContext
@@ -90,7 +90,7 @@ class RecordDecoder:
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
         self._key_column = prefix + "key"
-        self._reads_avro_keys = reads_avro_keys(self._spec)
+        self._reads_keys_by_schema = reads_keys_by_schema(self._spec)
         self._place_values = place_values or self._by_name(self._record_schema, context.former_names)
         self._place_keys = place_keys or self._keys_by_name()
         self.wanted = Wanted(timestamp_type="timestamp_type" in kept, leader_epoch="leader_epoch" in kept)
@@ -99,10 +99,10 @@ class RecordDecoder:
         return ByName(self._context.rows.identifier, target, former_names)
 
     def _keys_by_name(self) -> Place:
-        if not self._reads_avro_keys or self._key_column not in self._metadata:
+        if not self._reads_keys_by_schema or self._key_column not in self._metadata:
             return nowhere
         field = self._row_schema.field(self._key_column)
-        return self._by_name(avro_key_schema(field), former_key_names(self._context.former_names, field))
+        return self._by_name(key_schema(field), former_key_names(self._context.former_names, field))
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[tuple[Records, DecodedRecords]]:
         """Sort out one chunk: in one part, or in several where its items would take too much memory together.
@@ -173,7 +173,7 @@ class RecordDecoder:
         return replace(records, headers=headers), {**bad, **refused}
 
     def _framed(self, topic: str, partition: int, records: Records) -> _Chunk:
-        keys = group_by_schema_id(records.keys) if self._reads_avro_keys else _NO_KEYS
+        keys = group_by_schema_id(records.keys) if self._reads_keys_by_schema else _NO_KEYS
         return _Chunk(topic, partition, records, group_by_schema_id(records.values), keys)
 
     def _stop(self, chunk: _Chunk) -> Stop | None:
@@ -199,24 +199,24 @@ class RecordDecoder:
             return self._judge_keys(chunk)
         field, keys = self._row_schema.field(self._key_column), chunk.records.keys
         match self._spec.key:
-            case "avro":
+            case "none" | "bytes":
+                return Part([pa.array(keys, field.type)], None, ())
+            case "string":
+                return text_keys(keys, field)
+            case _:
                 decoded = decode_framed(
                     keys,
                     chunk.keys,
                     self._keys,
-                    target=avro_key_schema(field),
+                    target=key_schema(field),
                     place=self._place_keys,
                     nulls_are_rows=True,
                 )
-                return avro_keys(decoded, field, keys)
-            case "string":
-                return text_keys(keys, field)
-            case _:
-                return Part([pa.array(keys, field.type)], None, ())
+                return decoded_keys(decoded, field, keys)
 
     def _judge_keys(self, chunk: _Chunk) -> Part:
-        """Without a column for them: before the first Avro key whose schema exists, others are refused all the same."""
-        if not self._reads_avro_keys:
+        """Without a column for them: before the first key whose schema exists, others are refused all the same."""
+        if not self._reads_keys_by_schema:
             return Part([], None, ())
         judged = decode_framed(
             chunk.records.keys, chunk.keys, self._keys, target=pa.schema([]), place=nowhere, nulls_are_rows=True

@@ -1,4 +1,4 @@
-"""Record keys as a column: bytes, text, or Avro."""
+"""Record keys as a column: bytes, text, or decoded by a schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.avro.types import VALUE
+from frazil.formats.mapped import VALUE
 from frazil.materialize.ingest.payloads import Indexes, Part
 from frazil.model.dead_letter import Reason, Reject
 
@@ -25,14 +25,14 @@ def text_keys(keys: Sequence[bytes | None], field: pa.Field) -> Part:
     return Part([column], np.asarray(kept, np.int64), rejects)
 
 
-def avro_key_schema(field: pa.Field) -> pa.Schema:
+def key_schema(field: pa.Field) -> pa.Schema:
     """The columns that a key's schema maps to: the record's own, or the one column `value` of any other type."""
     if pa.types.is_struct(field.type):
         return pa.schema([field.type.field(n) for n in range(field.type.num_fields)])
     return pa.schema([field.with_name(VALUE)])
 
 
-def avro_keys(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> Part:
+def decoded_keys(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> Part:
     """Decoded keys as the one column that the table has for them."""
     column = _as_struct(part, field, keys) if pa.types.is_struct(field.type) else part.columns[0]
     return Part([column], part.accepted, bad_keys(part.rejects, field.name), None, part.truncated_nanos)
@@ -49,7 +49,7 @@ def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:
 
 
 def former_key_names(former_names: Mapping[str, tuple[str, ...]], field: pa.Field) -> dict[str, tuple[str, ...]]:
-    """Former names of what is inside the key's column, with their paths in `avro_key_schema`."""
+    """Former names of what is inside the key's column, with their paths in `key_schema`."""
     start = f"{field.name}." if pa.types.is_struct(field.type) else field.name
     root = "" if pa.types.is_struct(field.type) else VALUE
     inside = {path: names for path, names in former_names.items() if path.startswith(start)}
@@ -59,7 +59,7 @@ def former_key_names(former_names: Mapping[str, tuple[str, ...]], field: pa.Fiel
 def _as_struct(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> pa.Array:
     chosen = _chosen(keys, part.accepted)
     absent = pa.array([key is None for key in chosen], pa.bool_())
-    return pa.StructArray.from_arrays(part.columns, fields=list(avro_key_schema(field)), mask=absent)
+    return pa.StructArray.from_arrays(part.columns, fields=list(key_schema(field)), mask=absent)
 
 
 def _chosen(keys: Sequence[bytes | None], accepted: Indexes | None) -> Sequence[bytes | None]:

@@ -139,7 +139,7 @@ def _all_refused(schema_id: int, reason: Reason, chosen: Indexes | None, count: 
             " --dead-letter-schema`)"
         )
     else:
-        detail = f"the schema {schema_id} is not an Avro schema"
+        detail = f"the schema {schema_id} has another type than the spec says"
     return [Reject(i, reason, detail) for i in (range(count) if chosen is None else chosen.tolist())]
 
 

@@ -25,7 +25,7 @@ from frazil.ports import RecordReader, SchemaRegistry
 
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
     """Carry out one task. A failure leaves files that nobody knows, which maintenance removes."""
-    context = task.context
+    context, spec = task.context, task.context.spec
     rows = _files(context, dead_letters=False)
     dead_letters = _files(context, dead_letters=True)
     unknown = UnknownIds(registry)
@@ -33,8 +33,8 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         context,
         row_schema=rows.arrow_schema,
         dead_letter_schema=dead_letters.arrow_schema,
-        values=Writers(dict(context.schemas.values), unknown, context.dead_letter_schemas),
-        keys=Writers(dict(context.schemas.keys), unknown, context.dead_letter_schemas),
+        values=Writers(spec.value_type, dict(context.schemas.values), unknown, context.dead_letter_schemas),
+        keys=Writers(spec.key_type, dict(context.schemas.keys), unknown, context.dead_letter_schemas),
         now=now_utc,
     )
     work = _Work(reader, decoder, rows, dead_letters)

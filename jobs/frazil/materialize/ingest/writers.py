@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from frazil.formats.avro.open import open_decoder
-from frazil.formats.avro.schema import parse_schema
 from frazil.formats.decoder import Decoder
+from frazil.formats.open import open_decoder
 from frazil.model.dead_letter import Reason
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, SchemaType
 from frazil.ports import SchemaRegistry
 
 LOOKUPS_PER_TASK = 100
@@ -54,11 +53,19 @@ class UnknownIds:
 
 
 class Writers:
-    """Decoders by schema id, for values or for keys. Records of the `refused` ids become dead letters."""
+    """Decoders by schema id, for values or for keys. Records of the `refused` ids become dead letters.
+
+    `schema_type` is what the spec says of them; None where no schema decodes them, and no decoder is asked for.
+    """
 
     def __init__(
-        self, known: dict[int, RegisteredSchema], unknown: UnknownIds, refused: frozenset[int] = frozenset()
+        self,
+        schema_type: SchemaType | None,
+        known: dict[int, RegisteredSchema],
+        unknown: UnknownIds,
+        refused: frozenset[int] = frozenset(),
     ) -> None:
+        self._schema_type = schema_type
         self._refused = refused
         self._known = known
         self._unknown = unknown
@@ -78,12 +85,12 @@ class Writers:
         if schema_id in self._refused:
             return Reason.REFUSED_SCHEMA
         schema = self._known.get(schema_id)
-        return self._met(schema_id) if schema is None else open_decoder(parse_schema(schema.text, schema.references))
+        return self._met(schema_id) if schema is None else open_decoder(schema)
 
     def _met(self, schema_id: int) -> Reason:
         schema = self._unknown.look_up(schema_id)
         if schema is None:
             return Reason.UNKNOWN_SCHEMA_ID
-        if schema.format != "AVRO":
+        if schema.format != self._schema_type:
             return Reason.WRONG_SCHEMA_TYPE
         raise NewSchemaError(schema_id)

@@ -1,0 +1,27 @@
+"""Avro as one of the value formats."""
+
+from __future__ import annotations
+
+from frazil.formats.avro import mapping
+from frazil.formats.avro import open as decoders
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.avro.types import AvroSchema
+from frazil.formats.decoder import Decoder
+from frazil.formats.format import Format
+from frazil.formats.mapped import Mapped
+from frazil.model.schemas import RegisteredSchema
+
+
+def map_schema(schema: RegisteredSchema) -> Mapped:
+    return mapping.map_schema(_parsed(schema))
+
+
+def open_decoder(schema: RegisteredSchema) -> Decoder:
+    return decoders.open_decoder(_parsed(schema))
+
+
+def _parsed(schema: RegisteredSchema) -> AvroSchema:
+    return parse_schema(schema.text, schema.references)
+
+
+AVRO = Format("AVRO", map_schema, open_decoder)
