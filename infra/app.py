@@ -98,7 +98,7 @@ def read_tables(folder: Path) -> tuple[TableSpec, ...]:
 
 
 def _kafka(app: App, settings: EnvironmentSettings, specs: Sequence[TableSpec]) -> tuple[ConfluentStack | None, Kafka]:
-    """The stack with the cluster, where there is one, and the cluster whoever made it."""
+    """Return the stack that creates the cluster, if any, and the cluster itself, created here or external."""
     if isinstance(settings.kafka, ConfluentKafka):
         made = ConfluentStack(app, settings, kafka=settings.kafka, tables=specs)
         return made, made.kafka

@@ -68,7 +68,7 @@ class Block:
 
 
 class Meta(TypedDict, total=False):
-    """What every resource takes besides its own arguments, as Terraform names it."""
+    """The meta-arguments that every resource accepts, by Terraform's names."""
 
     provider: Provider
     count: int
@@ -80,7 +80,7 @@ class Meta(TypedDict, total=False):
 
 
 class DataMeta(TypedDict, total=False):
-    """What every data source takes besides its own arguments, as Terraform names it."""
+    """The meta-arguments that every data source accepts, by Terraform's names."""
 
     provider: Provider
     depends_on: Sequence[Resource | Data]

@@ -79,14 +79,14 @@ def trust_service(service: str, *, account_id: str = "", source_arn: str = "") -
 
 
 def trust_external(principal_arn: str, external_id: str) -> Policy:
-    """Who may take a role: somebody else's role that shows the external id, as Confluent's and Snowflake's do."""
+    """Trust another account's role that presents the external id, as Confluent's and Snowflake's do."""
     principal = Principal(arns=(principal_arn,))
     shown = {"StringEquals": {"sts:ExternalId": external_id}}
     return Policy((Statement(actions=("sts:AssumeRole", "sts:TagSession"), principal=principal, conditions=shown),))
 
 
 def tls_only(bucket_arn: str) -> Statement:
-    """Nobody talks to a bucket without TLS."""
+    """Deny all access to a bucket without TLS."""
     return Statement(
         sid="TlsOnly",
         effect="Deny",

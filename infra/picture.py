@@ -60,7 +60,7 @@ what is there first to what needs it; what follows from other arrows is left out
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One or more resources of a type. `part` is the component that they are in, empty where they stand alone."""
+    """One or more resources of a type. `part` is their component, empty if they belong to none."""
 
     address: str
     type: str

@@ -139,7 +139,7 @@ def tls_only(view: StackView) -> Iterator[Finding]:
 
 
 def no_public_access(view: StackView) -> Iterator[Finding]:
-    """No bucket is public, and nobody can make it so."""
+    """Buckets are private and cannot be made public."""
     for bucket in view.of("aws_s3_bucket"):
         blocks = view.beside(bucket, "aws_s3_bucket_public_access_block")
         if not any(all(each.get(name) is True for name in BLOCKS) for each in blocks):
@@ -186,7 +186,7 @@ def tags(view: StackView) -> Iterator[Finding]:
 
 
 def wildcards(view: StackView) -> Iterator[Finding]:
-    """Nobody may do everything, or do something to everything, unless there is no other way."""
+    """Policies use no wildcard for actions or resources, except where AWS requires one."""
     for each in (one for one in view.of() if one.type.startswith("aws_")):
         for name, text in each.arguments.items():
             if not name.endswith("policy") or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "$"):
@@ -225,7 +225,7 @@ def ingress(view: StackView) -> Iterator[Finding]:
 
 
 def read_only(view: StackView) -> Iterator[Finding]:
-    """Nobody but the jobs writes tables: Snowflake's volumes cannot."""
+    """Only the jobs write tables: Snowflake's volumes are read-only."""
     for volume in view.of("snowflake_external_volume"):
         if volume.arguments.get("allow_writes") != "false":
             yield Finding(volume.path, "tables may be written through it", 'give allow_writes="false"')
@@ -326,7 +326,7 @@ def _is_allowed(wildcard: str, kind: str, allowed: Wildcard) -> bool:
 
 
 def _texts(view: StackView) -> Iterator[tuple[str, str, str]]:
-    """Every text: where it stands, the name nearest to it, itself."""
+    """Yield the place, the nearest name and the value of every string in a stack."""
     for each in view.of():
         yield from _texts_in(each.arguments, each.path, each.type)
     for part in ("provider", "variable", "output", "data", "locals"):

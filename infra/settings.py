@@ -43,7 +43,7 @@ class HcpState:
 
 @dataclass(frozen=True, slots=True)
 class ExistingVpc:
-    """A network that somebody else made. The route tables get the way to S3; none where they have one already."""
+    """An existing network. The route tables get the route to S3; leave them empty if they have one."""
 
     id: str
     subnet_ids: tuple[str, ...]
@@ -213,7 +213,7 @@ class Rotation:
 
 @dataclass(frozen=True, slots=True)
 class ExistingWarehouse:
-    """A warehouse that somebody else made."""
+    """An existing Snowflake warehouse."""
 
     name: str
 

@@ -183,9 +183,7 @@ class ConfluentCloud:
             if not token:
                 return
             asked["page_token"] = token[0]
-        raise ServiceError(
-            f"Confluent Cloud's list {path} has over {MOST_PAGES} pages", hint="delete what nobody needs"
-        )
+        raise ServiceError(f"Confluent Cloud's list {path} has over {MOST_PAGES} pages", hint="delete unused ones")
 
     def _ask(
         self,

@@ -43,7 +43,7 @@ class RsaKey:
 
     @property
     def pem(self) -> Secret:
-        """PKCS#8 without a passphrase: the secret that it lies in is encrypted."""
+        """The key as PKCS#8 PEM without a passphrase: Secrets Manager encrypts it."""
         return Secret(self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
 
     def der(self) -> bytes:

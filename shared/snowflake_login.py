@@ -142,7 +142,7 @@ class SnowflakeSession:
         self._ask(f"ALTER USER {_quoted(user)} UNSET {slot}", f"unset {slot} of {user}")
 
     def credentials_of(self, user: str, kind: CredentialKind) -> list[Credential]:
-        """Without those that have expired, and those that stand for the two slots."""
+        """Return the user's credentials, without expired ones and the keys in the two slots."""
         rows = self._ask_by_name(f"SHOW USER {kind}S FOR USER {_quoted(user)}", f"list each {kind.lower()} of {user}")
         names = [row["name"] for row in rows if row.get("status", "").upper() != "EXPIRED"]
         return [Credential(kind, name) for name in names if name not in KEYS_OF_SLOTS]

@@ -24,7 +24,7 @@ class Artefact:
 
     @property
     def key(self) -> str:
-        """Where it lies in the lake's bucket: a key never holds two contents, so an upload is never repeated."""
+        """The key in the lake's bucket. A key never holds two contents, so no upload is repeated."""
         return f"{PREFIX}/{self.sha256}/{self.file}"
 
 

@@ -82,7 +82,7 @@ def _install_and_pack(checkout: Path, target: Target, archive: Path, wheel: Path
 
 
 def install_packages(target: Target, folder: Path, *what: str) -> None:
-    """What pip is told by `what`, as wheels for the target, without a trace of this machine.
+    """Install the packages `what` into `folder` as wheels for the target, independent of this machine.
 
     Raises ServiceError where they cannot be fetched.
     """

@@ -46,7 +46,7 @@ def place_of(checkout: Path, function: Path, target: Target, folder: Path) -> Pa
 
 
 def modules_of(checkout: Path, start: Path) -> list[Path]:
-    """Files of ours that importing `start` imports, and the packages they lie in."""
+    """Return the checkout's modules that `start` imports, directly or not, and their packages."""
     found: set[Path] = set()
     ahead = [start]
     while ahead:

@@ -71,5 +71,5 @@ def _send(s3: Any, bucket: str, artefact: Artefact, file: Path, progress: Progre
 def _refused(what: str, error: Exception) -> ServiceError:
     return ServiceError(
         f"{what}: {error}",
-        hint="run it again: it goes on; with AccessDenied, let somebody grant the profile what is named",
+        hint="run it again to continue; on AccessDenied, grant the named permission to the profile",
     )

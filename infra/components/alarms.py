@@ -1,4 +1,4 @@
-"""Who is told when something is wrong, and of what."""
+"""CloudWatch alarms and the SNS topic that they notify."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query of CloudWatch Metrics Insights: for metrics with a dimension that nobody knows before."""
+    """A query of CloudWatch Metrics Insights: for metrics with a dimension whose values are unknown in advance."""
 
     query: str
 
@@ -126,7 +126,7 @@ def _watched(trouble: Trouble) -> aws.CloudwatchMetricAlarm_MetricQuery:
 
 
 def _from_alarms(topic_arn: str, region: Region) -> Policy:
-    """CloudWatch publishes here, for alarms of this account; nobody else does."""
+    """Allow only CloudWatch to publish, for alarms of this account."""
     return Policy(
         (
             Statement(

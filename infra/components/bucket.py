@@ -10,7 +10,7 @@ from infra.resources import aws
 
 
 class Bucket(Construct):
-    """Private, versioned, encrypted with one key, owned by its account whoever writes, and reached by TLS only.
+    """A private, versioned bucket, encrypted with one key. Its account owns all objects; access requires TLS.
 
     `lifecycle` says what leaves it by itself. Outside production Terraform may destroy it with all that is in it.
     """

@@ -61,7 +61,7 @@ def secret(name: str, key: str) -> str:
 
 
 def quoted(value: str | bool) -> str:
-    """A scalar of YAML, whatever is in it: JSON's are YAML's. A secret's name stands bare, seen to be one."""
+    """Return a YAML scalar, written as JSON, which is valid YAML. Secret references are not quoted."""
     if isinstance(value, str) and value.startswith(REFERENCE):
         return value
     return json.dumps(value, ensure_ascii=False)

@@ -23,7 +23,7 @@ TRIES_AGAIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """`word` names it, `target` is the ARN of what is called, `asked` what it is told."""
+    """A schedule named `word`, which calls the ARN `target` with the input `asked`."""
 
     word: str
     description: str

@@ -1,4 +1,4 @@
-"""Of which troubles of the jobs somebody is told. Values only: texts may be references."""
+"""The alarms of the jobs, as values. Texts may be Terraform references."""
 
 from __future__ import annotations
 

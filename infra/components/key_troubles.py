@@ -1,4 +1,4 @@
-"""Of which troubles of keys somebody is told, and how often it is asked how old they are."""
+"""The alarms of key rotation, and the interval at which key ages are measured."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """`account_id` is a reference: the account is that of whoever runs Terraform."""
+    """A region. `account_id` is a Terraform reference to the account of the current credentials."""
 
     name: str
     account_id: str

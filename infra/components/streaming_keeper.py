@@ -68,7 +68,7 @@ class StreamingKeeper(Construct):
 
 
 def run_scopes(application_arn: str, job_role_arn: str) -> dict[Place, Scope]:
-    """What there is for whoever starts job runs. The role goes to EMR Serverless and to nobody else."""
+    """Return the resources needed to start job runs. The role can be passed to EMR Serverless only."""
     passed = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
     return {
         Place.APPLICATION: Scope((application_arn,)),

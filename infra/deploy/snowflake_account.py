@@ -68,7 +68,7 @@ def with_account(
 
 
 def is_missing(flags: AccountFlags, env: Mapping[str, str]) -> bool:
-    """Return whether a warehouse is named without its account; `deploy.sh` then asks for the account."""
+    """Return whether a warehouse is named without its account; `deploy.sh` then prompts for the account."""
     return flags.warehouse is not None and not all(_names(flags, env))
 
 

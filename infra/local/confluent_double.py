@@ -163,7 +163,7 @@ class ConfluentDouble:
 
 
 def failure(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Answer:
-    """As the API tells of failures."""
+    """An error in the format of Confluent's API."""
     error = {"id": secrets.token_hex(16), "status": str(int(status)), "title": status.phrase, "detail": detail}
     return Answer(status, {"errors": [error]}, headers or {})
 

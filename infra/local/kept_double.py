@@ -43,7 +43,7 @@ class KeptDouble:
 
     @property
     def process(self) -> psutil.Process | None:
-        """None where it does not run; another process that got its number is told by what it was called with."""
+        """The running process, or None. The command line excludes another process that reused its id."""
         try:
             found = psutil.Process(int(self._known["pid"]))
             return found if self.module in found.cmdline() and found.cwd() == str(self.folder.resolve()) else None

@@ -100,7 +100,7 @@ class SnowflakeDouble:
             return self._routed(asked)
 
     def login(self, name: str, token: str) -> str:
-        """Who a token lets in, and by which key is noted. Raises for one that lets nobody in."""
+        """Return the user of a token, and record the key used. Raises LoginRefused if the token is invalid."""
         claims = claims_of(token, account=self.account, login_name=name)
         user = self.users.get(claims.user)
         if user is None:
@@ -114,7 +114,7 @@ class SnowflakeDouble:
         return user.name
 
     def execute(self, user: str, statement: str) -> Table:
-        """What a user gets for a statement. Raises SqlError where it may not, or nobody could."""
+        """Return the result of a user's statement. Raises SqlError if it is not permitted or not supported."""
         self.statements.append(statement)
         who, text = self.users[user], statement.strip().rstrip(";").rstrip()
         if (changed := self._about_a_user(who, text)) is not None:

@@ -24,7 +24,7 @@ _REFRESHING = re.compile(rf"SELECT\s+SYSTEM\$AUTO_REFRESH_STATUS\(\s*'{_NAME}'\s
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What an Iceberg table shows, and how its own refresh fares."""
+    """The state of an Iceberg table in Snowflake, and the status of its automatic refresh."""
 
     metadata_location: str | None
     state: str = "RUNNING"

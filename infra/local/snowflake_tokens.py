@@ -47,7 +47,7 @@ OTHER_ACCOUNT = Reason(394307, "JWT_TOKEN_ACCOUNT_MISMATCH")
 
 
 class LoginRefused(Exception):  # noqa: N818 - as the log of logins calls it
-    """Whoever logs in is told that the token is invalid, and nothing of the reason."""
+    """A login failed. The client sees that the token is invalid, but not the reason."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.name)

@@ -76,7 +76,7 @@ class Users(dict[str, User]):
         self._may(from_role.upper()).pop(on.upper(), None)
 
     def keep(self) -> None:
-        """Write them down, at one moment for whoever reads."""
+        """Write the users to the file atomically."""
         if self._file is None:
             return
         users = {user.name: {"role": user.role, "keys": user.keys} for user in self.values()}

@@ -1,4 +1,4 @@
-"""What lies behind a stand-in of a provider: nothing, or a double that has to know what Terraform makes.
+"""The backend of a provider stub: none, or a double that must know the resources that Terraform creates.
 
 Of Snowflake it is the login: service users with their public keys, what roles may do to users, and external tables
 with who owns them, since their owner refreshes them.

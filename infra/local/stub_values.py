@@ -39,7 +39,7 @@ def is_unknown(value: object) -> bool:
 
 
 def planned(block: Block, value: Value) -> Value:
-    """The value as `plan` shows it: what the provider decides and nobody has set is unknown."""
+    """Return the value that `plan` shows: what the provider decides is unknown unless it is set."""
     decided = {name: UNKNOWN for name, one in _attributes(block) if one.get("computed") and value.get(name) is None}
     return value | decided | _inside(block, value, lambda _, inner, one: planned(inner, one))
 

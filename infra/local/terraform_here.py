@@ -1,4 +1,4 @@
-"""One stack's Terraform on this machine: its variables, and for the local cloud what its folder needs besides."""
+"""One stack's Terraform on this machine: its variables, and its extra files for the local cloud."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class ConfluentStack(Stack):
 
     @property
     def _bootstrap_servers(self) -> str:
-        """Without the protocol that the provider puts in front, which clients are told apart."""
+        """The bootstrap servers without the provider's protocol prefix: clients set the protocol separately."""
         return Fn.trimprefix(self._cluster.bootstrap_endpoint, "SASL_SSL://")
 
     def _make_environment(self, kafka: ConfluentKafka) -> confluent.Environment:

@@ -75,7 +75,7 @@ class ConnectorsStack(Stack):
     def _keep_with_tableflow(
         self, topics: Sequence[str], trades: confluent.Connector | None, lake: LakeStack, region: Region
     ) -> None:
-        """Confluent asks for the role before it exists, and says by whom and how it takes it: so the role comes second.
+        """Create the role after Confluent's integration, which states the principal and external id that assume it.
 
         The role's ARN is put together from its name, which leaves no circle.
         """

@@ -1,4 +1,4 @@
-"""Who writes the tables: the application on EMR Serverless, its role, its job runs, and who is told when one fails."""
+"""The EMR Serverless application that writes the tables, its role, its job runs and their alarms."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class JobsStack(Stack):
         )
 
     def _key_of_the_loader(self, tables: Sequence[TableSpec]) -> str | None:
-        """The secret by which Snowflake is told of Delta logs; none where it reads none."""
+        """Return the name of the secret that Delta log refreshes in Snowflake use, or None if no table needs them."""
         if self._settings.snowflake is None or not any(read_by_its_delta_log(table) for table in tables):
             return None
         return naming.snowflake_secret_name(self._settings.environment, "loader")

@@ -1,4 +1,4 @@
-"""What the stacks know of Kafka, whoever runs it."""
+"""The Kafka cluster as the stacks see it, created here or external."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ LONGEST_KEY_DELETION_DAYS = 30
 
 
 class LakeStack(Stack):
-    """In production nothing that holds data can be destroyed: Terraform refuses, whoever asks."""
+    """In production, Terraform refuses to destroy resources that hold data."""
 
     def __init__(self, app: App, settings: EnvironmentSettings, *, kafka: Kafka) -> None:
         super().__init__(app, "lake")
@@ -174,7 +174,7 @@ class LakeStack(Stack):
         return database.name
 
     def _workgroup(self) -> str:
-        """Whoever queries by it leaves results in the bucket, encrypted, for a week, whatever the client asks for."""
+        """Create a workgroup whose query results are always encrypted and stay in the bucket for a week."""
         encrypted = aws.AthenaWorkgroup_Configuration_ResultConfiguration_EncryptionConfiguration(
             encryption_option="SSE_KMS", kms_key_arn=self.key_arn
         )
@@ -208,7 +208,7 @@ class LakeStack(Stack):
         Output(self, f"reader_{name}_role", value=role.arn)
 
     def _may_query(self) -> tuple[Statement, ...]:
-        """Athena looks at the database `default` whatever is asked, and writes results in the name of who asks."""
+        """Allow queries: Athena always reads the database `default`, and writes results with the caller's role."""
         workgroup = self._region.arn("athena", f"workgroup/{self.workgroup_name}")
         return (
             Statement(
@@ -243,7 +243,7 @@ class LakeStack(Stack):
         )
 
     def _may_use_key(self, sid: str, action: str) -> Statement:
-        """Through S3 only: nobody decrypts a secret with what was given for tables."""
+        """Allow use of the key through S3 only, so that it cannot decrypt secrets."""
         through = {"StringEquals": {"kms:ViaService": f"s3.{self._region.name}.amazonaws.com"}}
         return Statement(sid=sid, actions=(action,), resources=(self.key_arn,), conditions=through)
 

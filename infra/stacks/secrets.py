@@ -127,7 +127,7 @@ class SecretsStack(Stack):
         )
 
     def _of_the_cloud(self) -> Made:
-        """It makes keys and is made by people: nobody rotates it."""
+        """Create the secret of the Cloud API key, which people create and nothing rotates."""
         name = naming.cloud_secret_name(self._settings.environment)
         return self._secret("cloud", name=name, description="The Cloud API key that makes the others")
 
@@ -218,7 +218,7 @@ def _tls_only(secret_arn: str) -> Statement:
 
 
 def _own_account_only(secret_arn: str, region: Region) -> Statement:
-    """A role of another account reads nothing, whoever allows it."""
+    """Deny all access from other accounts, even if another policy allows it."""
     return Statement(
         sid="OwnAccountOnly",
         effect="Deny",

@@ -21,7 +21,7 @@ LATE = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class KeyStatus:
-    """One secret. `warnings` call for somebody; `unknown` says why nothing is known of it, which is no failure."""
+    """One secret. `warnings` need action; `unknown` is the reason why its history could not be read."""
 
     secret: str
     age_seconds: float | None = None

@@ -196,15 +196,15 @@ class DeltaLogs(Protocol):
         ...
 
     def write(self, location: str, write: LogWrite) -> None:
-        """Raises CommitRejectedError where somebody else has put a version meanwhile."""
+        """Write a version. Raises CommitRejectedError if another writer committed that version first."""
         ...
 
 
 class SecretHistories(Protocol):
-    """Tells of secrets without reading them."""
+    """Describes secrets without reading their values."""
 
     def history(self, name: str) -> SecretHistory | None:
-        """None where there is no such secret. Raises ServiceError where it may not be described, or nobody answers."""
+        """Return the history, or None if no such secret exists. Raises ServiceError if it cannot be described."""
         ...
 
 
@@ -212,11 +212,11 @@ class Snowflake(Protocol):
     """An account that reads the tables, as one of its users. Raises SnowflakeError where it does not do as asked."""
 
     def refresh(self, table: str) -> None:
-        """Have an external table see what lies in its folder now. Any number of times does no harm."""
+        """Refresh an external table from its folder. Idempotent."""
         ...
 
     def refreshed_at(self, table: str) -> datetime | None:
-        """When an external table last saw what lies in its folder; None where it never did."""
+        """Return when an external table was last refreshed, or None if never."""
         ...
 
     def served(self, table: str) -> Served:

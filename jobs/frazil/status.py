@@ -113,7 +113,7 @@ def table_statuses(
     now: datetime,
     snowflake: Snowflake | None = None,
 ) -> Iterator[TableStatus]:
-    """Each table's status. A table in trouble, or Kafka being down, is told and keeps nothing else from being told.
+    """Return each table's status. A failing table or an unreachable Kafka is reported and hides no other table.
 
     `snowflake` is asked when it looked at Delta logs.
 

@@ -21,7 +21,7 @@ class Age:
     days: float
 
     def line(self, environment: str, now: datetime) -> str:
-        """By secret, and for whoever asks for the oldest of the environment: its maximum."""
+        """Return a metric line (CloudWatch EMF) by environment and secret, and by environment for the maximum."""
         dimensions = [[BY_ENVIRONMENT], [BY_ENVIRONMENT, BY_SECRET]]
         metric = {"Namespace": NAMESPACE, "Dimensions": dimensions, "Metrics": [{"Name": METRIC}]}
         described = {"Timestamp": int(now.timestamp() * 1000), "CloudWatchMetrics": [metric]}

@@ -219,7 +219,7 @@ class ConfluentApiKey:
 
 
 def _fields(value: Secret) -> Mapping[str, str]:
-    """What else somebody stored is no key of ours."""
+    """Return the fields of a value, or none if it is not JSON written by the rotation."""
     try:
         fields = json.loads(value.reveal())
     except ValueError:

@@ -47,7 +47,7 @@ class Kind(Protocol):
     """What differs between kinds of keys. Every act may be repeated."""
 
     def holds_key(self, value: Secret) -> bool:
-        """Whether a value is one of ours, rather than what somebody put there to begin with."""
+        """Return whether the rotation wrote this value, rather than an initial placeholder."""
 
     def is_known(self, value: Secret) -> bool:
         """Whether a key of ours can still be the right one: some are deleted with what they opened."""
@@ -146,7 +146,7 @@ class Rotation:
         return self.kind.prove(self._kept(version))
 
     def _create(self, version: str) -> Facts:
-        """The first value that is kept for a version stays; whoever is refused removes only what it made itself."""
+        """Create a version's value. The first stored value stays; a later call deletes only the key that it created."""
         if self.vault.value(version) is not None:
             return {"made": "before", **self.kind.tidy(version=version, kept=self._labelled())}
         made = self.kind.make(version=version, current=self.vault.current())
@@ -156,7 +156,7 @@ class Rotation:
         return {"made": "now", **self.kind.public(made)}
 
     def _finish(self, described: Description, version: str) -> Facts:
-        """The key is proven here, too: whoever calls the steps in another order must not promote one that fails."""
+        """Test the key again, then promote it: steps called in another order must not promote a failing key."""
         if CURRENT not in described.stages[version]:
             self.kind.prove(self._kept(version))
             self.vault.promote(version, instead_of=described.version_with(CURRENT))

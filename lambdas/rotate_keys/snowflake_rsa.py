@@ -132,7 +132,7 @@ class SnowflakeRsa:
         return Login(self.account, self.user, RsaKey.new(self.bits)).value()
 
     def discard(self, made: Secret) -> Facts:
-        """Nobody else has seen it."""
+        """Do nothing: no other system has received the key."""
         del made
         return {}
 
@@ -182,7 +182,7 @@ class SnowflakeRsa:
 
     @contextmanager
     def _writing(self, versions: Versions) -> Iterator[Session]:
-        """A session of whoever may change the user, if no other rotation came in between."""
+        """Open a session that may change the user, unless another rotation intervened."""
         who = self._who_installs(versions)
         with self.door.session(who.user, who.key) as session:
             versions.confirm()

@@ -19,7 +19,7 @@ MOST_OLDER = 10
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What may be known of a secret by whoever must not read it. `stages`: the labels of each version."""
+    """The description of a secret, without its value. `stages` maps each version to its labels."""
 
     arn: str
     name: str

@@ -101,7 +101,7 @@ class DeltaLogs:
             return frozenset(named | {file.path for file in _log(table).files})
 
     def write(self, location: str, write: LogWrite) -> None:
-        """Put what the plan says. Raises CommitRejectedError where somebody else has put a version meanwhile."""
+        """Write the planned version. Raises CommitRejectedError if another writer committed a version first."""
         with _as_errors(location):
             match write:
                 case BeginLog():

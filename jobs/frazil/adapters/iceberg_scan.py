@@ -1,4 +1,4 @@
-"""What lies in a table, read file by file through PyIceberg: its data files, their footers, and their rows."""
+"""Read a table file by file through PyIceberg: its data files, their footers and their rows."""
 
 from __future__ import annotations
 

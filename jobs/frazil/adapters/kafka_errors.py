@@ -1,4 +1,4 @@
-"""What a Kafka client heard while it did not get its answer, and what mends it, by the code of the error."""
+"""The errors that a Kafka client received while it waited, and a hint for each error code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ear() -> Heard:
 
 
 def said(heard: Iterable[KafkaError]) -> str:
-    """What the client heard besides, without how often and after how long."""
+    """Return the distinct errors that the client received, without their counts and times."""
     texts = dict.fromkeys(error.str().partition(" (after ")[0] for error in heard)
     return "".join(f"; {text}" for text in list(texts)[:MOST_SAID])
 

@@ -1,4 +1,4 @@
-"""The way to an address, step by step: its name, a connection, TLS. Whoever fails says at which step."""
+"""Reach an address step by step: DNS, TCP, TLS. An error names the step that failed."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def history_of(described: Mapping[str, Any], made: Mapping[str, datetime | None]
 
 
 def _schedule(rules: Mapping[str, Any]) -> tuple[str | None, timedelta | None]:
-    """In words, and the time between two rotations where that is told."""
+    """Return the schedule in words, and the time between two rotations if it is known."""
     expression = rules.get("ScheduleExpression")
     found = RATE.fullmatch(expression or "")
     if found:

@@ -123,7 +123,7 @@ class _Session:
             ) from unexpected
 
     def refreshing(self, name: str, table: str) -> str | None:
-        """How its own refresh fares: of help where it is behind, and not worth a failure."""
+        """Return the status of automatic refresh, or None if it cannot be read."""
         try:
             told = self.ask_json(f"SELECT SYSTEM$AUTO_REFRESH_STATUS({name})", f"read how {table} is refreshed")
         except SnowflakeError:
@@ -133,7 +133,7 @@ class _Session:
 
 
 def _der(pem: Secret, user: str) -> bytes:
-    """As the connector takes it. What is wrong with a key is told without quoting it."""
+    """Return the private key in the connector's format, DER. Errors never quote the key."""
     try:
         key = load_pem_private_key(pem.reveal().encode(), password=None)
     except (ValueError, TypeError):

@@ -43,7 +43,7 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
 
 
 def _tell(line: str) -> None:
-    """Progress, where somebody looks on: what does not answer takes seconds."""
+    """Print progress on a terminal only: a service that does not answer takes seconds."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""`frazil doctor`: is every part reachable and permitted, with what mends each that is not."""
+"""`frazil doctor`: check that every service is reachable and permitted, with a hint for each failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(as_json: Json = False, application: Application = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Ask every part whether it is reachable and permitted, and say what mends each failure; exit 1 if there is one.
+    """Check that every service is reachable and permitted, with a hint for each failure; exit 1 on any failure.
 
     Nothing is changed: one small object is put into the warehouse and removed again. With --application, a job run
     that is made like the newest one of the application asks the same where the jobs run, in a few minutes.

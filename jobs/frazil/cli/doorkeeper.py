@@ -90,7 +90,7 @@ def _opened_anew(doors: Doors, before: Settings, now: Settings) -> Doors:
 
 
 def _without_secrets(settings: Settings) -> tuple[object, ...]:
-    """What the doors are opened with besides secrets."""
+    """Return the settings of the connections, with secrets masked."""
     parts = (settings.kafka, settings.registry.properties, settings.catalog.properties)
     catalog = (settings.catalog.type, settings.catalog.warehouse)
     return (*map(_masked, parts), settings.registry.url, catalog)

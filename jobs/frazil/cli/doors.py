@@ -41,7 +41,7 @@ def open_doors(
 
 
 def open_loader(settings: SnowflakeSettings | None) -> Snowflake | None:
-    """Who tells Snowflake of new Delta logs, if anybody. Nobody logs in before there is one."""
+    """Return the account that refreshes Delta tables, or None if none is configured. Logs in on first use."""
     if settings is None or settings.loader is None:
         return None
     from frazil.adapters.snowflake import SnowflakeAccount  # noqa: PLC0415 - few have an account
@@ -62,7 +62,7 @@ def delta_logs_of(lake: Lake) -> Callable[[], DeltaLogs]:
 
 
 def open_onlooker(settings: SnowflakeSettings | None) -> Snowflake | None:
-    """Who sees how fresh Snowflake is: the reader, or else the loader. Nobody waits for it as long as a job does."""
+    """Return the account that reads Snowflake's freshness: the reader, else the loader. Login times out in 5 s."""
     user = None if settings is None else settings.reader or settings.loader
     if settings is None or user is None:
         return None

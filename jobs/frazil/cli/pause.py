@@ -50,7 +50,7 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
 
 
 def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Let a paused table go on from where it stands.
+    """Resume a paused table from its current offsets.
 
     If it was paused because too many records were bad, those are accepted: the same batch then goes through. If it was
     paused because of a schema, --dead-letter-schema makes dead letters of the records that were written with it.

@@ -116,7 +116,7 @@ def _partitions(each: TableStatus) -> Table:
 
 
 def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
-    """Whatever is not as usual, a line each, and where Delta logs stand."""
+    """Yield a line for each problem, and for the state of each Delta log."""
     for each in found:
         if each.delta is not None:
             yield f"{each.table}: {each.delta}"

@@ -40,7 +40,7 @@ class Look:
 
 @dataclass(slots=True)
 class Looks:
-    """What Snowflake tells of each table; after it has not answered once it is not asked again."""
+    """Snowflake's view of each table. After one failure, Snowflake is not asked again."""
 
     account: Snowflake
     problem: str | None = None

@@ -14,7 +14,7 @@ from frazil.ports import DeltaLogs
 
 @dataclass(frozen=True, slots=True)
 class LogStanding:
-    """`version` is the log's newest and `snapshot_id` what it stands for; None where there is none, or it says none.
+    """The state of a Delta log: its newest `version` and the `snapshot_id` of that version, None if unknown.
 
     `behind`: the next run writes what is missing. `withheld`: `reason` says what stands in the way, and until when.
     """
@@ -39,7 +39,7 @@ def next_version(view: TableView, log: DeltaLog | None, logs: DeltaLogs) -> LogP
 
 
 def log_standing(view: TableView, logs: DeltaLogs) -> LogStanding:
-    """Raises nothing: a storage that does not answer is told."""
+    """Return the state of a table's Delta log. Raises nothing: a read error becomes the state `unreadable`."""
     log = None
     try:
         log = logs.read(view.location)

@@ -32,7 +32,7 @@ class Asking:
             return failed(self.part, what, problem)
 
     def within(self, act: Callable[[], Answer]) -> Answer:
-        """Raises ServiceError where `act` takes longer, and DefectError for what nobody foresaw.
+        """Run `act` with a time limit. Raises ServiceError if it takes longer, DefectError if it fails unexpectedly.
 
         Libraries have time limits of their own, of up to minutes: the one that is late is left behind in its thread.
         """

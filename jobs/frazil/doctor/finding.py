@@ -33,7 +33,7 @@ class Finding:
 
     @property
     def is_silence(self) -> bool:
-        """Whoever did not answer in time is not waited for again and again."""
+        """Whether the service did not answer in time. It is then not asked again."""
         return self.verdict == "failed" and self.found.startswith(NO_ANSWER)
 
 

@@ -29,7 +29,7 @@ LOG_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """`say` is told what happens meanwhile."""
+    """How to wait for a report. `say` receives progress messages."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

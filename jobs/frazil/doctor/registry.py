@@ -41,7 +41,7 @@ def subjects_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
 
 
 def ask_subjects(registry: SchemaRegistry, subjects: Sequence[str], asking: Asking) -> Iterator[Finding]:
-    """Whoever is refused once because of who they are is not refused again for each subject."""
+    """Check each subject. A refusal that applies to all subjects ends the check."""
     patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
     for number, subject in enumerate(subjects):
         finding = patient.ask(f"subject {subject}", lambda subject=subject: _subject(registry, subject))  # type: ignore[misc]

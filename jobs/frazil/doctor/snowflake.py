@@ -31,7 +31,7 @@ READS = ("RUNNING", None)
 def reader_of(
     settings: SnowflakeSettings, why_unreadable: Callable[[DeferredSecret], str | None]
 ) -> tuple[Snowflake | None, str]:
-    """Who asks; or why nobody can. Who may not read the reader's key, such as a job, does not ask."""
+    """Return the account that asks, or None and the reason. A process that cannot read the key does not ask."""
     reader = settings.reader
     if reader is None:
         return None, "frazil.yaml has no snowflake.reader"

@@ -1,4 +1,4 @@
-"""What every format says of a writer schema: its columns, and what stands against them."""
+"""What every format derives from a writer schema: its columns, and the problems that prevent them."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _announced(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None
 
 
 def _brought_to_head(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None:
-    """One attempt. Raises CommitRejectedError where somebody else has written the log meanwhile.
+    """Try once to write the log. Raises CommitRejectedError if another writer wrote it first.
 
     The log is read before the table, so it never stands for a later snapshot than the one that is announced.
     """

@@ -1,4 +1,4 @@
-"""The part of announce for Snowflake: an external table over a Delta log sees a new version when it is told to look.
+"""The part of announce for Snowflake: an external table over a Delta log sees a new version after a refresh.
 
 Nothing here fails a batch, whose rows are published. To look costs a login and does no harm, so who was told of what is
 remembered by the process alone: a new one tells once, and thereby makes good what a dead one left undone.
@@ -23,7 +23,7 @@ REST = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class Telling:
-    """What Snowflake was told of one table: `told` is a version of its Delta log."""
+    """The refreshes of one table in Snowflake: `told` is the last announced version of its Delta log."""
 
     told: int | None = None
     not_before: datetime | None = None

@@ -1,4 +1,4 @@
-"""Branches: each attempt stages its files on one of its own, which nobody reads."""
+"""Branches: each attempt stages its files on its own branch, which no reader sees."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Staged:
 
 
 def branch_names(prefix: str, writer: str) -> Iterator[str]:
-    """A new branch name for every attempt of a writer: a commit that lands late lands on a branch nobody uses."""
+    """A new branch name for every attempt of a writer: a late commit lands on an unused branch."""
     attempt = 0
     while True:
         attempt += 1

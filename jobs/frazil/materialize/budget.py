@@ -43,7 +43,7 @@ def _served(pending: Sequence[OffsetRange], at_most: int, turn: int) -> Sequence
 
 
 def water_fill(demands: Sequence[int], budget: int) -> list[int]:
-    """Share a budget so that nobody gets more than demanded; what is not given to one is shared by the others.
+    """Share a budget so that no share exceeds its demand; the others share what is left.
 
     The shares add up to the smaller of the budget and of all demands.
     """

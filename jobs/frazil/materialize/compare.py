@@ -24,14 +24,14 @@ _WIDENS = {("int", "long"), ("float", "double")}
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """What has to change so that the table can hold a writer's records, and what stands against it."""
+    """The changes that a table needs to hold a writer's records, and the problems that prevent them."""
 
     changes: tuple[Change, ...] = ()
     findings: tuple[Finding, ...] = ()
     former_names: FormerNames = field(default_factory=dict)
 
     def __add__(self, other: Evolution) -> Evolution:
-        """One after the other: whoever comes later was given the former names and returns all of them."""
+        """Combine two evolutions in order. The later one's former names include the earlier one's."""
         return Evolution(self.changes + other.changes, self.findings + other.findings, other.former_names)
 
 

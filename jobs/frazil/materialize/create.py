@@ -189,7 +189,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
 def _adopt(
     lake: Lake, topics: Topics, spec: TableSpec, view: TableView, latest: LatestSchemas, *, writer: str
 ) -> TableView:
-    """Give a table of somebody else's a state to begin from; its rows count as foreign and stay untouched."""
+    """Adopt an existing table: write an initial state to it. Its rows count as foreign and stay unchanged."""
     findings = adoption_findings(spec, view, latest)
     if findings:
         raise refusal(spec.identifier, latest.values[0].id if latest.values else None, findings)
@@ -210,7 +210,7 @@ def _adopt(
 
 
 def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -> tuple[Finding, ...]:
-    """Why Frazil cannot go on with a table that somebody else made."""
+    """Return why Frazil cannot adopt a table that another tool created."""
     columns, _ = initial_columns(spec, latest)
     evolution = compare(columns, _with_unions(view, columns), former_names_of(view.properties))
     findings = evolution.findings + required_findings(spec, view.schema_json)

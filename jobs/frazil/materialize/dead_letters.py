@@ -122,7 +122,7 @@ def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> st
 
 
 def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
-    """Put a batch's dead letters on a branch that nobody reads, unless they are there."""
+    """Stage a batch's dead letters on a branch that no reader sees, unless they are already staged."""
     view = _load(lake, identifier)
     place = _place_for(view, plan.epoch, plan.table_uuid)
     nothing_to_change = not files and place.whole and place.base == view.head
@@ -180,7 +180,7 @@ def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_
 
 
 def _stage_again(lake: Lake, view: TableView, prepared: Staged, beginning: Beginning) -> None:
-    """The table moved since (it was compacted, say): the same files, on top of where it stands now."""
+    """Stage the same files on the current head, because the table changed since (a compaction, for example)."""
     kept = {n: text for n, text in view.snapshots[prepared.snapshot_id].summary.items() if n.startswith("frazil.")}
     names = branch_names(f"{prepared.branch}_on_{view.head}_", "")
     files = lake.added_files(view, prepared.snapshot_id)

@@ -1,4 +1,4 @@
-"""The properties of a table, its columns besides the record's own, and the columns of its dead letters."""
+"""The properties of a table, its metadata columns, and the columns of its dead letters table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands against materializing, asked before anything is written: every problem of every table at once.
+"""Check before anything is written: report every problem of every table at once.
 
 `materialize` refuses for the same reasons, since both ask the functions that decide what a table needs; one that is
 there goes on where only its Delta log cannot follow.

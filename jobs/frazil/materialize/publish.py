@@ -24,7 +24,7 @@ def publish(
     stage_on: Callable[[Standing], Staged],
     rows: int,
 ) -> TableView:
-    """Make the batch visible. The view shows `main` as it was left, whoever has come after.
+    """Make the batch visible. Returns the table as of this commit, even if other commits followed.
 
     `stage_on` stages the batch's files again on another head. Raises FencedError, ForeignOwnerError,
     CountMismatchError, StateLostError, ContendedError, CatalogError and OvertakenError; in each case nothing became

@@ -58,7 +58,7 @@ Observer = Callable[[Literal["before", "after"], Step], None]
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """The outside world, as the steps use it. `observe` is told before and after every step.
+    """The outside world, as the steps use it. `observe` is called before and after every step.
 
     `delta_logs` opens its door when the first table needs it, which costs an import. `snowflake` is there where the
     settings name a user who may refresh external tables.
@@ -91,7 +91,7 @@ class Doorkeeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A batch became visible; `delta` is what its readers of Delta were told, where the spec has any."""
+    """A batch became visible; `delta` is the result of announcing it to Delta readers, if the spec has any."""
 
     receipt: Receipt
     standing: Standing

@@ -1,4 +1,4 @@
-"""Many tables in one process: each goes its own way, and a sick one holds up nobody."""
+"""Run many tables in one process, independently: a failing table does not delay the others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts after something outside did not answer. Nothing else is tried again."""
 
 SICK_SECONDS = 15 * 60.0
-"""How long a table rests that failed for a reason which seldom mends itself, while others go on."""
+"""How long a table waits after a failure that rarely resolves by itself, while others continue."""
 
 FRUITLESS = 20
 """Batches in a row that publish nothing because a schema was met or the table was rolled back."""
@@ -90,7 +90,7 @@ def _queue_for(runs: Sequence[TableRun], stopping: Stopping) -> FairQueue:
 
 
 class Sick:
-    """The tables that failed for a reason which seldom mends itself, and have not gone on since."""
+    """The tables that failed for a reason that rarely resolves by itself, and have not recovered since."""
 
     def __init__(self, tables: int) -> None:
         self._tables = tables
@@ -130,7 +130,7 @@ def _each(runs: Sequence[TableRun], carry_out: Callable[[TableRun], TableReport]
 def _until_caught_up(
     run: TableRun, queue: FairQueue, stopping: Stopping, *, ends_by_itself: bool = False
 ) -> TableReport:
-    """Carry out batches until the topics are read to where they stand now.
+    """Run batches until the topics are read to their current end.
 
     A run that ends by itself asks for the first answer only once: `--once` reports within 10 s that the cluster is
     down, and the client connects again by itself while it waits.
@@ -203,7 +203,7 @@ def _has_read(state: TableState, facts: TopicFacts) -> bool:
 
 
 def _for_ever(run: TableRun, every_seconds: float, queue: FairQueue, stopping: Stopping, sick: Sick) -> TableReport:
-    """A table that another process took over is left to it; every other failure is told, and tried again."""
+    """Run batches until asked to stop. Log and retry every failure, except a takeover by another process."""
     batches, rows = 0, 0
     failure: FrazilError | None = None
     while not stopping.asked:

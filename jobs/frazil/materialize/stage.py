@@ -38,7 +38,7 @@ class ReadBatch:
     fitted: Fitted | None = None
 
     def prepare(self) -> None:
-        """Put the dead letters where nobody sees them, before the rows can be seen."""
+        """Stage the dead letters, invisible to readers, before the rows become visible."""
         prepare(
             self.lake,
             self.spec.dead_letters_identifier,

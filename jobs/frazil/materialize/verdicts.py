@@ -33,14 +33,14 @@ class StageAgain:
 
 @dataclass(frozen=True, slots=True)
 class PlanAgain:
-    """Somebody rolled the table back: what was read is not what comes next."""
+    """The table was rolled back: the batch no longer starts at its next offsets."""
 
 
 Verdict = Done | Ready | StageAgain | PlanAgain
 
 
 class OvertakenError(Exception):
-    """The table was rolled back while the batch was on its way; the next plan starts from where it stands now."""
+    """The table was rolled back while the batch ran; the next plan starts from its current offsets."""
 
 
 def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:

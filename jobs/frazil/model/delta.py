@@ -25,7 +25,7 @@ class DeltaMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A live data file of a snapshot. `path` begins at the table's location; None where it lies elsewhere.
+    """A live data file of a snapshot. `path` is relative to the table's location; None if the file is elsewhere.
 
     `modified_ms` is when the snapshot that added it was committed. Statistics are by Iceberg field id.
     """
@@ -89,7 +89,7 @@ class LoggedFile:
 
 @dataclass(frozen=True, slots=True)
 class DeltaLog:
-    """The newest version of a log. `snapshot_id` is the Iceberg snapshot that it stands for, where it says one."""
+    """The newest version of a log. `snapshot_id` is the Iceberg snapshot that it records, if any."""
 
     version: int
     metadata: DeltaMetadata
@@ -166,7 +166,7 @@ LogPlan = LogWrite | LogIsCurrent | Withheld
 
 @dataclass(frozen=True, slots=True)
 class LogWritten:
-    """A version that stands for the snapshot was put a moment ago: readers that do not look by themselves must."""
+    """A version for the snapshot was just written: readers that do not poll need a refresh."""
 
     version: int
     snapshot_id: int

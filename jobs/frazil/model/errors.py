@@ -115,7 +115,7 @@ class FencedError(TableError):
 
 
 class ContendedError(TableError):
-    """Somebody else kept committing to the table; the bounded attempts are used up."""
+    """Other writers committed to the table during every one of a limited number of attempts."""
 
 
 class CountMismatchError(TableError):
@@ -135,7 +135,7 @@ class PausedError(TableError):
 
 
 class DefectError(FrazilError):
-    """A defect of Frazil: something that nobody foresaw."""
+    """A defect of Frazil: an unexpected error."""
 
 
 class ServiceError(FrazilError):

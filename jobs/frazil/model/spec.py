@@ -161,7 +161,7 @@ class StartEarliest:
 
 @dataclass(frozen=True, slots=True)
 class StartLatest:
-    """From the end of each partition as it stands when the table is first read."""
+    """Start at the end of each partition when the table is first read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class _Loading:
             return None
 
     def _early(self, key: Key[str], root: Node, at: At) -> str:
-        """One key, whatever is wrong with the others, so that the problems of table specs are found as well."""
+        """Read one key even if others are invalid, so that problems in table specs are also found."""
         quiet = At(at.file, at.folder, self.sources, Problems())
         given = {name.text: value for name, value in root.entries} if isinstance(root, MapNode) else {}
         try:

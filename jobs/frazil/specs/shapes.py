@@ -20,7 +20,7 @@ JsonSchema = dict[str, object]
 
 
 class Rejected(Exception):  # noqa: N818 - not a failure of its own: the problem has been noted already
-    """The value cannot be used; what is wrong with it stands in the problems."""
+    """The value cannot be used; the reason is in the problems."""
 
 
 @dataclass(frozen=True, slots=True)

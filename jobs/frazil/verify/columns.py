@@ -1,4 +1,4 @@
-"""Which rows of two columns differ, bit for bit, whatever is nested in them."""
+"""Find the rows of two columns that differ, bit for bit, at any depth of nesting."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Expected:
 
     @property
     def foreign_removals(self) -> bool:
-        """Whether somebody else removed or changed rows, so that sums need not hold any more."""
+        """Whether another writer removed or changed rows. Sums may then differ."""
         return self.foreign.rows_removed > 0
 
 

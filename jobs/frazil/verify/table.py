@@ -32,7 +32,7 @@ def unwatched(what: str, done: int, total: int) -> None:
 def verify_table(
     lake: Lake, spec: TableSpec, *, kafka: KafkaSide | None = None, watch: Watch = unwatched
 ) -> Verification:
-    """Prove the table, or say what stands against it; with `kafka` also record by record against that.
+    """Verify the table and return the findings; with `kafka`, also compare it record by record.
 
     A table that was not made yet has no checks. The table's own names of its metadata columns are used, since a
     changed spec takes effect with the next batch only.
@@ -67,7 +67,7 @@ def verify_table(
 
 @dataclass(frozen=True, slots=True)
 class _Proven:
-    """What the table says by itself: the checks, the partitions whose sums hold, and the rows that are nobody's."""
+    """The proof from the table alone: the checks, the partitions whose sums hold, and the unsourced rows."""
 
     checks: tuple[Check, ...]
     sums_hold: frozenset[Source] = frozenset()

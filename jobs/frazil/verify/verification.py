@@ -92,7 +92,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The proof for one table, or what stands against it."""
+    """The proof of one table, or the findings that contradict it."""
 
     table: str
     snapshot_id: int | None

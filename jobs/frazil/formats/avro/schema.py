@@ -126,7 +126,7 @@ class _Parser:
         return NULL
 
     def _logical(self, about: Mapping[str, object], on: str, path: str) -> Logical | None:
-        """The logical type. One that is unknown, or not valid here, is ignored, and that is told."""
+        """Return the logical type, or None. A type that is unknown or invalid here is noted as ignored."""
         logical, name = logical_of(about, on=on), about.get("logicalType")
         if logical is None and name is not None:
             self.ignored.append(Finding(path, f"the logical type {name} is ignored: not valid on {on}, or unknown"))

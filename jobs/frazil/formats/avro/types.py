@@ -19,7 +19,7 @@ LogicalName = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """A logical type that is valid where it stands. Invalid and unknown ones never get here."""
+    """A logical type that is valid for its Avro type. Invalid and unknown ones are dropped earlier."""
 
     name: LogicalName
     precision: int = 0

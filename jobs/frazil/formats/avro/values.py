@@ -70,7 +70,7 @@ class Values:
         return convert
 
     def _json(self, avro_type: AvroType, value: object) -> object:
-        """What stands for a value in JSON text: the same as in the columns; bytes are base64."""
+        """Return the JSON form of a value: the same as in the columns; bytes are base64."""
         match self._schema.resolve(avro_type):
             case _ if value is None:
                 return None

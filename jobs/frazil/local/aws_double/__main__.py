@@ -17,7 +17,7 @@ def main(port: int, folder: Path) -> None:
 
 
 def forget_the_users_aws() -> None:
-    """No profile and no credentials of whoever started it decide about what it calls, or what its children see."""
+    """Remove the user's AWS profile and credentials from the environment of this process and its children."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ |= {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}

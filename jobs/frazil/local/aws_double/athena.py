@@ -1,4 +1,4 @@
-"""Athena: a named query can be deleted, and a workgroup publishes metrics unless it is told not to.
+"""Athena: a named query can be deleted, and a workgroup publishes metrics by default.
 
 moto cannot do the one, so `terraform destroy` would end with its error; the other way round as AWS does it, every plan
 would find a difference.

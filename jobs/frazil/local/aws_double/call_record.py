@@ -129,7 +129,7 @@ def _keep_body(environ: Environ, service: str) -> bytes:
 
 
 def _operation(environ: Environ, service: str) -> tuple[str, dict[str, object]]:
-    """The operation's name in the API and what stands in the path; the method and path where nobody knows it."""
+    """Return the API operation and its path parameters, or the method and path of an unknown operation."""
     try:
         operation, labels = _router(service).match(Request(environ))
     except (HTTPException, NotImplementedError, ValueError):

@@ -28,7 +28,7 @@ def client(place: Place, service: str, *, session: Session, region: str) -> Any:
 
 
 def environment(place: Place, *, session: Session, region: str) -> dict[str, str]:
-    """What a process needs to call the double as the role, and nobody else."""
+    """Return the environment variables with which a process calls the double, as the role only."""
     return {
         **session.as_environment(),
         "AWS_ENDPOINT_URL": place.endpoint_url,

@@ -45,7 +45,7 @@ def _end(child: subprocess.Popen[bytes], *, within_seconds: float) -> None:
 
 
 def _has_living(group: int) -> bool:
-    """Whether processes of the group run that are not just waiting for somebody to fetch their exit status."""
+    """Return whether any process of the group runs that is not a zombie."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):

@@ -104,7 +104,9 @@ def _refuse_without_trust(role: str, account: str, service: str) -> None:
         raise NotAssumableError(f"The role {role} does not exist.") from exc
     trusted = [entry for statement in _statements(found) for entry in _trusted_services(statement)]
     if service not in trusted:
-        raise NotAssumableError(f"The role {role} does not let {service} assume it; it trusts {trusted or 'nobody'}.")
+        raise NotAssumableError(
+            f"The role {role} does not let {service} assume it; it trusts {trusted or 'no service'}."
+        )
 
 
 def _statements(role: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Secrets Manager: versions keep what was put into them, and are told as they are.
+"""Secrets Manager: versions keep their values and are described with their labels.
 
 moto reads the version that was current before the label moved; overwrites the value of a pending version, where AWS
 keeps the first; cannot give the label to a first version; and tells every version as made just now. How it rotates is

@@ -1,1 +1,1 @@
-"""Offset ranges become data files that nobody knows yet: fetch → decode → write, inside Spark tasks."""
+"""Write offset ranges to unpublished data files: fetch → decode → write, inside Spark tasks."""

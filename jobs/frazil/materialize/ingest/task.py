@@ -24,7 +24,7 @@ from frazil.ports import RecordReader, SchemaRegistry
 
 
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
-    """Carry out one task. A failure leaves files that nobody knows, which maintenance removes."""
+    """Run one task. A failure leaves unreferenced files, which maintenance removes."""
     context, spec = task.context, task.context.spec
     rows = _files(context, dead_letters=False)
     dead_letters = _files(context, dead_letters=True)

@@ -47,7 +47,7 @@ DICTIONARY_BYTES = 128 << 10
 
 
 class TableFiles:
-    """Writes the files of one table for one task. `close` returns them; until then nobody may use them."""
+    """Writes the files of one table for one task. `close` returns them; do not use them before."""
 
     def __init__(
         self, target: WriteTarget, *, storage: Mapping[str, SettingValue], prefix: str, target_bytes: int

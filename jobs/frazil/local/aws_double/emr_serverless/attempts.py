@@ -72,7 +72,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Stop:
-    """How others end an attempt: the seconds between SIGTERM and SIGKILL, once somebody asks."""
+    """A request to end an attempt: the seconds between SIGTERM and SIGKILL, or None before the request."""
 
     grace_seconds: float | None = None
 
