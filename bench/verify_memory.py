@@ -76,8 +76,10 @@ def fill(services: LocalServices, rows: int, size: int) -> None:
     registry = SchemaRegistryClient({"url": services.schema_registry_url})
     schema_id = registry.register_schema(f"{TOPIC}-value", Schema(SCHEMA, "AVRO"))
     admin = AdminClient({"bootstrap.servers": services.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
-    producer = Producer({"bootstrap.servers": services.bootstrap_servers, "linger.ms": 20, "batch.size": 1 << 20})
+    largest = {"max.message.bytes": str(size + (1 << 20))}
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=largest)])[TOPIC].result(30)
+    batches = {"linger.ms": 20, "batch.size": 1 << 20, "message.max.bytes": size + (1 << 20)}
+    producer = Producer({"bootstrap.servers": services.bootstrap_servers, **batches})
     head = b"\x00" + schema_id.to_bytes(4, "big") + _avro_length(size)
     for number in range(rows):
         while True:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from io import FileIO
+
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.types import LongType, StringType
 
 from frazil.adapters import iceberg_windows
 from frazil.adapters.iceberg_scan import TableScan
+from tests.table import small_lake
 from tests.table.small_lake import Read, SmallLake
 
 RANGES = [(0, 5), (37, 63), (0, 1000), (99, 100), (100, 200)]
@@ -55,3 +61,41 @@ def test_row_groups_outside_the_range_are_not_decoded(lake: SmallLake, monkeypat
     TableScan(lake.view, columns=("*",)).between("kafka_offset", 105, 106)
 
     assert len(read) == 1
+
+
+class Counting(FileIO):
+    """A file that knows the largest part that was read at a time: Arrow keeps it outside its memory pool."""
+
+    largest = 0
+
+    def read(self, size: int | None = -1, /) -> bytes | None:
+        found = super().read(-1 if size is None else size)
+        Counting.largest = max(Counting.largest, len(found or b""))
+        return found
+
+
+@pytest.mark.parametrize("size", [10_000, 1_000_000])
+def test_a_row_group_of_large_values_is_not_held_whole(
+    lake: SmallLake, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, plain = 48_000_000 // size, small_lake.rows
+
+    def with_large_values(*wanted: object) -> pa.RecordBatch:
+        batch = plain(*wanted)  # type: ignore[arg-type]
+        return batch.set_column(0, "symbol", pa.array([os.urandom(size // 2).hex() for _ in range(batch.num_rows)]))
+
+    monkeypatch.setattr(small_lake, "rows", with_large_values)
+    lake.batch(Read("orders", 0, 1_000, 1_000 + count))
+    scan = TableScan(lake.view, columns=("*",))
+    monkeypatch.setattr(PyArrowFile, "open", lambda file, **_: Counting(file.location.removeprefix("file://")))
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    usual = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        found = scan.between("kafka_offset", 1_001, 1_003)
+    finally:
+        pa.set_memory_pool(usual)
+
+    assert sorted(pc.utf8_length(pa.concat_batches(found)["symbol"]).to_pylist()) == [size, size]
+    assert pool.max_memory() < 24_000_000
+    assert Counting.largest < 6_000_000

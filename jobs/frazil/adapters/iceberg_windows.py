@@ -1,8 +1,10 @@
 """Rows of a data file in a range of offsets, read in small batches.
 
 PyIceberg reads through Arrow's datasets, which hold whole row groups several times over (350 MB for 1,600 rows of 10 KB
-each), whatever batch size they are given. Parquet's own reader decodes page by page (24 MB for the same file). What the
-library knows of projection and evolution is used as it is.
+each), whatever batch size they are given. Parquet's own reader decodes page by page and holds about 30 MB of a row
+group of 120 MB, whatever the size of its values, if it reads without `pre_buffer` and with a buffer, and if pages are
+small (`materialize/ingest/write.py`). Of a file with larger pages, it holds the largest page up to three times.
+PyIceberg's own code does projection and schema evolution.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ from pyiceberg.types import ListType, MapType
 BATCH_BYTES = 4 << 20
 MOST_ROWS = 64_000
 
+BUFFER_BYTES = 16 << 20
+LEAST_BUFFER_BYTES = 64 << 10
+"""Read-ahead in a file, shared by the columns that are read. On S3 each part is a request."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -49,7 +55,7 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
     """The file's rows in the projection's columns."""
     metadata = table.metadata
     with table.io.new_input(task.file.file_path).open() as stream:
-        parquet = pq.ParquetFile(stream)
+        parquet = _opened(stream, len(projection.field_ids))
         schema = pyarrow_to_schema(
             parquet.schema_arrow, table.name_mapping(), downcast_ns_timestamp_to_us=True, format_version=2
         )
@@ -70,6 +76,11 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
                         projected_missing_fields=missing,
                         allow_timestamp_tz_mismatch=True,
                     )
+
+
+def _opened(stream: Any, columns: int) -> pq.ParquetFile:
+    """Read pages as they are needed: by default, the library reads whole row groups ahead."""
+    return pq.ParquetFile(stream, pre_buffer=False, buffer_size=max(BUFFER_BYTES // columns, LEAST_BUFFER_BYTES))
 
 
 def _ids(projection: Schema, schema: Schema, wanted: Range) -> set[int]:

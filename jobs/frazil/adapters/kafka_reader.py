@@ -66,7 +66,7 @@ class KafkaReader:
         position, end = wanted_range.start, wanted_range.end
         progressed, count = time.monotonic(), CHUNK if self._chunk_bytes is None else FIRST_CHUNK
         while position < end:
-            polled = self._consumer.consume(min(count, end - position), POLL_SECONDS)
+            polled = self._polled(min(count, end - position))
             messages, end_of_partition = self._sorted_out(polled, wanted_range)
             inside = messages if not messages or _offset(messages[-1]) < end else _before(messages, end)
             reached = self._reached(messages, end_of_partition, where, position)
@@ -81,6 +81,20 @@ class KafkaReader:
                 records = _records(inside, position, wanted)
                 count = self._next_count(records, count)
                 yield records
+
+    def _polled(self, count: int) -> list[Message]:
+        """Up to `count` records; where chunks are bounded by bytes, up to the one that reaches `chunk_bytes`."""
+        if self._chunk_bytes is None:
+            return self._consumer.consume(count, POLL_SECONDS)
+        polled: list[Message] = []
+        held = 0
+        while len(polled) < count and held < self._chunk_bytes:
+            message = self._consumer.poll(0 if polled else POLL_SECONDS)
+            if message is None:
+                break
+            polled.append(message)
+            held += len(message.value() or b"") + len(message.key() or b"")
+        return polled
 
     def _next_count(self, records: Records, count: int) -> int:
         """How many records make a chunk of `chunk_bytes`, by the size of the last ones."""

@@ -74,6 +74,17 @@ def test_chunks_shrink_with_large_records_and_grow_slowly(size: int, most: int) 
     assert all(later <= 2 * before for before, later in zip([16, *seen], seen, strict=False))
 
 
+def test_a_chunk_ends_with_the_record_that_reaches_its_bytes() -> None:
+    """Large records may follow small ones: a count of records bounds nothing."""
+    message = SimpleNamespace(value=lambda: bytes(1 << 20), key=lambda: None)
+    reader = KafkaReader.__new__(KafkaReader)
+    reader._chunk_bytes = CHUNK_BYTES
+    polled = SimpleNamespace(poll=lambda seconds: message, consume=lambda count, seconds: [message] * count)
+    reader._consumer = cast(Any, polled)
+
+    assert len(reader._polled(CHUNK)) == CHUNK_BYTES >> 20
+
+
 def test_headers_count_as_bytes() -> None:
     only = Records([0], [0], [b"ab"], [None], [[("key", b"value"), ("k", None)]], 1)
 

@@ -32,6 +32,12 @@ ROW_GROUP_ROWS = 262_144
 ROW_GROUP_BYTES = 128 << 20
 """Bytes in memory of a row group, where its rows are wide. A file of a small target gets smaller ones."""
 
+PAGE_BYTES = 1 << 20
+"""Bytes of one column after which a page may end: the writer checks after each batch, at the latest after 1,024 rows.
+
+A reader holds whole pages, and 1,024 values of 900 KB each would be one.
+"""
+
 BUFFERED_ROWS = 4 * ROW_GROUP_ROWS
 BUFFERED_BYTES = 4 * ROW_GROUP_BYTES
 """What is held over all partitions before the fullest is written out."""
@@ -246,7 +252,8 @@ class _OpenFile:
         if self._writer is None:
             self._stream = self._out.io.new_output(self._path).create(overwrite=True)
             self._writer = self._out.parquet(self._stream)
-        self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=self.buffered)
+        parts = [part for batch in self._batches for part in _page_sized(batch)]
+        self._writer.write_table(pa.Table.from_batches(parts), row_group_size=self.buffered)
         self._written_bytes = int(self._stream.tell())
         self._batches = []
         self.buffered = self.buffered_bytes = 0
@@ -272,3 +279,13 @@ class _OpenFile:
             upper_bounds=statistics.upper_bounds,
             split_offsets=statistics.split_offsets,
         )
+
+
+def _page_sized(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Halve the batch until no column of a part has more than `PAGE_BYTES`, or the part is one row."""
+    if batch.num_rows <= 1 or max(column.nbytes for column in batch.columns) <= PAGE_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _page_sized(batch.slice(0, half))
+    yield from _page_sized(batch.slice(half))
