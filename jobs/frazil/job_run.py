@@ -38,7 +38,7 @@ def carry_out(arguments: Sequence[str]) -> int:
         except FrazilError as error:
             print(named(error), file=sys.stderr)
             return error.exit_status
-        return run([*asked.command, "--config", str(config)])
+        return run([*asked.command, "--config", str(config)], config_called=asked.config)
 
 
 def fetch(config: str, tables: str, folder: Path) -> Path:

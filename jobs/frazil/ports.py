@@ -50,6 +50,10 @@ class Topics(Protocol):
         """Where the topic stands now, or None where the broker has no such topic."""
         ...
 
+    def names(self) -> Collection[str]:
+        """The topics of the cluster that this user may see, internal ones included."""
+        ...
+
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
         """Where each partition begins for a table that starts as its spec says."""
         ...

@@ -9,6 +9,7 @@ from typing import Any
 
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
+from frazil.materialize.create import missing_topic_hint
 from frazil.materialize.notices import left_out
 from frazil.materialize.pausing import Pause, pause_of
 from frazil.materialize.plan import source_problems
@@ -182,9 +183,13 @@ def _problem(spec: TableSpec, at: Standing, ends: _Ends) -> str | None:
         return None
     for topic, facts in topics:
         if facts is None:
-            return f"the cluster has no topic {topic}, or this user may not see it"
+            return f"the cluster has no topic {topic}, or this user may not see it; {_hint(ends, topic, spec)}"
     problems = source_problems(spec, at, [facts for _, facts in topics if facts is not None])
     return problems[0].what if problems else None
+
+
+def _hint(ends: _Ends, topic: str, spec: TableSpec) -> str:
+    return missing_topic_hint(ends.topics, topic, spec.source_file)
 
 
 def _lags(spec: TableSpec, at: Standing, ends: _Ends) -> Iterator[PartitionLag]:

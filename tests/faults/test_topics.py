@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -44,6 +44,9 @@ class TopicsThatSay:
     def describe(self, topic: str) -> TopicFacts | None:
         facts = self._topics.describe(topic)
         return None if facts is None else self._alter(facts)
+
+    def names(self) -> Collection[str]:
+        return self._topics.names()
 
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
         return self._topics.first_offsets(facts, start)

@@ -77,13 +77,14 @@ def test_a_good_configuration_passes_and_makes_nothing(place: Place, capsys: Sai
 
 
 def test_a_topic_and_a_subject_that_are_not_there(place: Place, capsys: Said) -> None:
+    like = place.topic("-nowheer")
     place.settings(f"topic: {place.name}-nowhere\ntable: t\nsubject: {{name: {topic_with(place)}-value}}")
     refuses(
         place,
         capsys,
         1,
         f"{place.name}.t: the cluster has no topic {place.name}-nowhere, or this user may not see it",
-        "hint: create the topic, or fix `topic` in ",
+        f"hint: did you mean {like}? create the topic, or fix `topic` in ",
         created=3,
     )
 
@@ -108,7 +109,7 @@ def test_a_broker_that_does_not_answer(place: Place, capsys: Said, monkeypatch: 
 
     err = capsys.readouterr().err
     assert err.count("the Kafka cluster at 127.0.0.1:9 could not describe the topic") == 1
-    assert "hint: check `kafka` in frazil.yaml and that the cluster is up" in err
+    assert f"hint: check `kafka` in {place.folder / 'frazil.yaml'} and that the cluster is up" in err
 
 
 def test_a_registry_that_does_not_answer(place: Place, capsys: Said) -> None:
@@ -119,7 +120,7 @@ def test_a_registry_that_does_not_answer(place: Place, capsys: Said) -> None:
 
     err = capsys.readouterr().err
     assert err.count("the schema registry at http://127.0.0.1:9 could not look up the subject") == 1
-    assert "hint: check `schema_registry` in frazil.yaml" in err
+    assert f"hint: check `schema_registry` in {place.folder / 'frazil.yaml'}" in err
 
 
 def test_a_catalog_that_cannot_be_opened(place: Place, capsys: Said) -> None:
@@ -144,7 +145,7 @@ def test_settings_that_the_kafka_client_does_not_take(place: Place, capsys: Said
 
     err = capsys.readouterr().err
     assert "the `kafka` settings cannot be used: " in err
-    assert "hint: fix `kafka` in frazil.yaml" in err
+    assert f"hint: fix `kafka` in {place.folder / 'frazil.yaml'}" in err
 
 
 def test_a_schema_that_no_table_can_hold_says_everything_against_it(place: Place, capsys: Said) -> None:

@@ -94,9 +94,10 @@ def test_down_ends_the_processes_and_keeps_the_addresses(directory: Path) -> Non
     services = start(directory, "aws")
     running = [pid for pid in pids(directory) if pid]
 
-    down(directory)
+    assert down(directory) == ("aws",)
 
     assert running
+    assert down(directory) == ()
     assert not any(psutil.pid_exists(pid) for pid in running)
     assert status(directory).aws_endpoint_url == services.aws_endpoint_url
     assert not any(service.running for service in status(directory).services)

@@ -27,6 +27,9 @@ class NoBroker:
     def describe(self, topic: str) -> TopicFacts | None:
         raise BrokerError("the Kafka cluster does not answer", hint="start it")
 
+    def names(self) -> list[str]:
+        return []
+
     def first_offsets(self, facts: TopicFacts, start: object) -> dict[int, int]:
         raise NotImplementedError
 

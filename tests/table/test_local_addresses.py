@@ -80,8 +80,8 @@ def test_check_says_at_once_that_the_local_services_are_not_running(
     assert run(["check", "--config", config]) == 1
 
     said = capsys.readouterr().err
-    assert "the local Kafka broker that frazil.yaml refers to is not running" in said
-    assert "the local schema registry that frazil.yaml refers to is not running" in said
+    assert f"the local Kafka broker that {config} refers to is not running" in said
+    assert f"the local schema registry that {config} refers to is not running" in said
     assert "run `frazil local up`" in said
 
 

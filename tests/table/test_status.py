@@ -32,6 +32,9 @@ class Broker:
             raise BrokerError("the Kafka cluster does not answer", hint="start it")
         return TopicFacts(topic, self.topic_id, {n: PartitionFacts(0, end) for n, end in self.ends.items()})
 
+    def names(self) -> list[str]:
+        return ["orders", "returned"]
+
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
         raise NotImplementedError
 

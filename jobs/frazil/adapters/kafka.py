@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar, assert_never, cast
 
@@ -122,6 +122,12 @@ class KafkaTopics:
                 n: _facts(earliest[n].offset, ends[n].offset, watermarks[n].offset, _epoch(ends[n])) for n in numbers
             },
         )
+
+    def names(self) -> Collection[str]:
+        try:
+            return sorted(self._admin.list_topics(timeout=ANSWER_SECONDS).topics)
+        except KafkaException as problem:
+            raise self._failed("list topics", problem, "") from problem
 
     def look_up_group(self) -> str:
         """Ask about the group that readers name, which takes the right that they need. Raises BrokerError."""

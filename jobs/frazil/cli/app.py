@@ -12,7 +12,20 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from frazil.cli import check, dead_letters, demo, doctor, local, logs, materialize, pause, query, status, verify
+from frazil.cli import (
+    check,
+    config_name,
+    dead_letters,
+    demo,
+    doctor,
+    local,
+    logs,
+    materialize,
+    pause,
+    query,
+    status,
+    verify,
+)
 from frazil.model.errors import FrazilError, MissingToolError
 
 VERBS = (demo, local, check, materialize, status, verify, query, dead_letters, pause, doctor)
@@ -58,8 +71,16 @@ def main() -> NoReturn:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Carry out one command; the exit status."""
+def run(arguments: Sequence[str], *, config_called: str | None = None) -> int:
+    """Carry out one command and return the exit status.
+
+    Messages name the configuration by the value of `--config`, or by `config_called` if that is only a copy.
+    """
+    with config_name.called(config_called):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         build_app()(list(arguments), prog_name="frazil")
     except SystemExit as ended:
@@ -79,7 +100,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def named(error: FrazilError) -> str:
     """An error under the name that docs/operate.md lists it by; several of different kinds name themselves."""
-    return str(error) if type(error) is FrazilError else f"{type(error).__name__}: {error}"
+    said = config_name.with_config_name(str(error))
+    return said if type(error) is FrazilError else f"{type(error).__name__}: {said}"
 
 
 def _without_a_package(missing: ModuleNotFoundError) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_address_in
 
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ def _print(finding: Finding) -> None:
 
 def lines(finding: Finding) -> Iterator[str]:
     """A line for the finding, and one for the hint where there is one; what has lines itself is indented."""
-    found = finding.found.replace("\n", f"\n{INDENT}")
+    found = with_config_name(finding.found).replace("\n", f"\n{INDENT}")
     yield f"{finding.verdict:<9}  {finding.part}: {finding.what}: {found}"
     if finding.hint:
-        hint = finding.hint.replace("\n", f"\n{INDENT}")
+        hint = with_config_name(finding.hint).replace("\n", f"\n{INDENT}")
         yield f"{INDENT}hint: {hint}"
 
 

@@ -61,7 +61,11 @@ def down(config: Config = DEFAULT_CONFIG, wipe: Wipe = False) -> None:
     """Stop the local services; what they keep stays, unless --wipe."""
     from frazil.local import supervisor  # noqa: PLC0415
 
-    supervisor.down(local_directory(config), wipe=wipe)
+    directory = local_directory(config)
+    stopped = supervisor.down(directory, wipe=wipe)
+    print(f"stopped {', '.join(stopped)}" if stopped else "no local service was running", file=sys.stderr)
+    if directory.exists():
+        print(f"{'deleted' if wipe else 'kept'} their data in {directory}", file=sys.stderr)
 
 
 def status(config: Config = DEFAULT_CONFIG, as_json: Json = False) -> None:

@@ -18,6 +18,7 @@ from pathlib import PurePath
 from typing import TextIO
 from uuid import UUID
 
+from frazil.cli.config_name import with_config_name
 from frazil.model.spec import Secret
 from frazil.specs.keys import is_sensitive
 
@@ -42,7 +43,7 @@ class EventFormatter(logging.Formatter):
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()} "
         fields = "".join(f" {name}={shown(name, value)}" for name, value in fields_of(record).items())
         trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return f"{when} {level}{record.getMessage()}{fields}{trace}"
+        return f"{when} {level}{with_config_name(record.getMessage())}{with_config_name(fields)}{trace}"
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, object]:

@@ -9,11 +9,19 @@ from typing import Annotated
 
 import typer
 
+from frazil.cli import config_name
 from frazil.model.spec import Settings
 
 Config = Annotated[
     Path,
-    typer.Option("--config", metavar="FILE", envvar="FRAZIL_CONFIG", help="The configuration.", dir_okay=False),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        envvar="FRAZIL_CONFIG",
+        help="The configuration.",
+        dir_okay=False,
+        callback=config_name.remember,
+    ),
 ]
 Tables = Annotated[
     list[str] | None,

@@ -10,54 +10,90 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.config_name import with_config_name
 from frazil.cli.keys import print_keys_as_json, show_keys
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from frazil.model.spec import Settings
     from frazil.status import TableStatus
 
 
+FailOn = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-on",
+        metavar="CONDITIONS",
+        help="Exit with 1 if a table meets one of these: paused, problem, lag>RECORDS, age>TIME. An unknown lag or age"
+        " counts as too high.",
+    ),
+]
 OnlyKeys = Annotated[bool, typer.Option("--keys", help="Show only the keys.")]
 
 
 def register(app: typer.Typer) -> None:
-    examples = example("frazil status", "frazil status stock_trades --json", "frazil status --keys")
+    examples = example(
+        "frazil status",
+        "frazil status stock_trades --json",
+        "frazil status --fail-on 'paused,lag>10000,age>15m'",
+        "frazil status --keys",
+    )
     app.command("status", epilog=examples)(status)
 
 
 def status(
-    tables: Tables = None, as_json: Json = False, only_keys: OnlyKeys = False, config: Config = DEFAULT_CONFIG
+    tables: Tables = None,
+    as_json: Json = False,
+    only_keys: OnlyKeys = False,
+    fail_on: FailOn = None,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Show how far behind and how fresh each table is, what it holds, and why it does not go on.
 
     Tables are shown as they are when Kafka does not answer; only the lag is unknown then. Where no table is named, the
     keys in AWS Secrets Manager that the configuration refers to are shown as well: their age, and how they rotate.
     """
+    from frazil.fail_on import met_by, parse_conditions  # noqa: PLC0415
+
+    conditions = () if fail_on is None else parse_conditions(fail_on)
+    settings = settings_from(config)
+    if only_keys:
+        print_keys_as_json(settings) if as_json else show_keys(settings)
+        return
+    found = _look(settings, tables or ())
+    if as_json:
+        print(json.dumps([each.to_json() for each in found], indent=2))
+    else:
+        _show(found)
+        if not tables:
+            show_keys(settings)
+    met = list(met_by(found, conditions))
+    for line in met:
+        print(f"--fail-on: {line}", file=sys.stderr)
+    if met:
+        raise typer.Exit(1)
+
+
+def _look(settings: Settings, tables: Sequence[str]) -> list[TableStatus]:
     from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
     from frazil.cli.doors import delta_logs_of, open_onlooker  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
     from frazil.status import table_statuses  # noqa: PLC0415
 
-    settings = settings_from(config)
-    if only_keys:
-        print_keys_as_json(settings) if as_json else show_keys(settings)
-        return
-    specs = select_tables(settings, tables or ())
+    specs = select_tables(settings, tables)
     now = datetime.now(UTC)
     lake, topics = IcebergLake(settings.catalog), KafkaTopics(settings.kafka)
     logs, snowflake = delta_logs_of(lake), open_onlooker(settings.snowflake)
-    found = list(table_statuses(lake, topics, specs, delta_logs=logs, now=now, snowflake=snowflake))
-    if as_json:
-        print(json.dumps([each.to_json() for each in found], indent=2))
-        return
+    return list(table_statuses(lake, topics, specs, delta_logs=logs, now=now, snowflake=snowflake))
+
+
+def _show(found: Sequence[TableStatus]) -> None:
     _print(found)
     for remark in remarks(found):
-        print(remark)
-    if not tables:
-        show_keys(settings)
+        print(with_config_name(remark))
 
 
 def _print(found: Sequence[TableStatus]) -> None:

@@ -86,20 +86,22 @@ def up(
     return _addresses(state)
 
 
-def down(directory: Path = DIRECTORY, *, wipe: bool = False) -> None:
+def down(directory: Path = DIRECTORY, *, wipe: bool = False) -> tuple[str, ...]:
     """Stop the processes that `up` started here, all at once. `wipe` also removes their data.
 
-    Records name schemas by the registry's ids, so the data of the broker and of the registry go together.
+    Returns the names of the services that were running. Records name schemas by the registry's ids, so the data of the
+    broker and of the registry go together.
     """
     directory = directory.absolute()
     if not directory.exists():
-        return
+        return ()
     with exclusively(directory / "lock"):
         state = read_state(directory)
-        _stop_all(state, directory)
+        stopped = _stop_all(state, directory)
         write_state(directory, {name: replace(known, process=None) for name, known in state.items()})
         for name in ALL if wipe else ():
             shutil.rmtree(directory / name, ignore_errors=True)
+    return stopped
 
 
 def status(directory: Path = DIRECTORY) -> LocalStatus:
@@ -226,13 +228,14 @@ def _failed(service: Service, entry: ServiceState, directory: Path, found: str) 
     )
 
 
-def _stop_all(state: State, directory: Path) -> None:
+def _stop_all(state: State, directory: Path) -> tuple[str, ...]:
     alive = {name: entry.process for name, entry in state.items() if entry.process and is_alive(entry.process)}
     for process in alive.values():
         ask_to_stop(process)
     for name, process in alive.items():
         if _await_stop(SERVICES[name], process):
             class_data.keep(directory / name)
+    return tuple(alive)
 
 
 def _await_stop(service: Service, process: Running) -> bool:

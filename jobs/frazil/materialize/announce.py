@@ -16,6 +16,8 @@ def lines(receipt: Receipt) -> Iterator[str]:
     yield from _reasons("dead letters", receipt.dead_letters_by_reason)
     yield from _reasons("skipped", receipt.skipped_by_reason)
     yield f"  {_megabytes(receipt.payload_bytes)} read, {_megabytes(receipt.file_bytes)} in {_files(receipt.files)}"
+    for change in receipt.schema_changes:
+        yield f"  schema: {change}"
     if receipt.truncated_nanos:
         yield f"  {receipt.truncated_nanos:,} timestamps lost digits below the microsecond"
     if receipt.foreign:

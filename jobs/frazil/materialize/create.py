@@ -26,6 +26,7 @@ from frazil.model.columns import Column, ColumnType, Struct
 from frazil.model.errors import (
     ForeignTableError,
     IncompatibleSchemaError,
+    ServiceError,
     SpecError,
     StateLostError,
     SubjectMissingError,
@@ -36,6 +37,7 @@ from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgr
 from frazil.model.schemas import Finding, RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import SCHEMA_TYPES, StartOffsets, TableSpec
+from frazil.model.spelling import did_you_mean
 from frazil.model.summary import store
 from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from frazil.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
@@ -96,9 +98,18 @@ def _described(topics: Topics, spec: TableSpec, topic: str) -> TopicFacts:
     if facts is None:
         raise TopicMissingError(
             f"{spec.identifier}: the cluster has no topic {topic}, or this user may not see it",
-            hint=f"create the topic, or fix `topic` in {spec.source_file}",
+            hint=missing_topic_hint(topics, topic, spec.source_file),
         )
     return facts
+
+
+def missing_topic_hint(topics: Topics, topic: str, source_file: str) -> str:
+    """Name the topic of the cluster that was probably meant, if there is one."""
+    try:
+        likely = did_you_mean(topic, (name for name in topics.names() if not name.startswith("__")))
+    except ServiceError:
+        likely = None
+    return f"{f'did you mean {likely}? ' if likely else ''}create the topic, or fix `topic` in {source_file}"
 
 
 def ensure_table(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from frazil.materialize.applied_spec import ever_kept
 from frazil.materialize.branches import ATTEMPTS, given_up
@@ -14,6 +14,7 @@ from frazil.materialize.former_names import FormerNames, former_names_of, former
 from frazil.materialize.layout import metadata_columns, name_clashes
 from frazil.materialize.notices import differences, left_out_property, notes_of_keys, notes_of_values
 from frazil.materialize.pausing import dead_letter_schemas_of
+from frazil.model.changes import Change
 from frazil.model.columns import Column, walk
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
@@ -35,6 +36,14 @@ class Absorbed:
     values: dict[int, RegisteredSchema]
     keys: dict[int, RegisteredSchema]
     table_schema: str | None = None
+    changes: list[Change] = field(default_factory=list)
+    """What this process changed in the table's schema since `take_changes` was last called."""
+
+    def take_changes(self) -> tuple[str, ...]:
+        """Return the changes since the last call, in words."""
+        taken = tuple(str(change) for change in self.changes)
+        self.changes.clear()
+        return taken
 
     def forget_unless(self, table_schema: str) -> WriterSchemas:
         """Forget all if the table has another schema now. Returns what is to be compared again."""
@@ -253,6 +262,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted, absorb
         try:
             after = lake.change_schema(view, evolution.changes, learnt)
             absorbed.follow(view, after, columns)
+            absorbed.changes += evolution.changes
             return after
         except (CommitRejectedError, CommitUnknownError) as failed:
             reason = failed

@@ -101,6 +101,9 @@ class _Topics:
     def describe(self, topic: str) -> TopicFacts | None:
         return self.asking.ask("cluster", lambda: self.asking.topics.describe(topic))
 
+    def names(self) -> Collection[str]:
+        return self.asking.ask("cluster", self.asking.topics.names)
+
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
         return self.asking.ask("cluster", lambda: self.asking.topics.first_offsets(facts, start))
 

@@ -334,6 +334,7 @@ class TableRun:
         with self._step("reveal"):
             self._reveal(plan, now.state)
         receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
+        receipt = replace(receipt, schema_changes=self.absorbed.take_changes())
         with self._step("announce"):
             self.doors.announce(receipt)
             delta = self._announce_delta(now.view)

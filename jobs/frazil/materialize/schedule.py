@@ -15,6 +15,7 @@ from typing import TypeVar
 from frazil.materialize.create import describe_topics
 from frazil.materialize.fair_queue import FairQueue, in_flight
 from frazil.materialize.run import Again, Outcome, Published, TableRun
+from frazil.materialize.waiting import Failures, Waits
 from frazil.model.errors import (
     BadRecordLimitError,
     ContendedError,
@@ -63,6 +64,7 @@ class Stopping:
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self.waits = Waits()
 
     def stop(self) -> None:
         self._event.set()
@@ -206,12 +208,12 @@ def _for_ever(run: TableRun, every_seconds: float, queue: FairQueue, stopping: S
     """Run batches until asked to stop. Log and retry every failure, except a takeover by another process."""
     batches, rows = 0, 0
     failure: FrazilError | None = None
+    failures = Failures(run.spec.identifier)
     while not stopping.asked:
         began = time.monotonic()
         report = _until_caught_up(run, queue, stopping)
         batches, rows, failure = batches + report.batches, rows + report.rows, report.failure
-        if failure is not None:
-            _tell(run, failure)
+        failures.note(failure)
         sick.note(run.spec.identifier, is_sick=not _may_mend_itself(failure))
         if sick.are_all:
             stopping.stop()
@@ -220,11 +222,6 @@ def _for_ever(run: TableRun, every_seconds: float, queue: FairQueue, stopping: S
         rest = every_seconds if _may_mend_itself(failure) else max(SICK_SECONDS, every_seconds)
         _wait(run, rest - (time.monotonic() - began), stopping, healthy=failure is None)
     return TableReport(run.spec.identifier, batches, rows, failure)
-
-
-def _tell(run: TableRun, failure: FrazilError) -> None:
-    LOG.error("table_failed", extra={"table": run.spec.identifier, "error": type(failure).__name__})
-    LOG.error(str(failure))
 
 
 def _may_mend_itself(failure: FrazilError | None) -> bool:
@@ -254,14 +251,24 @@ def _full_batch_waits(run: TableRun) -> bool:
 
 
 def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:
-    """Try again after what is outside did not answer; every other failure ends it at once."""
-    for seconds in RETRY_WAITS_SECONDS:
-        try:
-            return act()
-        except ServiceError as failure:
-            if not failure.worth_retrying:
-                raise
-            LOG.warning("waiting", extra={"seconds": seconds, "error": failure.what})
-            if stopping.sleep(seconds):
-                raise
-    return act()
+    """Try again after a service did not answer; every other failure is raised at once."""
+    waited_for = ""
+    try:
+        for seconds in RETRY_WAITS_SECONDS:
+            try:
+                return _answered(act(), waited_for, stopping)
+            except ServiceError as failure:
+                if not failure.worth_retrying:
+                    raise
+                waited_for = type(failure).__name__
+                stopping.waits.begin(failure, seconds=seconds)
+                if stopping.sleep(seconds):
+                    raise
+        return _answered(act(), waited_for, stopping)
+    finally:
+        stopping.waits.end(waited_for, answered=False)
+
+
+def _answered(answer: Result, waited_for: str, stopping: Stopping) -> Result:
+    stopping.waits.end(waited_for, answered=True)
+    return answer

@@ -42,6 +42,8 @@ class Receipt:
     foreign: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     snapshot_id: int | None = None
+    schema_changes: tuple[str, ...] = ()
+    """What this process changed in the table's schema since its previous receipt, such as `add column note: string`."""
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)

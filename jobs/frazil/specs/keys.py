@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Generic, TypeVar, cast
 
 from frazil.model.spec import Secret, SettingValue
+from frazil.model.spelling import did_you_mean
 from frazil.specs.document import MapNode, Mark, Node, ScalarNode, duplicates, parse
 from frazil.specs.placeholders import Sources
-from frazil.specs.problems import Place, Problems, did_you_mean, suggest
+from frazil.specs.problems import Place, Problems, suggest
 from frazil.specs.shapes import At, Choice, HandedOn, JsonSchema, NotYet, Rejected, Shape, describe
 
 T = TypeVar("T")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from frazil.model.errors import Misuse, SettingError
+from frazil.model.spelling import did_you_mean
 
 REFERENCE = "docs/reference/ describes every key: settings.md, tables.md, environments.md"
 
@@ -62,14 +62,6 @@ def as_error(problems: list[Problem]) -> Misuse:
     ordered = sorted(problems, key=lambda each: (files.index(each.place.file), each.place.line, each.place.column))
     listed = "\n".join(f"{problem}\n    {problem.hint}" for problem in ordered)
     return kind(f"The configuration has {len(problems)} problems.\n\n{listed}", hint=REFERENCE)
-
-
-def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a misspelt word most likely stands for."""
-    by_lower = {candidate.lower(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
-    close = close or difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[close[0]] if close else None
 
 
 def suggest(word: str, candidates: Iterable[str]) -> str:

@@ -10,9 +10,10 @@ from typing import Generic, Protocol, TypeVar
 
 from frazil.model.errors import Misuse, SettingError
 from frazil.model.spec import DeferredSecret, Secret, SettingValue
+from frazil.model.spelling import did_you_mean
 from frazil.specs.document import ListNode, MapNode, Mark, Node, ScalarNode, duplicates
 from frazil.specs.placeholders import Expanded, Sources, UnfilledError, check_placeholders
-from frazil.specs.problems import Place, Problem, Problems, did_you_mean, suggest
+from frazil.specs.problems import Place, Problem, Problems, suggest
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -90,6 +90,23 @@ def test_findings_of_further_checks_are_shown_together(
     )
 
 
+def test_hints_name_the_file_that_config_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "frazil.yaml").rename(folder / "other.yaml")
+
+    def unreachable(settings: Settings) -> list[BrokerError]:
+        raise BrokerError("No answer, see /etc/frazil.yaml.", hint="check `kafka` in frazil.yaml")
+
+    monkeypatch.setattr(check, "CHECKS", (unreachable,))
+
+    assert app.run(["check", "--config", "other.yaml"]) == 1
+    expected = "BrokerError: No answer, see /etc/frazil.yaml.\n\nhint: check `kafka` in {}\n"
+    assert capsys.readouterr().err == expected.format("other.yaml")
+    assert app.run(["check", "--config", "other.yaml"], config_called="s3://bucket/frazil.yaml") == 1
+    assert capsys.readouterr().err == expected.format("s3://bucket/frazil.yaml")
+
+
 def test_what_nobody_foresaw_shows_its_trace(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

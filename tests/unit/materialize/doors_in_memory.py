@@ -76,6 +76,9 @@ class TopicsInMemory:
             raise BrokerError("the broker is down", hint="wait")
         return self.facts.get(topic)
 
+    def names(self) -> Collection[str]:
+        return list(self.facts)
+
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
         given = start.offsets if isinstance(start, StartOffsets) else {}
         return {n: given.get(n, partition.earliest) for n, partition in facts.partitions.items()}

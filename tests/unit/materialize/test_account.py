@@ -11,6 +11,7 @@ import pytest
 from values_of_tables import NOW, SPEC, progress, state, topic
 
 from frazil.materialize.account import Ingested, gather, next_state, receipt_of
+from frazil.materialize.announce import lines
 from frazil.materialize.limits import check_limits, through
 from frazil.materialize.pausing import accepted_through, pause_property
 from frazil.model.errors import BadRecordLimitError, CountMismatchError
@@ -197,6 +198,19 @@ def test_the_receipt_repeats_what_was_read_and_what_became_of_it() -> None:
     assert (receipt.files, receipt.file_bytes, receipt.payload_bytes) == (2, 1_000, 20)
     assert receipt.dead_letters_by_reason == {"truncated": 2}
     assert receipt.seconds == {"plan": 1.0}
+
+
+def test_a_receipt_lists_the_changes_of_the_schema() -> None:
+    plan = planned((0, 5, 9))
+    read = gather(plan, [task(result(0, 5, 9))])
+    receipt = receipt_of(plan, read, next_state(plan, read, writer="w", planned_at=NOW), seconds={})
+
+    told = list(lines(replace(receipt, schema_changes=("add column note: string", "rename a to b"))))
+
+    assert [each for each in told if "schema: " in each] == [
+        "  schema: add column note: string",
+        "  schema: rename a to b",
+    ]
 
 
 # --- limits ---------------------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         spec(topics=("orderz",), value_subject=SubjectSettings(override="orders-value")),
         TopicMissingError,
         "lake.orders: the cluster has no topic orderz, or this user may not see it",
-        "create the topic, or fix `topic` in tables/orders.yaml",
+        "did you mean orders? create the topic, or fix `topic` in tables/orders.yaml",
     ),
     "no such subject": (
         spec(value_subject=SubjectSettings(override="orderz-value")),
@@ -558,6 +558,18 @@ def test_columns_that_others_take_away_while_the_table_evolves_are_there_again(w
     world.lake.change_schema = after_a_drop  # type: ignore[method-assign]
 
     assert {"n", "at", "more"} <= {column.name for column in world.absorb(absorbed=absorbed).columns}
+
+
+def test_changes_are_kept_for_the_next_receipt_and_taken_once(world: World) -> None:
+    world.make()
+    world.registry.register("orders-value", record(a_field("n"), a_field("at", DATE), a_field("note", "string")))
+    absorbed = Absorbed({}, {})
+
+    world.absorb(absorbed=absorbed)
+    world.absorb(absorbed=absorbed)
+
+    assert absorbed.take_changes() == ("add column note: string",)
+    assert absorbed.take_changes() == ()
 
 
 def test_an_unchanged_table_is_compared_with_a_schema_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from frazil.materialize import schedule
 from frazil.materialize.fair_queue import LEAST
 from frazil.materialize.run import Again, Outcome, TableRun
 from frazil.materialize.schedule import Stopping, retrying, run_every, run_once
+from frazil.materialize.waiting import Failures
 from frazil.model.errors import (
     BrokerError,
     DefectError,
@@ -231,6 +232,48 @@ def test_a_service_that_comes_back_is_asked_again() -> None:
         return "up"
 
     assert retrying(ask, _Impatient()) == "up"
+
+
+def test_waiting_is_said_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
+    stopping = _Impatient()
+
+    def asking(topic: str, failures: int) -> str:
+        left = [BrokerError(f"no answer about {topic}", hint="wait") for _ in range(failures)]
+
+        def ask() -> str:
+            if left:
+                raise left.pop()
+            return "up"
+
+        return retrying(ask, stopping)
+
+    assert asking("a", 3) == "up"
+    with pytest.raises(BrokerError):
+        asking("b", len(schedule.RETRY_WAITS_SECONDS) + 1)
+
+    said = [(record.getMessage(), fields_of(record)) for record in caplog.records]
+    assert said == [
+        ("waiting", {"seconds": 1.0, "error": "no answer about a"}),
+        ("waited", {"error": "BrokerError", "times": 3, "answered": True}),
+        ("waiting", {"seconds": 1.0, "error": "no answer about b"}),
+        ("waited", {"error": "BrokerError", "times": len(schedule.RETRY_WAITS_SECONDS), "answered": False}),
+    ]
+
+
+def test_the_same_failure_in_a_row_is_explained_once(caplog: pytest.LogCaptureFixture) -> None:
+    failures = Failures("lake.orders")
+    for failure in (PausedError("paused", hint="resume"),) * 3 + (None, PausedError("paused", hint="resume")):
+        failures.note(failure)
+
+    said = [(record.getMessage().split("\n")[0], fields_of(record).get("times")) for record in caplog.records]
+    assert said == [
+        ("table_failed", None),
+        ("paused", None),
+        ("table_failed", 2),
+        ("table_failed", 3),
+        ("table_failed", None),
+        ("paused", None),
+    ]
 
 
 def test_a_full_batch_starts_before_its_time(monkeypatch: Any) -> None:

@@ -1,0 +1,14 @@
+"""Names that a user may have meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that a misspelt word most likely stands for, or None if none is similar."""
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
+    close = close or difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
