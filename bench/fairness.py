@@ -82,6 +82,7 @@ class Quiet:
     arrivals: list[float]
     waits: list[float] = field(default_factory=list)
     state: TableState | None = None
+    keeper: None = None
     doors: Any = field(init=False)
     spec: Any = field(init=False)
 
@@ -90,10 +91,6 @@ class Quiet:
         topics = SimpleNamespace(describe=lambda _: facts)
         self.doors = SimpleNamespace(topics=topics, runner=SimpleNamespace(parallelism=1))
         self.spec = spec_of(self.name)
-
-    def renew_doors(self) -> None: ...
-
-    def doubt_doors(self) -> None: ...
 
     def batch(self) -> Outcome:
         now = time.monotonic()

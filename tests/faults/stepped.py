@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from frazil.materialize.run import Outcome, Step, TableRun
+from frazil.materialize.doors import Step
+from frazil.materialize.run import Outcome, TableRun
 from tests.faults.moments import Moment
 from tests.faults.world import WAIT_SECONDS, World
 

@@ -7,7 +7,8 @@ from itertools import product
 
 import pytest
 
-from frazil.materialize.run import STEPS, Again, Published
+from frazil.materialize.doors import STEPS
+from frazil.materialize.run import Again, Published
 from frazil.materialize.schedule import Stopping, run_once
 from frazil.model.errors import FencedError
 from frazil.model.plan import NothingToDo

@@ -28,7 +28,8 @@ from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.kafka_reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
-from frazil.materialize.run import Doors, Observer, Outcome, TableRun
+from frazil.materialize.doors import Doors, Observer
+from frazil.materialize.run import Outcome, TableRun
 from frazil.materialize.state import Standing, standing
 from frazil.model.plan import NothingToDo
 from frazil.model.progress import FOREIGN_NAMES_KEPT, MODULUS, OffsetSums

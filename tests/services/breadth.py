@@ -26,8 +26,9 @@ from frazil.adapters.iceberg import IcebergLake
 from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
+from frazil.materialize.doors import Doors
 from frazil.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
-from frazil.materialize.run import Doors, Outcome, Published, TableRun
+from frazil.materialize.run import Outcome, Published, TableRun
 from frazil.materialize.state import standing
 from frazil.model.plan import NothingToDo
 from frazil.model.progress import TableState

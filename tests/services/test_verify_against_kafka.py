@@ -28,8 +28,9 @@ from frazil.adapters.kafka_reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.formats.placement import place_by_name
 from frazil.local.supervisor import LocalServices
+from frazil.materialize.doors import Doors
 from frazil.materialize.ingest import placing
-from frazil.materialize.run import Doors, TableRun
+from frazil.materialize.run import TableRun
 from frazil.model.plan import NothingToDo
 from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
 from frazil.verify.against_kafka import KafkaSide

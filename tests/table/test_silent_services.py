@@ -67,8 +67,7 @@ def test_a_cluster_that_does_not_answer_is_reported_within_ten_seconds_of_the_st
     run = SimpleNamespace(
         spec=spec_of("orders"),
         doors=SimpleNamespace(topics=topics),
-        renew_doors=lambda: None,
-        doubt_doors=lambda: None,
+        keeper=None,
     )
 
     report = _until_caught_up(cast(TableRun, run), cast(FairQueue, None), Stopping(), ends_by_itself=True)

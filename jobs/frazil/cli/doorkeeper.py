@@ -17,7 +17,7 @@ from frazil.adapters.iceberg import IcebergLake
 from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli.doors import delta_logs_of
-from frazil.materialize.run import Doors
+from frazil.materialize.doors import Doors
 from frazil.model.errors import FrazilError
 from frazil.model.spec import Secret, Settings, SettingValue
 
@@ -30,7 +30,7 @@ DOUBT_SECONDS = 60.0
 
 @dataclass(slots=True)
 class SecretWatch:
-    """Gives all tables of a process their doors (`materialize.run.Doorkeeper`). `load` reads the settings again."""
+    """Gives all tables of a process their doors (`materialize.doors.Doorkeeper`). `load` reads the settings again."""
 
     settings: Settings
     opened: Doors

@@ -10,7 +10,8 @@ from functools import cache
 from frazil.adapters.iceberg import IcebergLake
 from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.materialize.run import Doorkeeper, Doors, Observer, Step, TableRun
+from frazil.materialize.doors import Doorkeeper, Doors, Observer, Step
+from frazil.materialize.run import TableRun
 from frazil.model.receipt import Receipt
 from frazil.model.spec import Settings, SnowflakeSettings, TableSpec
 from frazil.ports import DeltaLogs, Lake, Snowflake, TaskRunner

@@ -7,6 +7,7 @@ once another batch has been published, when it never can be.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -14,7 +15,7 @@ from itertools import takewhile
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, check_format
-from frazil.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
+from frazil.model.errors import ForeignOwnerError, ForeignTableError, FrazilError, StateLostError
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import TableState
@@ -22,6 +23,8 @@ from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, ROWS_UUID, VERSION
 from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+
+LOG = logging.getLogger(__name__)
 
 PREPARED_PREFIX = "frazil_prepared_"
 NO_BATCH = ""
@@ -135,6 +138,18 @@ def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files:
     }
     beginning = Beginning.after(plan.state, plan.table_uuid)
     _stage(lake, view, names=names, files=files, summary=summary, beginning=beginning)
+
+
+def keep_pending(lake: Lake, spec: TableSpec, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
+    """Keep the dead letters of a batch that is not published on the branch where they would be prepared.
+
+    A failure is logged: what keeps the batch from being published is told instead.
+    """
+    table = spec.dead_letters_identifier
+    try:
+        prepare(lake, table, plan=plan, writer=writer, files=files)
+    except FrazilError as failure:
+        LOG.warning("pending_dead_letters_not_kept", extra={"table": table, "problem": failure.what})
 
 
 def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) -> None:

@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from frazil.materialize.account import Ingested
 from frazil.materialize.branches import ATTEMPTS, given_up
-from frazil.materialize.pausing import PAUSED_PROPERTY
+from frazil.materialize.doors import Doors
+from frazil.materialize.limits import through
+from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
 from frazil.materialize.state import standing
 from frazil.materialize.verdicts import loaded
-from frazil.model.errors import FencedError, FrazilError
+from frazil.model.errors import FencedError, FrazilError, IncompatibleSchemaError
 from frazil.model.progress import TableState
 from frazil.model.spec import TableSpec
 from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+
+
+@dataclass(slots=True)
+class Pauser:
+    """Pauses one table for what a run finds. `planned_on` is the state that the run saw last."""
+
+    spec: TableSpec
+    planned_on: TableState | None = None
+
+    def pause(self, doors: Doors, error: FrazilError, got: Ingested | None = None) -> None:
+        """Pause the table. `resume` then accepts what was read, if `got` is given. Raises as `pause_at`."""
+        accept = None if got is None else through(got.ranges)
+        said = pause_property(by="frazil", why=error.what, at=doors.now(), accept=accept, hint=error.hint)
+        assert self.planned_on is not None  # noqa: S101 - every reason to pause comes after the first look
+        pause_at(doors.lake, self.spec, self.planned_on, said, because=error)
+
+    @contextmanager
+    def for_schemas(self, doors: Doors) -> Iterator[None]:
+        """Pause the table for a schema that does not fit, whether the driver finds out or a task."""
+        try:
+            yield
+        except IncompatibleSchemaError as refused:
+            self.pause(doors, refused)
+            raise
 
 
 def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, because: FrazilError) -> None:

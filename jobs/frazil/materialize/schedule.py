@@ -138,7 +138,7 @@ def _until_caught_up(
     down, and the client connects again by itself while it waits.
     """
     batches, rows = 0, 0
-    run.renew_doors()
+    _renew(run)
     try:
         ask = partial(describe_topics, run.doors.topics, run.spec)
         targets = ask() if ends_by_itself else retrying(ask, stopping)
@@ -156,7 +156,7 @@ def _until_caught_up(
                 break
     except FrazilError as failure:
         if isinstance(failure, ServiceError):
-            run.doubt_doors()
+            _doubt(run)
         return TableReport(run.spec.identifier, batches, rows, failure)
     except Exception as defect:  # the edge of one table: the others go on
         LOG.exception("unforeseen", extra={"table": run.spec.identifier})
@@ -169,8 +169,19 @@ def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
     with queue.slot() as granted:
         if not granted:
             return None
-        run.renew_doors()
+        _renew(run)
         return run.batch()
+
+
+def _renew(run: TableRun) -> None:
+    """Take up new clients, between batches only: a batch ends with those that it began with."""
+    if run.keeper is not None:
+        run.doors = run.keeper.doors()
+
+
+def _doubt(run: TableRun) -> None:
+    if run.keeper is not None:
+        run.keeper.doubt()
 
 
 def _unforeseen(table: str, defect: Exception) -> DefectError:

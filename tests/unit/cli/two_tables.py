@@ -43,13 +43,11 @@ class Run:
         default_factory=lambda: SimpleNamespace(topics=NoTopics(), runner=Runner(), background=Background())
     )
     state: TableState | None = None
+    keeper: None = None
 
     @property
     def spec(self) -> Any:
         return SimpleNamespace(identifier=self.name, topics=("orders",))
-
-    def renew_doors(self) -> None:
-        """They stay as they are."""
 
     def batch(self) -> Outcome:
         print(f"{self.name} begins", flush=True)

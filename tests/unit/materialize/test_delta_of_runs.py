@@ -15,8 +15,9 @@ from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg import IcebergLake
 from frazil.materialize.announce_delta import CHECK_EVERY, DELTA_TAG
+from frazil.materialize.doors import Doors
 from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
-from frazil.materialize.run import Doors, TableRun
+from frazil.materialize.run import TableRun
 from frazil.model.delta import DeltaLog, LoggedFile
 from frazil.model.errors import CatalogError, PausedError
 from frazil.model.plan import NothingToDo

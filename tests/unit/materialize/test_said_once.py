@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from values_of_tables import SPEC, snapshot, state, topic, view
 
 from frazil.cli.logs import fields_of
-from frazil.materialize.run import TableRun
+from frazil.materialize.said_once import SaidOnce
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.model.plan import TopicFacts
 
@@ -18,9 +18,9 @@ def said(caplog: pytest.LogCaptureFixture) -> Any:
     """What two batches of one process say in such a place."""
 
     def say_twice(here: Standing, *topics: TopicFacts) -> list[tuple[str, object]]:
-        run = TableRun(SPEC, cast(Any, None), writer="w")
-        run._say_once(here, topics)
-        run._say_once(here, topics)
+        said = SaidOnce(SPEC.identifier)
+        said.warn_of_changes(here, topics)
+        said.warn_of_changes(here, topics)
         return [(each.getMessage(), fields_of(each)["about"]) for each in caplog.records]
 
     return say_twice

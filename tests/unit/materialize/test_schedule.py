@@ -39,6 +39,18 @@ class Doors:
 
 
 @dataclass
+class Keeper:
+    opened: Doors
+    doubts: int = 0
+
+    def doors(self) -> Doors:
+        return self.opened
+
+    def doubt(self) -> None:
+        self.doubts += 1
+
+
+@dataclass
 class Run:
     """Stands for a table whose every batch does what `act` does."""
 
@@ -46,12 +58,10 @@ class Run:
     doors: Doors = field(default_factory=lambda: Doors(at(0)))
     spec: Any = SPEC
     state: TableState | None = None
-    doubts: int = 0
+    keeper: Keeper = field(init=False)
 
-    def renew_doors(self) -> None: ...
-
-    def doubt_doors(self) -> None:
-        self.doubts += 1
+    def __post_init__(self) -> None:
+        self.keeper = Keeper(self.doors)
 
     def batch(self) -> Outcome:
         self.act()
@@ -219,7 +229,7 @@ def test_doors_are_doubted_when_a_service_failed_and_not_when_the_data_did(monke
     broken = Run(lambda: fail(PausedError("paused", hint="resume")))
     run_once(as_runs(refused, broken), Stopping())
 
-    assert (refused.doubts, broken.doubts) == (1, 0)
+    assert (refused.keeper.doubts, broken.keeper.doubts) == (1, 0)
 
 
 def test_a_service_that_comes_back_is_asked_again() -> None:

@@ -12,9 +12,10 @@ from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, topic
 
 from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize.doors import Doors
 from frazil.materialize.explain import explain, lines
 from frazil.materialize.preflight import problems
-from frazil.materialize.run import Doors, TableRun
+from frazil.materialize.run import TableRun
 from frazil.materialize.spec_changes import RULES
 from frazil.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecChangeError
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts

@@ -1,0 +1,55 @@
+"""Tell the readers that do not read Iceberg of a table's new snapshot: those of Delta, and Snowflake."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from frazil.materialize.announce_delta import LogProgress, announce_delta
+from frazil.materialize.announce_snowflake import Telling
+from frazil.materialize.doors import Doors
+from frazil.materialize.said_once import SaidOnce
+from frazil.model.delta import Announced, LogFailed, LogWritten, Withheld
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Announcing:
+    """What one process has announced of one table. A failure here never fails a batch: the rows are visible."""
+
+    spec: TableSpec
+    said: SaidOnce
+    delta_log: LogProgress = field(default_factory=LogProgress)
+    telling: Telling = field(default_factory=Telling)
+
+    def announce(self, doors: Doors, view: TableView) -> Announced | None:
+        """Bring the Delta log up to date, then tell Snowflake of its newest version. Return as `write_delta_log`."""
+        announced = self.write_delta_log(doors, view)
+        self._tell_snowflake(doors)
+        return announced
+
+    def write_delta_log(self, doors: Doors, view: TableView) -> Announced | None:
+        """Return None if the table has no readers of Delta, or its log was checked a moment ago."""
+        now = doors.now()
+        if "delta" not in self.spec.formats or not self.delta_log.is_due(view, now=now):
+            return None
+        announced = announce_delta(doors.lake, doors.delta_logs, view)
+        self.delta_log.record(view, announced, now=now)
+        table = self.spec.identifier
+        match announced:
+            case LogFailed(problem, hint):
+                LOG.warning("delta_log_failed", extra={"table": table, "problem": problem, "hint": hint})
+            case LogWritten(version, snapshot_id):
+                LOG.info("delta_log_written", extra={"table": table, "version": version, "snapshot": snapshot_id})
+            case Withheld(_, reason):
+                self.said.warn("delta_log_withheld", reason)
+        return announced
+
+    def _tell_snowflake(self, doors: Doors) -> None:
+        """Tell it of the newest version of the Delta log, unless this process has done so."""
+        snowflake = doors.snowflake if "snowflake" in self.spec.readers else None
+        if snowflake is not None and self.delta_log.version is not None:
+            self.telling.tell(snowflake, self.spec, self.delta_log.version, now=doors.now())

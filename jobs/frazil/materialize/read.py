@@ -1,0 +1,54 @@
+"""Read a planned batch: the ranges as tasks, their results as one account."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from frazil.materialize.account import Ingested, gather
+from frazil.materialize.doors import Doors
+from frazil.materialize.ingest.distribute import task_context, tasks_of
+from frazil.model.plan import BatchPlan, WriterSchemas
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.ports import SchemaRegistry
+
+
+def read_batch(
+    doors: Doors,
+    spec: TableSpec,
+    plan: BatchPlan,
+    rows: TableView,
+    dead_letters: TableView,
+    *,
+    writer: str,
+    paused_by_schemas: AbstractContextManager[None],
+) -> Ingested:
+    """Run the tasks of a plan. Files are written, and nothing is committed.
+
+    Raises what a task raises, inside `paused_by_schemas`, and CountMismatchError.
+    """
+    context = task_context(
+        spec,
+        plan,
+        rows,
+        dead_letters,
+        writer=writer,
+        kafka=doors.kafka,
+        registry=doors.registry_settings,
+        storage=doors.lake.storage,
+    )
+    doors.runner.start()
+    tasks = tasks_of(plan, context, parallelism=doors.runner.parallelism)
+    with paused_by_schemas:
+        results = doors.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
+    return gather(plan, results)
+
+
+def schemas_met(registry: SchemaRegistry, got: Ingested) -> WriterSchemas:
+    """Return the schemas that tasks met and the plan did not know, by id."""
+    values = {i: registry.by_id(i) for i in got.met_value_ids}
+    keys = {i: registry.by_id(i) for i in got.met_key_ids}
+    return WriterSchemas(
+        {i: schema for i, schema in values.items() if schema is not None},
+        {i: schema for i, schema in keys.items() if schema is not None},
+    )

@@ -1,0 +1,34 @@
+"""Warnings that a process logs once for each table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from frazil.materialize.state import Standing
+from frazil.model.plan import TopicFacts
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class SaidOnce:
+    """What was logged about one table so far."""
+
+    table: str
+    said: set[tuple[str, str]] = field(default_factory=set)
+
+    def warn(self, event: str, about: str) -> None:
+        """Log an event unless it was logged before about the same thing."""
+        if (event, about) not in self.said:
+            LOG.warning(event, extra={"table": self.table, "about": about})
+        self.said.add((event, about))
+
+    def warn_of_changes(self, here: Standing, topics: Sequence[TopicFacts]) -> None:
+        """Log what is no failure, but operators should know: topics without an id, rollbacks, commits of others."""
+        notes = {("no_topic_id", facts.topic) for facts in topics if facts.topic_id is None}
+        notes |= {("rolled_back_to_epoch", str(here.state.epoch))} if here.rolled_back else set()
+        notes |= {("changed_by_others", snapshot.name) for snapshot in here.foreign}
+        for event, about in sorted(notes):
+            self.warn(event, about)
