@@ -18,6 +18,12 @@ from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 
 Json = object
+ENUM: Json = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+MONEY: Json = {
+    "type": "record",
+    "name": "M",
+    "fields": [{"name": "amount", "type": "long"}, {"name": "currency", "type": "string"}],
+}
 KINDS: dict[str, Callable[[int], Json]] = {
     "optional numbers and strings": lambda n: ["null", ("string", "long", "double")[n % 3]],
     "optional decimals": lambda _: [
@@ -27,6 +33,8 @@ KINDS: dict[str, Callable[[int], Json]] = {
     "arrays of strings": lambda _: {"type": "array", "items": "string"},
     "optional uuids (noted in each version)": lambda _: ["null", {"type": "string", "logicalType": "uuid"}],
     "optional enums, each a type of its own": lambda n: ["null", {"type": "enum", "name": f"E{n}", "symbols": ["A"]}],
+    "optional enums of one type, defined in the first column": lambda n: ["null", "E" if n else ENUM],
+    "optional records of one type, defined in the first column": lambda n: ["null", "M" if n else MONEY],
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import pytest
-from avro_samples import REPEATABLE, Json, parsed, record_of, schemas, text_of
+from avro_samples import ANNOTATED, REPEATABLE, Json, parsed, record_of, schemas, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,20 +13,24 @@ from frazil.formats.avro import schema as schema_module
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.schema import MOST_TEXT, parse_schema
-from frazil.formats.avro.shape import MAX_COLUMNS, MAX_NESTING
+from frazil.formats.avro.shape import MAX_COLUMNS, MAX_NESTING, expand
+from frazil.model.errors import IncompatibleSchemaError
 from tests.sampling import examples
 
 Everything = tuple[object, ...]
 
 
-def read(schema: Json) -> Everything:
-    avro = parse_schema(text_of(schema))
-    return avro.text, avro.root, avro.named, avro.ignored, map_schema(avro)
+def read(schema: Json, *references: Json) -> Everything:
+    try:
+        avro = parse_schema(text_of(schema), map(text_of, references))
+    except IncompatibleSchemaError as refused:
+        return (str(refused),)
+    return avro.text, avro.root, list(avro.named.items()), avro.ignored, map_schema(avro), expand(avro)
 
 
-def read_anew(schema: Json) -> Everything:
-    with patch.dict(schema_module._FIELDS, clear=True), patch.object(schema_module, "_uses_names", lambda _: True):
-        return read(schema)
+def read_anew(schema: Json, *references: Json) -> Everything:
+    with patch.dict(schema_module._FIELDS, clear=True), patch.object(schema_module, "MOST_TEXT", 0):
+        return read(schema, *references)
 
 
 def nested(levels: int, innermost: Json) -> Json:
@@ -44,12 +48,85 @@ def test_fields_read_before_are_the_same_as_fields_read_anew(versions: list[Json
     assert [read(each) for each in wanted] == [read_anew(each) for each in wanted]
 
 
+NAMES = ("X", "Y", "Z", "a.X")
+ABOUT: list[Json] = [{}, {}, {"namespace": "a"}, {"namespace": ""}, {"aliases": ["V"]}]
+BODIES: list[Json] = [
+    {"type": "enum", "symbols": ["A"]},
+    {"type": "enum", "symbols": ["B", "C"]},
+    {"type": "fixed", "size": 3},
+    {"type": "fixed", "size": 12, "logicalType": "duration"},
+]
+LEAVES = st.sampled_from(["int", "null", "Row", *NAMES, *ANNOTATED])
+DEFINITIONS = st.builds(
+    lambda name, about, body: {"name": name, **about, **body},
+    st.sampled_from(NAMES),
+    st.sampled_from(ABOUT),
+    st.sampled_from(BODIES),
+)
+
+
+def _larger(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    return st.one_of(
+        inner.map(lambda each: ["null", each]),
+        inner.map(lambda each: {"type": "array", "items": each}),
+        inner.map(lambda each: {"type": "map", "values": each}),
+        st.builds(
+            lambda name, about, types: {**record_of(*types), "name": name, **about},
+            st.sampled_from(NAMES),
+            st.sampled_from(ABOUT),
+            st.lists(inner, max_size=3),
+        ),
+    )
+
+
+TYPES = st.recursive(st.one_of(LEAVES, DEFINITIONS), _larger, max_leaves=5)
+
+
+@st.composite
+def versions_with_names(draw: st.DrawFn) -> list[tuple[Json, ...]]:
+    """Schemas with references, made from few types, so that texts and names are met again elsewhere."""
+    pool = draw(st.lists(TYPES, min_size=1, max_size=6))
+    fields = st.lists(st.sampled_from(pool), min_size=1, max_size=4)
+
+    def version() -> tuple[Json, ...]:
+        references = [{**record_of(*draw(fields)), "name": "Ref"}] if draw(st.booleans()) else []
+        return {**record_of(*draw(fields)), **draw(st.sampled_from(ABOUT)), "name": "Row"}, *references
+
+    return [version() for _ in range(4)]
+
+
+@settings(REPEATABLE, max_examples=examples(100, 10_000))
+@given(versions_with_names())
+def test_named_types_read_before_are_the_same_as_those_read_anew(versions: list[tuple[Json, ...]]) -> None:
+    assert [read(*each) for each in versions] == [read_anew(*each) for each in versions]
+
+
+ENUM: Json = {"type": "enum", "name": "X", "symbols": ["A"]}
+INNER: Json = {"type": "record", "name": "Y", "fields": [{"name": "x", "type": ENUM}]}
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        [(record_of(ENUM, "X"),), (record_of("string", "X"),)],
+        [(record_of(ENUM, "X"),), (record_of({**ENUM, "symbols": ["B"]}, "X"),)],
+        [(record_of(ENUM, "X"),), (record_of({**ENUM, "symbols": ["B"]}, ENUM),)],
+        [(record_of(INNER),), (record_of("X", "Y"), {**record_of(INNER), "name": "Ref"})],
+        [({**record_of(ENUM, "X"), "namespace": "a"},), ({**record_of(ENUM, "X"), "namespace": "b"},)],
+        [(record_of({**INNER, "fields": [{"name": "row", "type": ["null", "Row"]}]}, ["null", "Y"]),)] * 2,
+    ],
+    ids=["undefined", "otherwise", "twice", "used before its definition", "namespace", "recursive"],
+)
+def test_what_a_name_means_is_part_of_a_fields_text(versions: list[tuple[Json, ...]]) -> None:
+    assert [read(*each) for each in versions] == [read_anew(*each) for each in versions]
+
+
 def test_a_field_of_two_versions_is_read_once() -> None:
-    first, second = record_of(["null", "int"]), record_of(["null", "int"], "string")
+    types: list[Json] = [["null", "int"], INNER, ["null", "X"], {"type": "string", "logicalType": "uuid"}]
 
-    (before,), (after, _) = map_schema(parsed(first)).columns, map_schema(parsed(second)).columns
+    before, after = map_schema(parsed(record_of(*types))).columns, map_schema(parsed(record_of(*types, "int"))).columns
 
-    assert after is before
+    assert all(one is other for one, other in zip(before, after[:-1], strict=True))
 
 
 def test_a_name_is_resolved_in_each_schema_anew() -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast, get_args
 
 from frazil.formats.avro.logical import logical_of
 from frazil.formats.avro.memo import MOST_FIELDS
+from frazil.formats.avro.scope import Part, Scope
 from frazil.formats.avro.text import normalised
 from frazil.formats.avro.types import (
     NULL,
@@ -25,6 +26,7 @@ from frazil.formats.avro.types import (
     Logical,
     Map,
     NamedType,
+    Names,
     Primitive,
     PrimitiveName,
     Record,
@@ -39,8 +41,26 @@ _PRIMITIVES = frozenset(get_args(PrimitiveName))
 MOST_TEXT = 1_000
 """Fields with a longer text are read anew each time, so that the memo stays within some megabytes."""
 
-_FIELDS: dict[str, Field] = {}
-"""Fields by their text. Versions of a schema share most fields, and a start may read thousands of versions."""
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A field that was read before, with everything that reading it again would do."""
+
+    field: Field
+    defined: dict[str, NamedType]
+    used: dict[str, NamedType]
+    ignored: tuple[Finding, ...]
+    """With paths relative to the field's."""
+
+    def fits(self, scope: Scope) -> bool:
+        """Whether the names that the field uses mean the same here, and those that it defines are free."""
+        if not scope.is_free_of(self.defined):
+            return False
+        return not self.used or all(scope.is_complete(name, definition) for name, definition in self.used.items())
+
+
+_FIELDS: dict[tuple[str, str], _Known] = {}
+"""Fields by namespace and text. Versions of a schema share most fields, and a start may read thousands of versions."""
 
 
 def parse_schema(text: str, references: Iterable[str] = ()) -> AvroSchema:
@@ -54,7 +74,7 @@ def parse_schema(text: str, references: Iterable[str] = ()) -> AvroSchema:
             parser.parse(reference)
         root = parser.parse(text)
         if not parser.problems:
-            return AvroSchema(normalised(root, parser.named), root, parser.named, tuple(parser.ignored))
+            return AvroSchema(normalised(root, parser.scope.named), root, parser.scope.named, tuple(parser.ignored))
     except RecursionError:
         parser.note("", "types are nested too deeply to be read")
     raise _refused(parser.problems)
@@ -79,8 +99,7 @@ class _Parser:
     """Reads texts into one set of names. A type that cannot be read becomes null, and a problem."""
 
     def __init__(self) -> None:
-        self.named: dict[str, NamedType] = {}
-        self.open: set[str] = set()
+        self.scope = Scope()
         self.problems: list[Finding] = []
         self.ignored: list[Finding] = []
 
@@ -119,9 +138,9 @@ class _Parser:
         if isinstance(name, str) and name in _PRIMITIVES:
             return Primitive(cast(PrimitiveName, name), self._logical(about, name, path))
         if isinstance(name, str):
-            for full_name in (_qualified(name, namespace), name):
-                if full_name in self.named or full_name in self.open:
-                    return Ref(full_name)
+            full_name = self.scope.look_up(_qualified(name, namespace), name)
+            if full_name is not None:
+                return Ref(full_name)
         self.note(path, "a type is missing" if name is None else f"unknown type {name!r}")
         return NULL
 
@@ -149,21 +168,24 @@ class _Parser:
         full_name = self._full_name(raw, namespace, path)
         namespace = full_name.rpartition(".")[0]
         aliases = tuple(_qualified(alias, namespace) for alias in self._texts(raw, "aliases", path))
-        if full_name in self.open:
+        if full_name in self.scope.open:
             self.note(path, f"{full_name} is defined inside itself")
             return NULL
+        self.scope.begin(full_name)
         if kind == "enum":
             return self._keep(Enum(full_name, self._symbols(raw, path), aliases, _doc(raw)), path)
         if kind == "fixed":
             logical = self._logical(raw, "fixed", path)
             return self._keep(Fixed(full_name, self._size(raw, path), logical, aliases), path)
-        self.open.add(full_name)
-        fields = self._fields(raw, namespace, path)
-        self.open.discard(full_name)
+        self.scope.open.add(full_name)
+        with self.scope.part() as part:
+            fields = self._fields(raw, namespace, path)
+        self.scope.open.discard(full_name)
+        self.scope.settle(full_name, part)
         return self._keep(Record(full_name, fields, aliases, _doc(raw)), path)
 
     def _keep(self, named: NamedType, path: str) -> Ref:
-        if self.named.setdefault(named.name, named) != named:
+        if self.scope.named.setdefault(named.name, named) != named:
             self.note(path, f"{named.name} is defined twice, differently")
         return Ref(named.name)
 
@@ -182,22 +204,43 @@ class _Parser:
         return tuple(fields)
 
     def _known_field(self, item: Mapping[str, object], namespace: str, path: str) -> Field:
-        """The field, from the memo where its text was met before and says all: no named type, nothing to note."""
+        """The field, from the memo if its text was read before and its names mean the same here."""
         text = repr(item)  # of what JSON holds: exact, and the cheapest text there is
-        known = _FIELDS.get(text)
-        if known is not None:
-            return known
-        noted = len(self.problems), len(self.ignored)
-        field = self._field(item, namespace, path)
-        if len(text) > MOST_TEXT or noted != (len(self.problems), len(self.ignored)) or _uses_names(field.type):
+        known = _FIELDS.get((namespace, text))
+        if known is not None and known.fits(self.scope):
+            self.scope.add(known.defined)
+            self.scope.use_all(known.used)
+            if known.ignored:
+                here = _join(path, known.field.name)
+                self.ignored += [Finding(here + note.path, note.problem) for note in known.ignored]
+            return known.field
+        count, problems, ignored = len(self.scope.named), len(self.problems), len(self.ignored)
+        with self.scope.part() as part:
+            field = self._field(item, namespace, path)
+        if len(text) > MOST_TEXT or len(self.problems) != problems or not part.is_self_contained:
             return field
+        length = len(_join(path, field.name))
+        notes = tuple(Finding(note.path[length:], note.problem) for note in self.ignored[ignored:])
+        return self._remember((namespace, text), field, part, self.scope.defined_since(count), notes)
+
+    def _remember(
+        self,
+        key: tuple[str, str],
+        field: Field,
+        part: Part,
+        defined: dict[str, NamedType],
+        ignored: tuple[Finding, ...],
+    ) -> Field:
+        used = {name: self.scope.named[name] for name in part.used}
+        shared = replace(field, is_shared=True, names=Names(tuple(defined), tuple(used)))
         if len(_FIELDS) >= MOST_FIELDS:
             _FIELDS.clear()
-        return _FIELDS.setdefault(text, replace(field, is_shared=True))
+        _FIELDS[key] = _Known(shared, defined, used, ignored)
+        return shared
 
     def _field(self, item: Mapping[str, object], namespace: str, path: str) -> Field:
         name = self._name(item.get("name"), path)
-        here = f"{path}.{name}" if path else name
+        here = _join(path, name)
         aliases = self._texts(item, "aliases", here)
         return Field(name, self.type(item.get("type"), namespace, here), aliases, _doc(item))
 
@@ -252,15 +295,8 @@ class _Parser:
             seen.add(name)
 
 
-def _uses_names(avro_type: AvroType) -> bool:
-    """Whether a type depends on definitions elsewhere, or makes one."""
-    match avro_type:
-        case Array(inner) | Map(inner):
-            return _uses_names(inner)
-        case Union(branches):
-            return any(_uses_names(branch) for branch in branches)
-        case _:
-            return isinstance(avro_type, Ref)
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _qualified(name: str, namespace: str) -> str:

@@ -124,28 +124,19 @@ class Expanded:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A member about which there was nothing to note, and what it takes of the limits."""
+    """A member without findings, and what it takes of the limits."""
 
     member: Member
     columns: int
     levels: int
+    notes: tuple[Finding, ...]
+    """With paths relative to the member's."""
 
     def fits(self, columns: int, levels: int) -> bool:
         return columns + self.columns <= MAX_COLUMNS and levels + self.levels <= MAX_NESTING
 
 
 _MEMBERS: Memo[Field, _Known] = Memo()
-
-
-def _levels(avro_type: AvroType) -> int:
-    """At most how many levels a type without names adds."""
-    match avro_type:
-        case Array(inner) | Map(inner):
-            return 1 + _levels(inner)
-        case Union(branches):
-            return 1 + max(map(_levels, branches), default=0)
-        case _:
-            return 0
 
 
 def shape_of(schema: AvroSchema) -> tuple[Members, tuple[Finding, ...]]:
@@ -191,6 +182,7 @@ class _Expansion:
         self.notes: list[Finding] = []
         self._schema = schema
         self._columns = 0
+        self._deepest = 0
 
     @cached_property
     def _sizes(self) -> Sizes:
@@ -213,17 +205,28 @@ class _Expansion:
         return fields
 
     def _known_member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
-        """The field's member, from the memo where it fits in here and there was nothing to note about it."""
+        """The field's member, from the memo if it fits in here."""
         known = _MEMBERS.get(given) if given.is_shared else None
-        if known is not None and known.fits(self._columns, len(inside)):
-            self._columns += known.columns
-            return known.member
-        columns, noted = self._columns, len(self.findings) + len(self.notes)
+        if known is None or not known.fits(self._columns, len(inside)):
+            return self._new_member(given, path, inside)
+        self._columns += known.columns
+        self._deepest = max(self._deepest, len(inside) + known.levels)
+        if known.notes:
+            here = _join(path, given.name)
+            self.notes += [Finding(here + note.path, note.problem) for note in known.notes]
+        return known.member
+
+    def _new_member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
+        columns, noted, deepest = self._columns, len(self.notes), self._deepest
+        self._deepest = len(inside)
         member = self._member(given, path, inside)
-        is_whole = not self.findings and noted == len(self.findings) + len(self.notes)
-        if given.is_shared and is_whole:  # after a finding, what has no room is cut off without another
+        if given.is_shared and not self.findings:  # after a finding, what has no room is cut off without another
             member = replace(member, is_shared=True)
-            _MEMBERS.put(given, _Known(member, self._columns - columns, _levels(given.type)))
+            length = len(_join(path, given.name))
+            notes = tuple(Finding(note.path[length:], note.problem) for note in self.notes[noted:])
+            columns_and_levels = self._columns - columns, self._deepest - len(inside)
+            _MEMBERS.put(given, _Known(member, *columns_and_levels, notes))
+        self._deepest = max(deepest, self._deepest)
         return member
 
     def _member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
@@ -287,6 +290,7 @@ class _Expansion:
 
     def _has_room(self, path: str, inside: tuple[str, ...]) -> bool:
         self._columns += 1
+        self._deepest = max(self._deepest, len(inside))
         if self._columns == MAX_COLUMNS + 1:
             self._note(path, f"more than {MAX_COLUMNS} columns")
         if self._columns <= MAX_COLUMNS and len(inside) > MAX_NESTING:

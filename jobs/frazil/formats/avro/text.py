@@ -60,11 +60,21 @@ class _Writer:
         return _with({"type": "record", **head}, "fields", fields)
 
     def _field(self, field: Field) -> str:
-        known = _TEXTS.get(field) if field.is_shared else None
-        if known is not None:
-            return known
-        text = _with({"name": field.name, **_about(field.aliases, field.doc)}, "type", self.type(field.type))
-        return _TEXTS.put(field, text) if field.is_shared else text
+        if not (field.is_shared and self._is_usual(field)):
+            return self._new_field(field)
+        known = _TEXTS.get(field)
+        if known is None:
+            return _TEXTS.put(field, self._new_field(field))
+        self._written.update(field.names.defined)
+        return known
+
+    def _is_usual(self, field: Field) -> bool:
+        """Whether the field's text defines what the field defines, and nothing else. References can change that."""
+        written, names = self._written, field.names
+        return written.isdisjoint(names.defined) and written.issuperset(names.used)
+
+    def _new_field(self, field: Field) -> str:
+        return _with({"name": field.name, **_about(field.aliases, field.doc)}, "type", self.type(field.type))
 
 
 def _json(value: object) -> str:

@@ -79,13 +79,22 @@ class Enum:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """The full names of a shared field's type: what it defines, and what it uses of earlier definitions."""
+
+    defined: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Field:
     name: str
     type: AvroType
     aliases: tuple[str, ...] = ()
     doc: str | None = None
     is_shared: bool = field(compare=False, repr=False, default=False)
-    """Whether every schema with the same text for this field gets this object. Its type uses no named type."""
+    """Whether every schema with the same text for this field and the same definitions in use gets this object."""
+    names: Names = field(compare=False, repr=False, default=Names())
 
 
 @dataclass(frozen=True, slots=True)
