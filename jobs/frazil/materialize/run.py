@@ -158,7 +158,7 @@ class TableRun:
         return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.doors.new_id())
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Standing) -> NothingToDo:
-        """Readers that are behind are told all the same."""
+        """Announce what is there all the same: readers may be behind."""
         self.announcing.announce(self.doors, here.view)
         if isinstance(plan, Halt):
             raise plan.error
