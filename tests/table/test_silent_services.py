@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.warehouse_folder import check_warehouse
@@ -74,6 +76,30 @@ def test_a_cluster_that_does_not_answer_is_reported_within_ten_seconds_of_the_st
 
     assert isinstance(report.failure, BrokerError)
     assert clock.now == pytest.approx(told, abs=0.2)
+
+
+def test_a_new_cluster_is_asked_again_while_it_has_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.adapters.kafka.COORDINATOR_PAUSE_SECONDS", 0.0)
+    answers = [
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        None,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    ]
+
+    def answered(groups: list[str], **_: object) -> dict[str, Future[None]]:
+        answer: Future[None] = Future()
+        code = answers.pop(0)
+        answer.set_result(None) if code is None else answer.set_exception(KafkaException(KafkaError(code)))
+        return {groups[0]: answer}
+
+    topics = KafkaTopics({"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setattr(topics, "_admin", SimpleNamespace(poll=lambda _: 0, describe_consumer_groups=answered))
+
+    assert topics.look_up_group().startswith("readers may name the group")
+    with pytest.raises(BrokerError):
+        topics.look_up_group()
+    assert answers == [], "another refusal is final"
 
 
 class Failing(Stopping):
