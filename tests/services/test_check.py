@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from breadth import NoSecrets, Place, record_of
+from breadth import NoSecrets, Place, admin_of, record_of
+from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
@@ -15,6 +16,7 @@ from frazil.adapters import kafka, registry
 from frazil.adapters.iceberg import IcebergLake
 from frazil.cli import app, doors
 from frazil.model.spec import RegistrySettings
+from frazil.specs.kafka_keys import READER_GROUP
 from frazil.specs.load import load_settings
 
 SCHEMA = record_of(("n", "long"), ("day", {"type": "int", "logicalType": "date"}))
@@ -234,3 +236,53 @@ def test_offline_asks_nobody(place: Place, capsys: Said) -> None:
 def rewrite(place: Place, section: str, values: dict[str, str]) -> None:
     path: Path = place.folder / "frazil.yaml"
     path.write_text(json.dumps({**json.loads(path.read_text()), section: values}))
+
+
+def test_peek_shows_records_and_reasons_without_a_table_or_an_offset(place: Place, capsys: Said) -> None:
+    topic = topic_with(place)
+    schema_id = place.register(f"{topic}-value", SCHEMA)
+    place.send(topic, b"\0" + schema_id.to_bytes(4, "big") + b"\x0e\x02", b"no avro")
+    place.settings(f"topic: {topic}")
+    (place.folder / "tables" / "t00.yaml").unlink()
+
+    assert frazil(place, "peek", topic, "-n", "2") == 0
+
+    out, err = capsys.readouterr()
+    assert "  n      7\n  day    1970-01-02\n" in out
+    assert '(value)        "no avro"\n  (dead letter)  not_framed: ' in out
+    assert "(2 records of at most 2 in 1 partition, 1 of them would be a dead letter;" in err
+    committed = admin_of(place.services).list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(READER_GROUP, [TopicPartition(topic, 0)])]
+    )
+    assert [each.offset for each in committed[READER_GROUP].result().topic_partitions] == [OFFSET_INVALID]
+    assert not (place.folder / "warehouse").exists()
+    assert frazil(place, "peek", f"{topic[:-1]}_") == 1
+    assert f"hint: did you mean {topic}?" in capsys.readouterr().err
+
+
+def test_init_writes_specs_that_pass_and_only_new_ones(place: Place, capsys: Said) -> None:
+    first = topic_with(place)
+    place.send(first, b"no avro", key=b"\xff")
+    place.settings(f"topic: {first}")
+    (place.folder / "tables" / "t00.yaml").unlink()
+    spec = place.folder / "tables" / f"{place.name}.yaml"
+
+    assert frazil(place, "init", first) == 0
+    assert capsys.readouterr().out == f"{spec}\n"
+    assert f"topic: {first}\n" in spec.read_text()
+    assert "\nkey: bytes\n" in spec.read_text()
+    assert frazil(place, "check") == 0
+
+    place.topic(".without")
+    second = place.topic(".more")
+    place.register(f"{second}-value", SCHEMA)
+    spec.write_text(spec.read_text() + "# mine\n")
+    capsys.readouterr()
+    assert frazil(place, "init", "--like", f"{place.name}*") == 0
+    out, err = capsys.readouterr()
+    assert out == f"{place.folder / 'tables' / place.name}_more.yaml\n"
+    assert f"{first}: has a spec in {spec}\n" in err
+    assert f"{first}.without: left out: the schema registry has no subject {first}.without-value" in err
+    assert spec.read_text().endswith("# mine\n")
+    assert frazil(place, "init", f"{first}.without") == 1
+    assert "SubjectMissingError: " in capsys.readouterr().err

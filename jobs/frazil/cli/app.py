@@ -18,17 +18,19 @@ from frazil.cli import (
     dead_letters,
     demo,
     doctor,
+    init,
     local,
     logs,
     materialize,
     pause,
+    peek,
     query,
     status,
     verify,
 )
 from frazil.model.errors import FrazilError, MissingToolError
 
-VERBS = (demo, local, check, materialize, status, verify, query, dead_letters, pause, doctor)
+VERBS = (demo, local, peek, init, check, materialize, status, verify, query, dead_letters, pause, doctor)
 """In the order in which `--help` lists them. Each has `register(app)`, and imports what is slow only when it runs."""
 
 EXTRAS = {

@@ -42,6 +42,14 @@ def settings_from(config: Path) -> Settings:
     return load_settings(config, os.environ, SecretsManager(), local=local_address_in(config))
 
 
+def connections_from(config: Path) -> Settings:
+    """The settings for a command that needs no table spec. Raises as `settings_from`."""
+    from frazil.adapters.secrets import SecretsManager  # noqa: PLC0415
+    from frazil.specs.load import load_connections  # noqa: PLC0415
+
+    return load_connections(config, os.environ, SecretsManager(), local=local_address_in(config))
+
+
 def local_address_in(config: Path) -> Callable[[str], str]:
     """Fills in `${local:…}` from the services that `frazil local up` started beside this configuration."""
 

@@ -246,7 +246,7 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`frazil.yaml` and every table spec it points to. `kafka` holds librdkafka's own names.
+    """`frazil.yaml` and every table spec in `tables_folder`. `kafka` holds librdkafka's own names.
 
     `secrets` are the names of all that it refers to by `${secret:…}`.
     """
@@ -259,3 +259,4 @@ class Settings:
     tables: tuple[TableSpec, ...]
     snowflake: SnowflakeSettings | None = None
     secrets: tuple[str, ...] = ()
+    tables_folder: str = ""

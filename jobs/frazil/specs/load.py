@@ -32,6 +32,13 @@ def load_settings(
     return _Loading(Sources(env, secrets, local), Problems()).load(path)
 
 
+def load_connections(
+    path: Path, env: Mapping[str, str], secrets: SecretSource, *, local: LocalAddress = no_local_services
+) -> Settings:
+    """Read `frazil.yaml` as `load_settings` does, but accept a folder without table specs, or none."""
+    return _Loading(Sources(env, secrets, local), Problems(), needs_specs=False).load(path)
+
+
 def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
     """The table specs of a folder alone, as a `frazil.yaml` of this database and catalog would have them.
 
@@ -47,6 +54,7 @@ def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_
 class _Loading:
     sources: Sources
     problems: Problems
+    needs_specs: bool = True
 
     def load(self, path: Path) -> Settings:
         root, at = self._open(path)
@@ -67,6 +75,7 @@ class _Loading:
             catalog=catalog,
             database=values[settings_keys.DATABASE],
             tables=specs,
+            tables_folder=str(folder),
             snowflake=None if snowflake is None else snowflake_of(snowflake),
             secrets=tuple(sorted({name for each in scalars(root) for name in secrets_in(each.text)})),
         )
@@ -112,13 +121,15 @@ class _Loading:
         return tuple(each.spec for each in read)
 
     def _files(self, folder: Path, place: Place) -> list[Path]:
+        if not folder.is_dir() and not self.needs_specs:
+            return []
         if not folder.is_dir():
             self.problems.add(
                 Problem(place, f"the folder {folder} does not exist", f"run `mkdir {folder}`, or correct the name")
             )
             return []
         files = [file for file in sorted(folder.iterdir()) if file.suffix in SPEC_ENDINGS and file.name[0] != "."]
-        if not files:
+        if not files and self.needs_specs:
             hint = f"write {folder / 'orders.yaml'} with one line: `topic: orders`"
             self.problems.add(Problem(place, f"no table spec in {folder}", hint))
         return files

@@ -85,6 +85,7 @@ def test_a_topic_is_all_that_a_spec_needs(load: Load, tmp_path: Path) -> None:
         catalog=CatalogSettings("jdbc", str(tmp_path / ".frazil/warehouse")),
         database="lake",
         tables=(ORDERS,),
+        tables_folder="tables",
     )
 
 

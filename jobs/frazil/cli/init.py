@@ -1,0 +1,112 @@
+"""`frazil init`: table specs from topics."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import DEFAULT_CONFIG, Config, connections_from, example
+from frazil.model.errors import FrazilError, IncompatibleSchemaError, Misuse, SubjectMissingError, TopicMissingError
+
+if TYPE_CHECKING:
+    from frazil.adapters.kafka import KafkaTopics
+    from frazil.draft_spec import Draft
+    from frazil.model.spec import Settings
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics of the cluster.")]
+Like = Annotated[
+    str | None,
+    typer.Option("--like", metavar="PATTERN", help="Also all topics with such a name; * stands for any characters."),
+]
+SAMPLE = 10
+"""Records that are looked at for the format of keys."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command("init", epilog=example("frazil init stock_trades", "frazil init --like 'orders.*'"))(init)
+
+
+def init(topics: Names = None, like: Like = None, config: Config = DEFAULT_CONFIG) -> None:
+    """Write a table spec for each topic that has none, from what the registry and the newest records say.
+
+    The specs go to the folder that `tables` names, with comments that explain every key. No file is ever changed or
+    overwritten, so the command can be run again when topics are added. With --like, topics whose names start with an
+    underscore and topics that cannot become tables are left out.
+    """
+    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
+
+    if not topics and like is None:
+        raise Misuse("no topic was named", hint="name one, or use --like 'orders.*'; `frazil init --help` says more")
+    settings = connections_from(config)
+    broker = KafkaTopics(settings.kafka)
+    matching = _matching(broker, like)
+    failures = list(_write_all(settings, broker, list(dict.fromkeys([*(topics or ()), *matching])), named=topics or ()))
+    if failures:
+        from frazil.cli.check import together  # noqa: PLC0415
+
+        raise together(failures, says=f"{len(failures)} topics have no spec.", command="frazil init")
+
+
+def _matching(broker: KafkaTopics, like: str | None) -> Sequence[str]:
+    from frazil.cli.topics import visible  # noqa: PLC0415
+
+    if like is None:
+        return ()
+    names = [name for name in visible(broker) if fnmatchcase(name, like)]
+    if not names:
+        raise TopicMissingError(
+            f"no topic of the cluster has a name like {like}", hint="quote the pattern; * stands for any characters"
+        )
+    return names
+
+
+def _write_all(
+    settings: Settings, broker: KafkaTopics, topics: Sequence[str], *, named: Collection[str]
+) -> Iterator[FrazilError]:
+    """Write what is missing, topic after topic; yield why there is no spec for those that were named."""
+    known = {topic: spec.source_file for spec in settings.tables for topic in spec.topics}
+    folder = Path(settings.tables_folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = {name for spec in settings.tables for name in (spec.table, f"{spec.table}__dead_letters")}
+    taken |= {file.stem for file in folder.iterdir()}
+    for topic in topics:
+        if topic in known:
+            print(f"{topic}: has a spec in {known[topic]}", file=sys.stderr)
+            continue
+        try:
+            draft = _draft(settings, broker, topic, taken)
+        except (SubjectMissingError, IncompatibleSchemaError, TopicMissingError) as failure:
+            if topic in named:
+                yield failure
+            else:
+                print(f"{topic}: left out: {failure.what.removeprefix(f'{topic}: ')}", file=sys.stderr)
+            continue
+        path = _write(draft, folder)
+        taken.add(draft.name)
+        print(path)
+        print(f"{topic}: wrote {path}; `frazil explain {draft.name}` shows what a batch would do", file=sys.stderr)
+
+
+def _draft(settings: Settings, broker: KafkaTopics, topic: str, taken: Collection[str]) -> Draft:
+    from frazil.adapters.kafka_reader import KafkaReader  # noqa: PLC0415
+    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.cli.topics import described  # noqa: PLC0415
+    from frazil.draft_spec import draft  # noqa: PLC0415
+    from frazil.peek import peek  # noqa: PLC0415
+
+    facts, registry = described(broker, topic), ConfluentRegistry(settings.registry)
+    sample = peek(KafkaReader(settings.kafka, chunk_bytes=1 << 20), registry, facts, SAMPLE)
+    return draft(registry, facts, sample, taken=taken)
+
+
+def _write(draft: Draft, folder: Path) -> Path:
+    """Create the file; fails if another process has created it meanwhile."""
+    path = folder / f"{draft.name}.yaml"
+    with path.open("x", encoding="utf-8") as file:
+        file.write(draft.text)
+    return path

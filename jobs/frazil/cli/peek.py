@@ -1,0 +1,138 @@
+"""`frazil peek`: some records of a topic, before there is a table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from frazil.cli.options import DEFAULT_CONFIG, Config, Json, connections_from, example
+
+if TYPE_CHECKING:
+    from frazil.model.plan import TopicFacts
+    from frazil.peek import PeekedRecord
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic of the cluster; it needs no table spec.")]
+Count = Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="How many records to show.")]
+
+LEAST_WIDTH = 20
+"""Of a value, whatever the length of the column's name."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command("peek", epilog=example("frazil peek stock_trades", "frazil peek stock_trades -n 20 --json"))(peek)
+
+
+def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config = DEFAULT_CONFIG) -> None:
+    """Show the newest records of a topic, decoded with the registry's schemas; a table is not needed.
+
+    A record that cannot be decoded shows the reason why it would become a dead letter. Nothing is written, and no
+    consumer offset is committed. Long values are shortened to the width of the terminal; --json shows them whole.
+    """
+    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
+    from frazil.adapters.kafka_reader import KafkaReader  # noqa: PLC0415
+    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.cli.topics import described  # noqa: PLC0415
+    from frazil.peek import peek as newest  # noqa: PLC0415
+
+    settings = connections_from(config)
+    facts = described(KafkaTopics(settings.kafka), topic)
+    registry = ConfluentRegistry(settings.registry)
+    found = newest(KafkaReader(settings.kafka, chunk_bytes=1 << 20), registry, facts, count)
+    if as_json:
+        print(json.dumps([_to_json(each) for each in found], indent=2, ensure_ascii=False))
+        return
+    from frazil.cli.screen import width_of  # noqa: PLC0415
+
+    print("\n".join(line for each in found for line in lines(each, width=width_of(sys.stdout))))
+    print(_summary(facts, found), file=sys.stderr)
+
+
+def lines(each: PeekedRecord, *, width: int) -> Iterator[str]:
+    """A line about the record, and one for each column or for the reason; values are shortened to the width."""
+    from frazil.cli.text import moment  # noqa: PLC0415
+
+    raw = each.raw
+    at = "no timestamp" if raw.at is None else moment(raw.at)
+    schema = "" if each.schema_id is None else f"  schema {each.schema_id}"
+    yield f"{raw.topic}-{raw.partition} offset {raw.offset}  {at}{schema}"
+    cells = {"(key)": _key(each)} | ({"(value)": "null"} if raw.value is None else {}) | dict(each.columns)
+    if each.reject is not None:
+        cells |= {"(value)": _preview(raw.value), "(dead letter)": _reason(each)}
+    longest = max(map(len, cells))
+    for name, value in cells.items():
+        whole = name == "(dead letter)"
+        yield from _cell(name, value, longest=longest, width=width, whole=whole)
+    yield ""
+
+
+def _cell(name: str, value: object, *, longest: int, width: int, whole: bool) -> Iterator[str]:
+    import textwrap  # noqa: PLC0415
+
+    from frazil.cli.text import shown  # noqa: PLC0415
+
+    room = max(width - longest - 4, LEAST_WIDTH)
+    text = shown(value)
+    parts = textwrap.wrap(text, room) if whole else [text if len(text) <= room else f"{text[: room - 1]}…"]
+    for number, part in enumerate(parts):
+        yield f"  {'' if number else name:<{longest}}  {part}".rstrip()
+
+
+def _key(each: PeekedRecord) -> object:
+    return _preview(each.raw.key) if each.key is None else dict(each.key)
+
+
+def _preview(content: bytes | None) -> str:
+    from frazil.dead_letters import preview  # noqa: PLC0415
+
+    return preview(content)
+
+
+def _reason(each: PeekedRecord) -> str:
+    assert each.reject is not None  # noqa: S101 - asked only then
+    where = f" at {each.reject.path}" if each.reject.path else ""
+    return f"{each.reject.reason.value}{where}: {each.reject.detail}"
+
+
+def _summary(facts: TopicFacts, found: Sequence[PeekedRecord]) -> str:
+    from frazil.cli.text import plural  # noqa: PLC0415
+
+    offsets = sum(each.end - each.earliest for each in facts.partitions.values())
+    partitions = plural(len(facts.partitions), "partition")
+    if not found:
+        return f"{facts.topic} has no records in {partitions}"
+    dead = sum(each.reject is not None for each in found)
+    bad = f", {dead} of them would be {'a dead letter' if dead == 1 else 'dead letters'}" if dead else ""
+    return (
+        f"({plural(len(found), 'record')} of at most {offsets:,} in {partitions}{bad};"
+        f" `frazil init {facts.topic}` writes a table spec)"
+    )
+
+
+def _to_json(each: PeekedRecord) -> dict[str, Any]:
+    from frazil.cli.text import moment, plain  # noqa: PLC0415
+
+    raw, reject = each.raw, each.reject
+    return {
+        "topic": raw.topic,
+        "partition": raw.partition,
+        "offset": raw.offset,
+        "timestamp": None if raw.at is None else moment(raw.at),
+        "schema_id": each.schema_id,
+        "key": _preview_whole(raw.key) if each.key is None else plain(dict(each.key)),
+        "value": None if raw.value is None or reject is not None else plain(dict(each.columns)),
+        "dead_letter": None
+        if reject is None
+        else {"reason": reject.reason.value, "path": reject.path, "detail": reject.detail, "value": plain(raw.value)},
+    }
+
+
+def _preview_whole(content: bytes | None) -> str | None:
+    """Text where it is UTF-8, else hexadecimal digits."""
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return (content or b"").hex()

@@ -1,0 +1,170 @@
+"""Table specs that `frazil init` writes for topics, from what the registry and the newest records say."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from frazil.formats.mapped import Mapped
+from frazil.formats.open import is_known, map_schema
+from frazil.model.errors import IncompatibleSchemaError, SubjectMissingError
+from frazil.model.plan import TopicFacts
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import SCHEMA_TYPES
+from frazil.peek import PeekedRecord
+from frazil.ports import SchemaRegistry
+from frazil.specs import table_keys as keys
+from frazil.specs.keys import Key
+from frazil.specs.names import safe_name
+
+WIDTH = 100
+FORMAT_NAMES: Mapping[str, str] = {schema_type: name for name, schema_type in SCHEMA_TYPES.items()}
+REFERENCE = "docs/reference/tables.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A spec that is to be written: the stem of its file's name, and its text."""
+
+    topic: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What is known of a topic's values: the newest schema, and the `subject` to write, None for the default."""
+
+    schema: RegisteredSchema
+    subject: str | None
+    found_in: str
+
+
+def draft(
+    registry: SchemaRegistry, facts: TopicFacts, sample: Sequence[PeekedRecord], *, taken: Collection[str]
+) -> Draft:
+    """Write a spec for a topic; every key that it does not set is in it as a comment with its default.
+
+    `taken` are names of tables and files that the new one must not have. Raises SubjectMissingError if nothing tells
+    the format of the values, and IncompatibleSchemaError if this release cannot make a table of them.
+    """
+    values = _values(registry, facts.topic, sample)
+    mapped = _mapped(facts.topic, values)
+    name = safe_name(facts.topic)
+    free = _free(name, taken)
+    lines = [
+        *_comment(f"A table of the topic {facts.topic}, which has {_size(facts)}."),
+        *_comment(f"Keys that start with # show their defaults. All keys: {REFERENCE}"),
+        "",
+        f"topic: {facts.topic}",
+        "",
+        *_entry(keys.TABLE, None if free == name else free, default=name),
+        *_entry(keys.VALUE, FORMAT_NAMES[values.schema.format], notes=_columns(values, mapped)),
+        *_entry(keys.SUBJECT, values.subject),
+        *_key_entry(registry, facts.topic, sample),
+        *_entry(keys.PARTITION_BY, None, default="[day(kafka_timestamp)]"),
+        *(line for key in _DEFAULTS for line in _entry(key, None)),
+    ]
+    return Draft(facts.topic, free, "\n".join(lines).rstrip() + "\n")
+
+
+_DEFAULTS: tuple[Key[object], ...] = (
+    keys.READERS, keys.WRITE, keys.START, keys.TRIGGER, keys.ON_BAD_RECORD, keys.LIMIT, keys.ON_TOMBSTONE,
+)  # fmt: skip
+
+
+def _values(registry: SchemaRegistry, topic: str, sample: Sequence[PeekedRecord]) -> _Values:
+    """By the subject of the topic's name; else by what the newest decoded record names."""
+    latest = registry.latest(f"{topic}-value")
+    if latest is not None:
+        return _Values(latest, None, f"the newest of the subject {topic}-value")
+    decoded = [each.schema_id for each in sample if each.schema_id is not None and each.reject is None]
+    schema = registry.by_id(decoded[-1]) if decoded else None
+    if schema is None:
+        raise SubjectMissingError(
+            f"{topic}: the schema registry has no subject {topic}-value, and no newest record names a schema",
+            hint=f"run `frazil peek {topic}` to see records; a producer registers the schema with its first record",
+        )
+    naming = (
+        "topic-record" if any(each != f"{topic}-key" for each in registry.subjects_under(f"{topic}-")) else "record"
+    )
+    return _Values(schema, naming, "which the newest record names")
+
+
+def _mapped(topic: str, values: _Values) -> Mapped:
+    schema = values.schema
+    if not is_known(schema) or schema.format not in FORMAT_NAMES:
+        raise IncompatibleSchemaError(
+            f"{topic}: schema {schema.id} is {schema.format}, expected {' or '.join(sorted(FORMAT_NAMES))}",
+            hint=f"{schema.format} values are not supported in this release: leave the topic out",
+        )
+    mapped = map_schema(schema)
+    if mapped.findings:
+        found = "; ".join(f"{each.path}: {each.problem}" for each in mapped.findings)
+        raise IncompatibleSchemaError(f"{topic}: schema {schema.id} cannot become columns: {found}", hint=_REGISTER)
+    return mapped
+
+
+_REGISTER = "register a schema without these fields, then run `frazil init` again"
+
+
+def _key_entry(registry: SchemaRegistry, topic: str, sample: Sequence[PeekedRecord]) -> Iterator[str]:
+    schema = registry.latest(f"{topic}-key")
+    if schema is not None and schema.format in FORMAT_NAMES and is_known(schema):
+        note = f"Schema {schema.id}, the newest of the subject {topic}-key."
+        yield from _entry(keys.KEY, FORMAT_NAMES[schema.format], notes=[note])
+        return
+    given = [each.raw.key for each in sample if each.raw.key is not None]
+    if not given:
+        yield from _entry(keys.KEY, None, notes=["The newest records have no key."] if sample else [])
+    elif all(_is_text(key) for key in given):
+        yield from _entry(keys.KEY, "string", notes=["The newest keys are text, and have no schema."])
+    else:
+        yield from _entry(keys.KEY, "bytes", notes=["The newest keys are not text, and have no schema."])
+
+
+def _is_text(key: bytes) -> bool:
+    try:
+        return key.decode().isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
+def _columns(values: _Values, mapped: Mapped) -> Iterator[str]:
+    yield f"Schema {values.schema.id}, {values.found_in}, has these columns:"
+    for column in mapped.columns:
+        doc = " ".join((column.doc or "").split())
+        yield f"  {column.name}: {column.type}{f' ({doc})' if doc else ''}"
+
+
+def _entry(
+    key: Key[object], value: str | None, *, default: str = "", notes: Iterator[str] | Sequence[str] = ()
+) -> Iterator[str]:
+    """A key with its description; as a comment with its default where no value is given."""
+    yield from _comment(key.description)
+    for note in notes:
+        yield from _comment(note)
+    shown = default or (key.default if isinstance(key.default, str) else "")
+    yield f"# {key.name}: {shown}" if value is None else f"{key.name}: {value}"
+    yield ""
+
+
+def _comment(text: str) -> Iterator[str]:
+    indent = " " * (len(text) - len(text.lstrip()))
+    for line in textwrap.wrap(text.strip(), WIDTH - len(indent) - 2, break_on_hyphens=False):
+        yield f"# {indent}{line}"
+
+
+def _size(facts: TopicFacts) -> str:
+    count, offsets = len(facts.partitions), sum(each.end - each.earliest for each in facts.partitions.values())
+    return f"{count:,} partition{'s'[: count != 1]} and at most {offsets:,} records"
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, with a number behind it if there is one like it."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free

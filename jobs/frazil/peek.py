@@ -1,0 +1,151 @@
+"""Some records of a topic, decoded as a table would decode them, before there is a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.formats.decoder import Decoder
+from frazil.formats.framing import HEADER_BYTES, group_by_schema_id
+from frazil.formats.open import is_known, open_decoder
+from frazil.materialize.ingest.writers import LARGEST_ID
+from frazil.model.dead_letter import Reason, Reject
+from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
+from frazil.model.records import Records, Wanted
+from frazil.ports import RecordReader, SchemaRegistry
+
+FIRST_WINDOW, LAST_WINDOW = 20, 20_000
+"""Offsets before a partition's end that are read first, and at most: compaction and transactions leave gaps."""
+
+_PLAIN = Wanted(timestamp_type=False, leader_epoch=False)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """One record as the broker returns it; `at` is None where it has no timestamp that Python can hold."""
+
+    topic: str
+    partition: int
+    offset: int
+    at: datetime | None
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedRecord:
+    """A record and its columns, or the reason why it would be a dead letter. `schema_id` is of the value.
+
+    `key` is the decoded key where the registry's wire format and a schema give one, else None.
+    """
+
+    raw: RawRecord
+    schema_id: int | None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    reject: Reject | None = None
+    key: Mapping[str, Any] | None = None
+
+
+def newest_records(reader: RecordReader, facts: TopicFacts, count: int) -> list[RawRecord]:
+    """Read about the newest `count` records of a topic, spread over its partitions, oldest first."""
+    filled = {number: each for number, each in facts.partitions.items() if each.end > each.earliest}
+    chosen = sorted(filled)[:count]
+    found: list[RawRecord] = []
+    for place, number in enumerate(chosen):
+        share = -(-(count - len(found)) // (len(chosen) - place))
+        found += _last_of(reader, facts.topic, number, filled[number], share)
+    return sorted(found, key=lambda record: (record.at or _EPOCH, record.partition, record.offset))
+
+
+def _last_of(reader: RecordReader, topic: str, number: int, partition: PartitionFacts, count: int) -> list[RawRecord]:
+    """The last records of one partition; the window before its end grows while it holds too few."""
+    window = max(FIRST_WINDOW, count)
+    while True:
+        start = max(partition.earliest, partition.end - window)
+        wanted = OffsetRange(topic, number, start, partition.end, partition.end, max_bytes=1 << 30)
+        read = [record for chunk in reader.read(wanted, _PLAIN) for record in _rows_of(topic, number, chunk)]
+        if len(read) >= count or start == partition.earliest or window >= LAST_WINDOW:
+            return read[-count:]
+        window = min(window * 10, LAST_WINDOW)
+
+
+def _rows_of(topic: str, partition: int, chunk: Records) -> Iterator[RawRecord]:
+    columns = zip(chunk.offsets, chunk.timestamps_ms, chunk.keys, chunk.values, strict=True)
+    for offset, milliseconds, key, value in columns:
+        yield RawRecord(topic, partition, offset, _moment(milliseconds), key, value)
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    try:
+        return None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+
+
+@dataclass(slots=True)
+class Peeker:
+    """Decodes single records with the schemas that the registry has for them."""
+
+    registry: SchemaRegistry
+    decoders: dict[int, Decoder | Reject] = field(default_factory=dict)
+
+    def decode(self, raw: RawRecord) -> PeekedRecord:
+        """Decode a record. A null value has no columns and is no dead letter: by default, it becomes a row of nulls.
+
+        Raises RegistryError, and IncompatibleSchemaError where no table can hold a schema.
+        """
+        keyed = self._payload(raw, raw.key)
+        decoded = self._payload(raw, raw.value)
+        return decoded if keyed.reject is not None else replace(decoded, key=keyed.columns or None)
+
+    def _payload(self, raw: RawRecord, payload: bytes | None) -> PeekedRecord:
+        framed = group_by_schema_id([payload])
+        if payload is None:
+            return PeekedRecord(raw, None)
+        if framed.unframed:
+            return PeekedRecord(raw, None, reject=framed.unframed[0])
+        schema_id = framed.groups[0].schema_id
+        decoder = self._decoder(schema_id)
+        if isinstance(decoder, Reject):
+            return PeekedRecord(raw, schema_id, reject=decoder)
+        decoded = decoder.decode([payload], skip=HEADER_BYTES)
+        if decoded.rejects:
+            return PeekedRecord(raw, schema_id, reject=decoded.rejects[0])
+        return PeekedRecord(raw, schema_id, columns=values_of(decoded.rows))
+
+    def _decoder(self, schema_id: int) -> Decoder | Reject:
+        if schema_id not in self.decoders:
+            self.decoders[schema_id] = self._open(schema_id)
+        return self.decoders[schema_id]
+
+    def _open(self, schema_id: int) -> Decoder | Reject:
+        schema = self.registry.by_id(schema_id) if schema_id <= LARGEST_ID else None
+        if schema is None:
+            return Reject(0, Reason.UNKNOWN_SCHEMA_ID, f"the registry has no schema with the id {schema_id}")
+        if not is_known(schema):
+            detail = f"schema {schema_id} is {schema.format}, which this release does not decode"
+            return Reject(0, Reason.WRONG_SCHEMA_TYPE, detail)
+        return open_decoder(schema)
+
+
+def values_of(row: pa.RecordBatch) -> dict[str, Any]:
+    """The columns of a batch of one row as Python values, or as text where Python cannot hold the value."""
+    return {name: _value(column) for name, column in zip(row.schema.names, row.columns, strict=True)}
+
+
+def _value(column: pa.Array) -> Any:
+    try:
+        return column[0].as_py()
+    except (ValueError, OverflowError):  # a date beyond the year 9999
+        return str(column[0].cast(pa.string()).as_py()) if pa.types.is_temporal(column.type) else str(column)
+
+
+def peek(reader: RecordReader, registry: SchemaRegistry, facts: TopicFacts, count: int) -> Sequence[PeekedRecord]:
+    """Read and decode about the newest `count` records of a topic. Nothing is written, and no offset is committed."""
+    peeker = Peeker(registry)
+    return [peeker.decode(raw) for raw in newest_records(reader, facts, count)]

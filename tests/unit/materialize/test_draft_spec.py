@@ -1,0 +1,108 @@
+"""`frazil init`: the specs that it writes for topics."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from doors_in_memory import RegistryInMemory, a_field, record
+
+from frazil.draft_spec import Draft, draft
+from frazil.model.errors import IncompatibleSchemaError, SubjectMissingError
+from frazil.model.plan import PartitionFacts, TopicFacts
+from frazil.model.spec import TableSpec
+from frazil.peek import PeekedRecord, RawRecord
+from frazil.specs.load import load_tables
+
+NOTED = {"name": "note", "type": "string", "doc": "what the customer\n said"}
+ORDER = record(a_field("n"), NOTED)
+
+
+def registry(*subjects: str) -> RegistryInMemory:
+    made = RegistryInMemory()
+    for subject in subjects:
+        made.register(subject, ORDER)
+    return made
+
+
+def seen(key: bytes | None, schema_id: int | None = None) -> PeekedRecord:
+    return PeekedRecord(RawRecord("Orders.V1", 0, 0, None, key, b""), schema_id)
+
+
+def drafted(asked: RegistryInMemory, *sample: PeekedRecord, taken: tuple[str, ...] = ()) -> Draft:
+    facts = TopicFacts("Orders.V1", None, {0: PartitionFacts(2, 9), 1: PartitionFacts(0, 1_000)})
+    return draft(asked, facts, sample, taken=taken)
+
+
+def spec_of(text: str, folder: Path) -> TableSpec:
+    (folder / "a.yaml").write_text(text)
+    (spec,) = load_tables(folder, {}, database="lake", catalog_type="jdbc")
+    return spec
+
+
+def test_a_spec_means_the_same_with_and_without_its_commented_defaults(tmp_path: Path) -> None:
+    found = drafted(registry("Orders.V1-value"), seen(b"a"))
+
+    plain = spec_of("topic: Orders.V1\n", tmp_path)
+    assert found.name == "orders_v1"
+    assert spec_of(found.text, tmp_path) == plain
+    uncommented = re.sub(r"(?m)^# ([a-z_]+: \S)", r"\1", found.text)
+    assert uncommented.count("\ntrigger: ") == 1
+    assert spec_of(uncommented, tmp_path) == plain
+
+
+def test_comments_describe_the_topic_and_its_columns() -> None:
+    text = drafted(registry("Orders.V1-value")).text
+
+    assert text.startswith("# A table of the topic Orders.V1, which has 2 partitions and at most 1,007 records.\n")
+    assert (
+        "# Schema 1, the newest of the subject Orders.V1-value, has these columns:\n"
+        "#   n: long\n"
+        "#   note: string (what the customer said)\n"
+        "value: avro\n"
+    ) in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("keys", "subjects", "expected"),
+    [
+        ([b"a", None], [], "key: string"),
+        ([b"a", b"\xff"], [], "key: bytes"),
+        ([None], [], "# key: string"),
+        ([], [], "# key: string"),
+        ([b"\0\0\0\0\1a"], ["Orders.V1-key"], "key: avro"),
+    ],
+)
+def test_the_key_is_what_the_registry_and_the_records_say(
+    keys: list[bytes | None], subjects: list[str], expected: str
+) -> None:
+    text = drafted(registry("Orders.V1-value", *subjects), *map(seen, keys)).text
+
+    assert expected in text.splitlines()
+
+
+def test_a_record_that_names_its_own_subject_tells_the_schema(tmp_path: Path) -> None:
+    by_topic = drafted(registry("Orders.V1-shop.Order"), seen(None, 1)).text
+    by_record = drafted(registry("shop.Order"), seen(None, 1)).text
+
+    assert spec_of(by_topic, tmp_path).value_subject.naming == "topic-record"
+    assert spec_of(by_record, tmp_path).value_subject.naming == "record"
+
+
+def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
+    found = drafted(registry("Orders.V1-value"), taken=("orders_v1", "orders_v1_2"))
+
+    assert found.name == "orders_v1_3"
+    assert spec_of(found.text, tmp_path).table == "orders_v1_3"
+
+
+def test_a_topic_whose_values_cannot_become_rows_gets_no_spec() -> None:
+    asked = registry()
+    with pytest.raises(SubjectMissingError, match=r"no subject Orders\.V1-value"):
+        drafted(asked, seen(b"a"))
+
+    asked.register("Orders.V1-value", "syntax = 'proto3';", schema_format="PROTOBUF")
+    with pytest.raises(IncompatibleSchemaError, match="schema 1 is PROTOBUF, expected AVRO"):
+        drafted(asked)

@@ -1,0 +1,108 @@
+"""`frazil peek`: records of a topic, decoded before there is a table."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import fastavro
+from doors_in_memory import RegistryInMemory, a_field, record
+
+from frazil.cli.peek import lines
+from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
+from frazil.model.records import Records, Wanted
+from frazil.peek import FIRST_WINDOW, peek
+
+ORDER = record(a_field("n"), a_field("a_rather_long_name_of_a_column", "string"))
+NOON_MS = 1_769_860_800_000
+
+
+def framed(schema_id: int, value: Mapping[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(ORDER)), value)
+    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+
+
+@dataclass
+class ReaderInMemory:
+    """Values of partitions by offset; offsets without a value were compacted away. `asked` lists the ranges."""
+
+    values: Mapping[int, Mapping[int, bytes | None]]
+    asked: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
+        del wanted
+        number, start, end = wanted_range.partition, wanted_range.start, wanted_range.end
+        self.asked.append((number, start, end))
+        found = {o: v for o, v in self.values[number].items() if start <= o < end}
+        stamps = [NOON_MS + offset for offset in found]
+        yield Records(list(found), stamps, [b"k"] * len(found), list(found.values()), [None] * len(found), end)
+
+
+def facts(*ends: int) -> TopicFacts:
+    return TopicFacts("orders", None, {n: PartitionFacts(0, end) for n, end in enumerate(ends)})
+
+
+def registry() -> RegistryInMemory:
+    made = RegistryInMemory()
+    made.register("orders-value", ORDER)
+    return made
+
+
+GOOD = framed(1, {"n": 7, "a_rather_long_name_of_a_column": "x" * 100})
+
+
+def test_the_newest_records_of_every_partition_are_decoded_oldest_first() -> None:
+    reader = ReaderInMemory({0: dict.fromkeys(range(50), GOOD), 1: {}, 2: {9: GOOD}})
+
+    found = peek(reader, registry(), facts(50, 0, 10), 3)
+
+    assert [(each.raw.partition, each.raw.offset) for each in found] == [(2, 9), (0, 48), (0, 49)]
+    assert found[0].columns == {"n": 7, "a_rather_long_name_of_a_column": "x" * 100}
+    assert (found[0].schema_id, found[0].reject) == (1, None)
+
+
+def test_a_compacted_partition_is_searched_further_back() -> None:
+    reader = ReaderInMemory({0: {3: GOOD}})
+
+    found = peek(reader, registry(), facts(10_000), 1)
+
+    assert [each.raw.offset for each in found] == [3]
+    assert [start for _, start, _ in reader.asked] == [10_000 - FIRST_WINDOW, 9_800, 8_000, 0]
+
+
+def test_what_cannot_be_decoded_shows_its_reason() -> None:
+    others = registry()
+    others.register("else", '{"type": "object"}', schema_format="JSON")
+    bad = {0: b"no avro", 1: framed(9, {"n": 1, "a_rather_long_name_of_a_column": ""}), 2: GOOD[:-3], 3: None}
+    bad |= {4: b"\0\0\0\0\2{}", 5: b"\0\xff\xff\xff\xff"}
+
+    found = peek(ReaderInMemory({0: bad}), others, facts(6), 6)
+
+    reasons = [None if each.reject is None else each.reject.reason.value for each in found]
+    assert reasons == [
+        "not_framed",
+        "unknown_schema_id",
+        "bad_length",
+        None,
+        "wrong_schema_type",
+        "unknown_schema_id",
+    ]
+    shown = list(lines(found[0], width=80))
+    assert shown[2] == '  (value)        "no avro"'
+    assert shown[3].startswith("  (dead letter)  not_framed: ")
+
+
+def test_values_are_shortened_to_the_width_and_names_never() -> None:
+    (found,) = peek(ReaderInMemory({0: {0: GOOD}}), registry(), facts(1), 1)
+
+    shown = list(lines(found, width=80))
+
+    assert shown[0] == "orders-0 offset 0  2026-01-31T12:00:00Z  schema 1"
+    assert max(map(len, shown)) == 80
+    assert "  a_rather_long_name_of_a_column  xxx" in shown[3]
+    assert shown[3].endswith("…")
+    assert len(list(lines(found, width=10))[3]) > 32 + 10
