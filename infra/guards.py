@@ -8,7 +8,7 @@ import jsii
 
 from frazil.model.errors import SettingError
 from infra.cdk import App, Aspects, IAspect, IConstruct, Stack
-from infra.rules import RULES, Finding, Rule, StackView
+from infra.rules import RULES, Rule, StackView, Violation
 
 
 @jsii.implements(IAspect)
@@ -58,5 +58,5 @@ def _lines(stack: Stack, *, production: bool) -> Iterator[str]:
             yield _line(rule, finding)
 
 
-def _line(rule: Rule, finding: Finding) -> str:
+def _line(rule: Rule, finding: Violation) -> str:
     return f"{finding.path}: {rule.__name__}: {finding.what}\n    {finding.fix}"

@@ -15,7 +15,7 @@ from enum import Enum
 from infra.iam import Conditions, Statement
 
 
-class Place(Enum):
+class PolicyTarget(Enum):
     """What a call can be about, as far as policies tell things apart. The value names the statement."""
 
     TABLE_FILES = "TableFiles"
@@ -51,7 +51,7 @@ class Call:
     """One call of an API (`service:Operation`, the service as it signs requests), and what it is about."""
 
     api: str
-    about: Place
+    about: PolicyTarget
     known: Known = Known.RECORDED
 
 
@@ -60,7 +60,7 @@ class Asked:
     """One action that IAM checks; `on` is None where that is what the call is about."""
 
     action: str
-    on: Place | None = None
+    on: PolicyTarget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Allowed:
     """An action on a place, as a policy allows it."""
 
     action: str
-    place: Place
+    place: PolicyTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,16 @@ def _itself(action: str, *more: Asked, reason: str) -> Rule:
     return Rule((Asked(action), *more), reason)
 
 
-def _in_glue(action: str, *above: Place) -> Rule:
+def _in_glue(action: str, *above: PolicyTarget) -> Rule:
     return _itself(action, *(Asked(action, place) for place in above), reason=GLUE_REASON)
 
 
 GLUE_REASON = "Glue checks the same action on what is meant and on everything above it"
 OWN_ACTION = "the action has the name of the call"
-MISSING = Asked("s3:ListBucket", Place.BUCKET)
-DECRYPT = Asked("kms:Decrypt", Place.KEY_UNDER_S3)
-NEW_DATA_KEY = Asked("kms:GenerateDataKey", Place.KEY_UNDER_S3)
-PASS_ROLE = Asked("iam:PassRole", Place.JOB_ROLE)
+MISSING = Asked("s3:ListBucket", PolicyTarget.BUCKET)
+DECRYPT = Asked("kms:Decrypt", PolicyTarget.KEY_UNDER_S3)
+NEW_DATA_KEY = Asked("kms:GenerateDataKey", PolicyTarget.KEY_UNDER_S3)
+PASS_ROLE = Asked("iam:PassRole", PolicyTarget.JOB_ROLE)
 
 RULES: Mapping[str, Rule] = {
     "s3:GetObject": _itself(
@@ -126,14 +126,14 @@ RULES: Mapping[str, Rule] = {
         "each is asked for like one; old versions of a Delta log go so",
     ),
     "s3:ListObjectsV2": Rule((MISSING,), "listing is an action on the bucket, whatever the prefix"),
-    "glue:GetDatabase": _in_glue("glue:GetDatabase", Place.CATALOG),
-    "glue:CreateDatabase": _in_glue("glue:CreateDatabase", Place.CATALOG),
-    "glue:GetTable": _in_glue("glue:GetTable", Place.CATALOG, Place.DATABASE),
-    "glue:CreateTable": _in_glue("glue:CreateTable", Place.CATALOG, Place.DATABASE),
-    "glue:UpdateTable": _in_glue("glue:UpdateTable", Place.CATALOG, Place.DATABASE),
+    "glue:GetDatabase": _in_glue("glue:GetDatabase", PolicyTarget.CATALOG),
+    "glue:CreateDatabase": _in_glue("glue:CreateDatabase", PolicyTarget.CATALOG),
+    "glue:GetTable": _in_glue("glue:GetTable", PolicyTarget.CATALOG, PolicyTarget.DATABASE),
+    "glue:CreateTable": _in_glue("glue:CreateTable", PolicyTarget.CATALOG, PolicyTarget.DATABASE),
+    "glue:UpdateTable": _in_glue("glue:UpdateTable", PolicyTarget.CATALOG, PolicyTarget.DATABASE),
     "secretsmanager:GetSecretValue": _itself(
         "secretsmanager:GetSecretValue",
-        Asked("kms:Decrypt", Place.KEY_UNDER_SECRETS),
+        Asked("kms:Decrypt", PolicyTarget.KEY_UNDER_SECRETS),
         reason="Secrets Manager opens the secret with its key in our name",
     ),
     "secretsmanager:DescribeSecret": _itself("secretsmanager:DescribeSecret", reason=OWN_ACTION),
@@ -141,8 +141,8 @@ RULES: Mapping[str, Rule] = {
     "secretsmanager:UpdateSecretVersionStage": _itself("secretsmanager:UpdateSecretVersionStage", reason=OWN_ACTION),
     "secretsmanager:PutSecretValue": _itself(
         "secretsmanager:PutSecretValue",
-        Asked("kms:GenerateDataKey", Place.KEY_UNDER_SECRETS),
-        Asked("kms:Decrypt", Place.KEY_UNDER_SECRETS),
+        Asked("kms:GenerateDataKey", PolicyTarget.KEY_UNDER_SECRETS),
+        Asked("kms:Decrypt", PolicyTarget.KEY_UNDER_SECRETS),
         reason="Secrets Manager encrypts the value with its key in our name, and compares it with what is there",
     ),
     "kafka-cluster:Connect": _itself("kafka-cluster:Connect", reason="MSK asks IAM when a client logs in"),
@@ -151,7 +151,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "kafka-cluster:ReadData": _itself(
         "kafka-cluster:ReadData",
-        Asked("kafka-cluster:AlterGroup", Place.MSK_GROUP),
+        Asked("kafka-cluster:AlterGroup", PolicyTarget.MSK_GROUP),
         reason="MSK asks it for each fetch; its documentation requires AlterGroup with it, though no group is joined",
     ),
     "kafka-cluster:DescribeGroup": _itself(
@@ -171,7 +171,7 @@ RULES: Mapping[str, Rule] = {
     "emr-serverless:CancelJobRun": _itself("emr-serverless:CancelJobRun", reason=OWN_ACTION),
     "emr-serverless:StartJobRun": _itself(
         "emr-serverless:StartJobRun",
-        Asked("emr-serverless:TagResource", Place.JOB_RUNS),
+        Asked("emr-serverless:TagResource", PolicyTarget.JOB_RUNS),
         PASS_ROLE,
         reason="a run is tagged as it is made, and is handed the role of the job",
     ),
@@ -190,7 +190,7 @@ NOT_OF_OUR_ROLES = {
 JOB = frozenset(
     {
         *(
-            Call(f"s3:{operation}", Place.TABLE_FILES)
+            Call(f"s3:{operation}", PolicyTarget.TABLE_FILES)
             for operation in (
                 "GetObject",
                 "HeadObject",
@@ -202,44 +202,47 @@ JOB = frozenset(
                 "DeleteObjects",
             )
         ),
-        Call("s3:GetObject", Place.ARTEFACTS),
-        Call("s3:ListObjectsV2", Place.TABLE_FILES),
-        Call("glue:GetDatabase", Place.DATABASE),
-        Call("glue:CreateDatabase", Place.DATABASE),
-        *(Call(f"glue:{operation}Table", Place.TABLES) for operation in ("Get", "Create", "Update")),
-        Call("logs:DescribeLogGroups", Place.ALL_LOG_GROUPS, Known.DOCUMENTED),
+        Call("s3:GetObject", PolicyTarget.ARTEFACTS),
+        Call("s3:ListObjectsV2", PolicyTarget.TABLE_FILES),
+        Call("glue:GetDatabase", PolicyTarget.DATABASE),
+        Call("glue:CreateDatabase", PolicyTarget.DATABASE),
+        *(Call(f"glue:{operation}Table", PolicyTarget.TABLES) for operation in ("Get", "Create", "Update")),
+        Call("logs:DescribeLogGroups", PolicyTarget.ALL_LOG_GROUPS, Known.DOCUMENTED),
         *(
-            Call(f"logs:{operation}", Place.LOGS, Known.DOCUMENTED)
+            Call(f"logs:{operation}", PolicyTarget.LOGS, Known.DOCUMENTED)
             for operation in ("DescribeLogStreams", "CreateLogGroup", "CreateLogStream", "PutLogEvents")
         ),
     }
 )
 """A job run: its own calls, and those by which EMR Serverless fetches its artefacts and keeps its logs."""
 
-WITH_SECRETS = frozenset({Call("secretsmanager:GetSecretValue", Place.SECRETS)})
+WITH_SECRETS = frozenset({Call("secretsmanager:GetSecretValue", PolicyTarget.SECRETS)})
 """A job run that has to prove who it is, besides."""
 
 WITH_MSK_IAM = frozenset(
     {
-        Call("kafka-cluster:Connect", Place.MSK_CLUSTER, Known.DOCUMENTED),
-        Call("kafka-cluster:DescribeTopic", Place.MSK_TOPICS, Known.DOCUMENTED),
-        Call("kafka-cluster:ReadData", Place.MSK_TOPICS, Known.DOCUMENTED),
-        Call("kafka-cluster:DescribeGroup", Place.MSK_GROUP, Known.DOCUMENTED),
+        Call("kafka-cluster:Connect", PolicyTarget.MSK_CLUSTER, Known.DOCUMENTED),
+        Call("kafka-cluster:DescribeTopic", PolicyTarget.MSK_TOPICS, Known.DOCUMENTED),
+        Call("kafka-cluster:ReadData", PolicyTarget.MSK_TOPICS, Known.DOCUMENTED),
+        Call("kafka-cluster:DescribeGroup", PolicyTarget.MSK_GROUP, Known.DOCUMENTED),
     }
 )
 """A job run that reads from MSK as its role, besides."""
 
 KEEPER = frozenset(
     {
-        *(Call(f"emr-serverless:{operation}Application", Place.APPLICATION) for operation in ("Get", "Stop")),
-        *(Call(f"emr-serverless:{operation}", Place.APPLICATION) for operation in ("ListJobRuns", "StartJobRun")),
-        *(Call(f"emr-serverless:{operation}JobRun", Place.JOB_RUNS) for operation in ("Get", "Cancel")),
+        *(Call(f"emr-serverless:{operation}Application", PolicyTarget.APPLICATION) for operation in ("Get", "Stop")),
+        *(
+            Call(f"emr-serverless:{operation}", PolicyTarget.APPLICATION)
+            for operation in ("ListJobRuns", "StartJobRun")
+        ),
+        *(Call(f"emr-serverless:{operation}JobRun", PolicyTarget.JOB_RUNS) for operation in ("Get", "Cancel")),
     }
 )
 """lambdas/streaming_job, besides writing its log."""
 
 ROTATION = frozenset(
-    Call(f"secretsmanager:{operation}", Place.ROTATED)
+    Call(f"secretsmanager:{operation}", PolicyTarget.ROTATED)
     for operation in (
         "DescribeSecret",
         "GetSecretValue",
@@ -250,13 +253,13 @@ ROTATION = frozenset(
 )
 """lambdas/rotate_keys, besides writing its log."""
 
-WITH_CLOUD_KEY = frozenset({Call("secretsmanager:GetSecretValue", Place.SECRETS)})
+WITH_CLOUD_KEY = frozenset({Call("secretsmanager:GetSecretValue", PolicyTarget.SECRETS)})
 """The same where it makes keys in Confluent Cloud, besides."""
 
-KEEPS_STREAMING = frozenset({Call("lambda:Invoke", Place.FUNCTION)})
+KEEPS_STREAMING = frozenset({Call("lambda:Invoke", PolicyTarget.FUNCTION)})
 """The schedule that brings the streaming run back, and the one that asks for the ages of keys."""
 
-STARTS_RUNS = frozenset({Call("emr-serverless:StartJobRun", Place.APPLICATION)})
+STARTS_RUNS = frozenset({Call("emr-serverless:StartJobRun", PolicyTarget.APPLICATION)})
 """The schedules of tables with a run of their own."""
 
 
@@ -265,10 +268,10 @@ def image(calls: Iterable[Call]) -> frozenset[Allowed]:
     return frozenset(Allowed(asked.action, asked.on or call.about) for call in calls for asked in RULES[call.api].asked)
 
 
-def statements(calls: Iterable[Call], scopes: Mapping[Place, Scope]) -> tuple[Statement, ...]:
+def statements(calls: Iterable[Call], scopes: Mapping[PolicyTarget, Scope]) -> tuple[Statement, ...]:
     """The same as a policy: one statement a place, in the order of the places."""
     allowed = image(calls)
-    actions = {place: tuple(sorted(each.action for each in allowed if each.place is place)) for place in Place}
+    actions = {place: tuple(sorted(each.action for each in allowed if each.place is place)) for place in PolicyTarget}
     return tuple(
         Statement(sid=place.value, actions=named, resources=scopes[place].arns, conditions=scopes[place].conditions)
         for place, named in actions.items()

@@ -51,7 +51,7 @@ class StackView:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """Which resource breaks a rule, and what would keep it."""
 
     path: str
@@ -59,7 +59,7 @@ class Finding:
     fix: str
 
 
-Rule = Callable[[StackView], Iterator[Finding]]
+Rule = Callable[[StackView], Iterator[Violation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,68 +111,70 @@ REFERENCE_IN_FRONT = re.compile(r"^\$\{[^}]*\}")
 BITS_OF_RANDOM_TEXT = 4.2
 
 
-def encryption(view: StackView) -> Iterator[Finding]:
+def encryption(view: StackView) -> Iterator[Violation]:
     """At rest, with a key of ours."""
     for kind, arguments in ENCRYPTED_BY.items():
         for each in view.of(kind):
             if not any(each.arguments.get(name) for name in arguments):
-                yield Finding(each.path, "it is not encrypted", f"give {' or '.join(arguments)}")
+                yield Violation(each.path, "it is not encrypted", f"give {' or '.join(arguments)}")
     for bucket in view.of("aws_s3_bucket"):
         kind = "aws_s3_bucket_server_side_encryption_configuration"
         if not any("aws:kms" in json.dumps(each) for each in view.beside(bucket, kind)):
-            yield Finding(bucket.path, "its objects are not encrypted with a key of KMS", f"add {kind} with aws:kms")
+            yield Violation(bucket.path, "its objects are not encrypted with a key of KMS", f"add {kind} with aws:kms")
     for workgroup in view.of("aws_athena_workgroup"):
         if "encryption_option" not in json.dumps(workgroup.arguments):
-            yield Finding(workgroup.path, "results are not encrypted", "give encryption_configuration with SSE_KMS")
+            yield Violation(workgroup.path, "results are not encrypted", "give encryption_configuration with SSE_KMS")
     for key in view.of("aws_kms_key"):
         if key.arguments.get("enable_key_rotation") is not True:
-            yield Finding(key.path, "the key never changes", "give enable_key_rotation=True")
+            yield Violation(key.path, "the key never changes", "give enable_key_rotation=True")
 
 
-def tls_only(view: StackView) -> Iterator[Finding]:
+def tls_only(view: StackView) -> Iterator[Violation]:
     """No bucket answers without TLS."""
     for bucket in view.of("aws_s3_bucket"):
         policies = [each.get("policy") for each in view.beside(bucket, "aws_s3_bucket_policy")]
         if not any(_refuses_plain_http(statement) for policy in policies for statement in statements(policy) or ()):
             fix = "add aws_s3_bucket_policy with infra.iam.tls_only(bucket.arn)"
-            yield Finding(bucket.path, "it can be talked to without TLS", fix)
+            yield Violation(bucket.path, "it can be talked to without TLS", fix)
 
 
-def no_public_access(view: StackView) -> Iterator[Finding]:
+def no_public_access(view: StackView) -> Iterator[Violation]:
     """Buckets are private and cannot be made public."""
     for bucket in view.of("aws_s3_bucket"):
         blocks = view.beside(bucket, "aws_s3_bucket_public_access_block")
         if not any(all(each.get(name) is True for name in BLOCKS) for each in blocks):
             fix = f"add aws_s3_bucket_public_access_block with {', '.join(BLOCKS)}"
-            yield Finding(bucket.path, "public access is not blocked", fix)
+            yield Violation(bucket.path, "public access is not blocked", fix)
 
 
-def versioning(view: StackView) -> Iterator[Finding]:
+def versioning(view: StackView) -> Iterator[Violation]:
     """What is overwritten or deleted in a bucket can be restored for a while, and not for ever."""
     for bucket in view.of("aws_s3_bucket"):
         versions = view.beside(bucket, "aws_s3_bucket_versioning")
         if not any('"Enabled"' in json.dumps(each) for each in versions):
-            yield Finding(bucket.path, "it keeps no versions", "add aws_s3_bucket_versioning with status Enabled")
+            yield Violation(bucket.path, "it keeps no versions", "add aws_s3_bucket_versioning with status Enabled")
         lifecycles = view.beside(bucket, "aws_s3_bucket_lifecycle_configuration")
         if not any("noncurrent_version_expiration" in json.dumps(each) for each in lifecycles):
             fix = "add aws_s3_bucket_lifecycle_configuration with noncurrent_version_expiration"
-            yield Finding(bucket.path, "it keeps old versions for ever", fix)
+            yield Violation(bucket.path, "it keeps old versions for ever", fix)
 
 
-def log_retention(view: StackView) -> Iterator[Finding]:
+def log_retention(view: StackView) -> Iterator[Violation]:
     """No log grows for ever, those that Lambda makes by itself included."""
     groups = list(view.of("aws_cloudwatch_log_group"))
     for group in groups:
         if not group.arguments.get("retention_in_days"):
-            yield Finding(group.path, "it keeps logs for ever", "give retention_in_days=settings.log_retention_days")
+            yield Violation(group.path, "it keeps logs for ever", "give retention_in_days=settings.log_retention_days")
     for function in view.of("aws_lambda_function"):
         meant = json.dumps(function.arguments.get("logging_config", ""))
         named = f"/aws/lambda/{function.arguments.get('function_name')}"
         if not any(group.arguments.get("name") == named or group.is_meant_by(meant) for group in groups):
-            yield Finding(function.path, "Lambda makes its log group, which is kept for ever", f"add one named {named}")
+            yield Violation(
+                function.path, "Lambda makes its log group, which is kept for ever", f"add one named {named}"
+            )
 
 
-def tags(view: StackView) -> Iterator[Finding]:
+def tags(view: StackView) -> Iterator[Violation]:
     """Everything in AWS says what it belongs to."""
     if not any(each.type.startswith("aws_") for each in view.of()):
         return
@@ -182,10 +184,10 @@ def tags(view: StackView) -> Iterator[Finding]:
         missing = OWN_TAGS - {name for each in given for name in each.get("tags", {})}
         if missing:
             fix = "give the provider default_tags with shared.naming.tags(…)"
-            yield Finding(f"{view.name}/aws", f"resources lack the tags {', '.join(sorted(missing))}", fix)
+            yield Violation(f"{view.name}/aws", f"resources lack the tags {', '.join(sorted(missing))}", fix)
 
 
-def wildcards(view: StackView) -> Iterator[Finding]:
+def wildcards(view: StackView) -> Iterator[Violation]:
     """Policies use no wildcard for actions or resources, except where AWS requires one."""
     for each in (one for one in view.of() if one.type.startswith("aws_")):
         for name, text in each.arguments.items():
@@ -193,27 +195,27 @@ def wildcards(view: StackView) -> Iterator[Finding]:
                 continue
             found = statements(text)
             if found is None:
-                yield Finding(each.path, f"its {name} cannot be read here", "build it with infra.iam.Policy")
+                yield Violation(each.path, f"its {name} cannot be read here", "build it with infra.iam.Policy")
                 continue
             for wildcard in (every for statement in found for every in _wildcards(statement)):
                 if not any(_is_allowed(wildcard, each.type, allowed) for allowed in ALLOWED_WILDCARDS):
                     fix = "name actions and resources, or list it with its reason in infra.rules.ALLOWED_WILDCARDS"
-                    yield Finding(each.path, f"its {name} allows {wildcard}", fix)
+                    yield Violation(each.path, f"its {name} allows {wildcard}", fix)
 
 
-def own_policies(view: StackView) -> Iterator[Finding]:
+def own_policies(view: StackView) -> Iterator[Violation]:
     """A role may do what its policy here says: none of a policy that others write, and change, is attached to it."""
     fix = "write the policy with infra.iam.Policy, as infra.components.role.Role does"
     for each in view.of(
         "aws_iam_role_policy_attachment", "aws_iam_policy_attachment", "aws_iam_user_policy_attachment"
     ):
-        yield Finding(each.path, f"it attaches {each.arguments.get('policy_arn')}", fix)
+        yield Violation(each.path, f"it attaches {each.arguments.get('policy_arn')}", fix)
     for role in view.of("aws_iam_role"):
         if role.arguments.get("managed_policy_arns"):
-            yield Finding(role.path, "it has managed_policy_arns", fix)
+            yield Violation(role.path, "it has managed_policy_arns", fix)
 
 
-def ingress(view: StackView) -> Iterator[Finding]:
+def ingress(view: StackView) -> Iterator[Violation]:
     """Nothing is let in from anywhere."""
     rules = list(view.of("aws_vpc_security_group_ingress_rule"))
     rules += [each for each in view.of("aws_security_group_rule") if each.arguments.get("type") == "ingress"]
@@ -221,44 +223,44 @@ def ingress(view: StackView) -> Iterator[Finding]:
     let_in = [(each, each.arguments) for each in rules] + [(each, each.arguments.get("ingress")) for each in blocks]
     for each, arguments in let_in:
         if any(f'"{anywhere}"' in json.dumps(arguments) for anywhere in ANYWHERE):
-            yield Finding(each.path, "it lets everybody in", "name the security group or the network that may")
+            yield Violation(each.path, "it lets everybody in", "name the security group or the network that may")
 
 
-def read_only(view: StackView) -> Iterator[Finding]:
+def read_only(view: StackView) -> Iterator[Violation]:
     """Only the jobs write tables: Snowflake's volumes are read-only."""
     for volume in view.of("snowflake_external_volume"):
         if volume.arguments.get("allow_writes") != "false":
-            yield Finding(volume.path, "tables may be written through it", 'give allow_writes="false"')
+            yield Violation(volume.path, "tables may be written through it", 'give allow_writes="false"')
 
 
-def no_secret(view: StackView) -> Iterator[Finding]:
+def no_secret(view: StackView) -> Iterator[Violation]:
     """No secret stands in what is written, nor in the state that Terraform makes of it."""
     fix = "name the secret (${secret:NAME}), and let what needs it read it; or take it from the environment"
     for each in view.of("aws_secretsmanager_secret_version"):
-        yield Finding(each.path, "Terraform would keep the secret in its state", "let the keys step store it")
+        yield Violation(each.path, "Terraform would keep the secret in its state", "let the keys step store it")
     for path, name, text in _texts(view):
         if SECRET_NAME.search(name) and _is_literal(text):
-            yield Finding(path, f"{name} is written out", fix)
+            yield Violation(path, f"{name} is written out", fix)
         elif SECRET_FORM.search(text) or SECRET_LINE.search(text):
-            yield Finding(path, f"{name} holds what looks like a key or a password", fix)
+            yield Violation(path, f"{name} holds what looks like a key or a password", fix)
         elif not FINGERPRINT.search(name) and any(_is_random(match) for match in RANDOM_TEXT.findall(text)):
-            yield Finding(path, f"{name} holds random text, as keys do", fix)
+            yield Violation(path, f"{name} holds random text, as keys do", fix)
 
 
-def deletion_protection(view: StackView) -> Iterator[Finding]:
+def deletion_protection(view: StackView) -> Iterator[Violation]:
     """In production, no plan deletes what holds data; what was deleted all the same can be restored."""
     if not view.production:
         return
     for each in view.of(*HOLDS_DATA):
         if each.arguments.get("lifecycle", {}).get("prevent_destroy") is not True:
-            yield Finding(
+            yield Violation(
                 each.path, "it holds data, and a plan may delete it", "give prevent_destroy=settings.production"
             )
         if each.arguments.get("force_destroy") is True:
-            yield Finding(each.path, "it may be deleted with all that is in it", "give force_destroy=False")
+            yield Violation(each.path, "it may be deleted with all that is in it", "give force_destroy=False")
     for secret in view.of("aws_secretsmanager_secret"):
         if secret.arguments.get("recovery_window_in_days", 30) < 7:
-            yield Finding(secret.path, "it is gone at once when deleted", "give recovery_window_in_days=30")
+            yield Violation(secret.path, "it is gone at once when deleted", "give recovery_window_in_days=30")
 
 
 RULES: tuple[Rule, ...] = (

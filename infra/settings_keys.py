@@ -6,7 +6,7 @@ from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, V
 from frazil.specs.scalars import COUNT, DURATION, TABLE_NAME, TEXT, TOPIC_NAME, URL
 from frazil.specs.shapes import Choice, ListOf, MapOf
 from infra.settings import PrivateLink, Reader, Topic
-from infra.settings_keys_snowflake import SNOWFLAKE
+from infra.settings_keys_snowflake import NONE, SNOWFLAKE
 from infra.settings_scalars import (
     BOOLEAN,
     BUCKET_NAME,
@@ -29,7 +29,6 @@ from infra.settings_scalars import (
     TAG_VALUE,
 )
 
-NONE = Derived("none")
 OF_ENVIRONMENT = Derived("the environment's")
 IN_A_VAULT = (
     "store both in an AWS Secrets Manager secret, as kafka_api_key and kafka_api_secret, and put its name into "

@@ -12,9 +12,9 @@ from infra.components.log_group import LogGroup
 from infra.components.region import Region
 from infra.components.role import Role
 from infra.iam import Conditions, Policy, trust_service
-from infra.permissions import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, Place, Scope, statements
+from infra.permissions import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, PolicyTarget, Scope, statements
 from infra.stacks.lake import LakeStack
-from infra.stacks.secrets import Secret
+from infra.stacks.secrets import KeySecret
 from shared import naming
 
 SERVICE = "emr-serverless.amazonaws.com"
@@ -27,7 +27,7 @@ class Touched:
     region: Region
     lake: LakeStack
     logs: LogGroup
-    secrets: Sequence[Secret]
+    secrets: Sequence[KeySecret]
     msk_topics: Sequence[str]
 
     @property
@@ -35,31 +35,31 @@ class Touched:
         with_secrets = WITH_SECRETS if self.secrets else frozenset()
         return JOB | with_secrets | (WITH_MSK_IAM if self.msk_topics else frozenset())
 
-    def scopes(self) -> Mapping[Place, Scope]:
+    def scopes(self) -> Mapping[PolicyTarget, Scope]:
         return dict((*self._of_tables(), *self._of_the_run(), *self._of_kafka()))
 
-    def _of_tables(self) -> Iterator[tuple[Place, Scope]]:
+    def _of_tables(self) -> Iterator[tuple[PolicyTarget, Scope]]:
         catalog, database, tables = self.lake.catalog_arns
-        yield Place.TABLE_FILES, Scope((self.lake.data_arn,))
-        yield Place.BUCKET, Scope((self.lake.bucket_arn,))
-        yield Place.KEY_UNDER_S3, Scope((self.lake.key_arn,), self._through("s3"))
-        yield Place.CATALOG, Scope((catalog,))
-        yield Place.DATABASE, Scope((database,))
-        yield Place.TABLES, Scope((tables,))
+        yield PolicyTarget.TABLE_FILES, Scope((self.lake.data_arn,))
+        yield PolicyTarget.BUCKET, Scope((self.lake.bucket_arn,))
+        yield PolicyTarget.KEY_UNDER_S3, Scope((self.lake.key_arn,), self._through("s3"))
+        yield PolicyTarget.CATALOG, Scope((catalog,))
+        yield PolicyTarget.DATABASE, Scope((database,))
+        yield PolicyTarget.TABLES, Scope((tables,))
 
-    def _of_the_run(self) -> Iterator[tuple[Place, Scope]]:
-        yield Place.ARTEFACTS, Scope((f"{self.lake.bucket_arn}/{PREFIX}/*",))
-        yield Place.LOGS, Scope((f"{self.logs.arn}:*",))
-        yield Place.ALL_LOG_GROUPS, Scope(("*",))
+    def _of_the_run(self) -> Iterator[tuple[PolicyTarget, Scope]]:
+        yield PolicyTarget.ARTEFACTS, Scope((f"{self.lake.bucket_arn}/{PREFIX}/*",))
+        yield PolicyTarget.LOGS, Scope((f"{self.logs.arn}:*",))
+        yield PolicyTarget.ALL_LOG_GROUPS, Scope(("*",))
 
-    def _of_kafka(self) -> Iterator[tuple[Place, Scope]]:
+    def _of_kafka(self) -> Iterator[tuple[PolicyTarget, Scope]]:
         """Of MSK's ARNs, a job knows the topic: cluster and its id stand open, within this account and region."""
-        yield Place.SECRETS, Scope(tuple(secret.arn for secret in self.secrets))
-        yield Place.KEY_UNDER_SECRETS, Scope((self.lake.key_arn,), self._through("secretsmanager"))
-        yield Place.MSK_CLUSTER, Scope((self.region.arn("kafka", "cluster/*/*"),))
+        yield PolicyTarget.SECRETS, Scope(tuple(secret.arn for secret in self.secrets))
+        yield PolicyTarget.KEY_UNDER_SECRETS, Scope((self.lake.key_arn,), self._through("secretsmanager"))
+        yield PolicyTarget.MSK_CLUSTER, Scope((self.region.arn("kafka", "cluster/*/*"),))
         topics = (self.region.arn("kafka", f"topic/*/*/{topic}") for topic in self.msk_topics)
-        yield Place.MSK_TOPICS, Scope(tuple(topics))
-        yield Place.MSK_GROUP, Scope((self.region.arn("kafka", f"group/*/*/{READER_GROUP}"),))
+        yield PolicyTarget.MSK_TOPICS, Scope(tuple(topics))
+        yield PolicyTarget.MSK_GROUP, Scope((self.region.arn("kafka", f"group/*/*/{READER_GROUP}"),))
 
     def _through(self, service: str) -> Conditions:
         """A key opens what a service keeps under it only when asked through that service."""

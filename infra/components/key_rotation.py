@@ -10,7 +10,7 @@ from pathlib import Path
 from infra.cdk import Construct, Fn, Resource
 from infra.components.python_lambda import Function, PythonLambda
 from infra.components.region import Region
-from infra.permissions import ROTATION, WITH_CLOUD_KEY, Place, Scope, statements
+from infra.permissions import ROTATION, WITH_CLOUD_KEY, PolicyTarget, Scope, statements
 from infra.resources import aws
 from infra.settings import EnvironmentSettings
 from shared import naming
@@ -156,10 +156,10 @@ class UserKeys:
         return PublicKeys(first, second)
 
 
-def _scopes(kept: Kept, region: Region, key_arn: str) -> dict[Place, Scope]:
+def _scopes(kept: Kept, region: Region, key_arn: str) -> dict[PolicyTarget, Scope]:
     through = {"StringEquals": {"kms:ViaService": f"secretsmanager.{region.name}.amazonaws.com"}}
     return {
-        Place.ROTATED: Scope(tuple(kept.rotated)),
-        Place.SECRETS: Scope(tuple(kept.read)),
-        Place.KEY_UNDER_SECRETS: Scope((key_arn,), through),
+        PolicyTarget.ROTATED: Scope(tuple(kept.rotated)),
+        PolicyTarget.SECRETS: Scope(tuple(kept.read)),
+        PolicyTarget.KEY_UNDER_SECRETS: Scope((key_arn,), through),
     }

@@ -31,7 +31,7 @@ def read_by_its_delta_log(table: TableSpec) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class TableSite:
     """Where in Snowflake tables are made, and what must be there before."""
 
     schema: snowflake.Schema
@@ -44,7 +44,7 @@ class Place:
 class Exports(Construct):
     """What the files hold is not known here: a row is a VALUE, beside the name of its file."""
 
-    def __init__(self, scope: Construct, construct_id: str, /, *, place: Place, lake: LakeStack) -> None:
+    def __init__(self, scope: Construct, construct_id: str, /, *, place: TableSite, lake: LakeStack) -> None:
         super().__init__(scope, construct_id)
         stage = _stage(self, place, "EXPORTS", f"s3://{lake.bucket_name}/{EXPORTS}/")
         used = [actor.may_use_stage("stage-exports", stage) for actor in (place.loader, place.reader)]
@@ -72,7 +72,7 @@ class DeltaTables(Construct):
     """One for each table with a Delta log, which Snowflake never refreshes by itself: `announce` asks for it."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, /, *, place: Place, lake: LakeStack, tables: Sequence[TableSpec]
+        self, scope: Construct, construct_id: str, /, *, place: TableSite, lake: LakeStack, tables: Sequence[TableSpec]
     ) -> None:
         super().__init__(scope, construct_id)
         stage = _stage(self, place, "TABLES", f"{lake.warehouse}/")
@@ -97,7 +97,7 @@ class DeltaTables(Construct):
         }
 
 
-def _stage(scope: Construct, place: Place, name: str, url: str) -> snowflake.StageExternalS3:
+def _stage(scope: Construct, place: TableSite, name: str, url: str) -> snowflake.StageExternalS3:
     return snowflake.StageExternalS3(
         scope,
         "stage",

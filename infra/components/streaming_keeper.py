@@ -10,7 +10,7 @@ from infra.cdk import Construct
 from infra.components.job_request import Request
 from infra.components.python_lambda import Function, PythonLambda
 from infra.components.role import Role
-from infra.permissions import KEEPER, Place, Scope, statements
+from infra.permissions import KEEPER, PolicyTarget, Scope, statements
 from infra.resources import aws
 from infra.settings import EnvironmentSettings
 from shared import naming
@@ -67,11 +67,11 @@ class StreamingKeeper(Construct):
         )
 
 
-def run_scopes(application_arn: str, job_role_arn: str) -> dict[Place, Scope]:
+def run_scopes(application_arn: str, job_role_arn: str) -> dict[PolicyTarget, Scope]:
     """Return the resources needed to start job runs. The role can be passed to EMR Serverless only."""
     passed = {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
     return {
-        Place.APPLICATION: Scope((application_arn,)),
-        Place.JOB_RUNS: Scope((f"{application_arn}/jobruns/*",)),
-        Place.JOB_ROLE: Scope((job_role_arn,), passed),
+        PolicyTarget.APPLICATION: Scope((application_arn,)),
+        PolicyTarget.JOB_RUNS: Scope((f"{application_arn}/jobruns/*",)),
+        PolicyTarget.JOB_ROLE: Scope((job_role_arn,), passed),
     }

@@ -177,8 +177,7 @@ def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callabl
     """Return a lookup for network resources, which are named only by their `Name` tag."""
 
     def tagged(session: Any, names: Names) -> Iterator[Thing]:
-        wanted = [{"Name": "tag:Name", "Values": [names.prefix, f"{names.prefix}-*"]}]
-        for each in getattr(session.client("ec2"), operation)(Filters=wanted)[listed]:
+        for each in getattr(session.client("ec2"), operation)(Filters=_by_name(names))[listed]:
             if each.get("State") != "deleted":
                 yield Thing(kind, each[identity])
 
@@ -187,11 +186,14 @@ def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callabl
 
 def _instances(session: Any, names: Names) -> Iterator[Thing]:
     """Yield NAT instances that are not terminated; EC2 lists a terminated one for another hour."""
-    wanted = [{"Name": "tag:Name", "Values": [names.prefix, f"{names.prefix}-*"]}]
-    for reservation in session.client("ec2").describe_instances(Filters=wanted)["Reservations"]:
+    for reservation in session.client("ec2").describe_instances(Filters=_by_name(names))["Reservations"]:
         for instance in reservation["Instances"]:
             if instance["State"]["Name"] not in {"terminated", "shutting-down"}:
                 yield Thing("NAT instance", instance["InstanceId"])
+
+
+def _by_name(names: Names) -> list[dict[str, Any]]:
+    return [{"Name": "tag:Name", "Values": [names.prefix, f"{names.prefix}-*"]}]
 
 
 def _zones(session: Any, names: Names) -> Iterator[Thing]:

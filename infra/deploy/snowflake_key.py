@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from frazil.model.errors import FrazilError
-from infra.deploy.prerequisites import Finding
+from infra.deploy.prerequisites import Prerequisite
 from infra.settings import Snowflake
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import SnowflakeDoor
@@ -29,29 +29,29 @@ def log_in(account: Snowflake, key: RsaKey) -> str:
         return session.current_user()
 
 
-def of_snowflake(account: Snowflake, environment: Mapping[str, str], log_in: LogIn) -> Finding:
+def of_snowflake(account: Snowflake, environment: Mapping[str, str], log_in: LogIn) -> Prerequisite:
     """Check the key and try a login; the finding shows the fingerprint that `DESC USER` prints."""
     expected = f"in {VARIABLE}: the private key of {account.user}, RSA of {FEWEST_BITS} bits or more, PKCS#8 in PEM"
     given = environment.get(VARIABLE, "").strip()
     if not given:
         hint = f'export {VARIABLE}="$(cat deployer.p8)", or let `create` ask for it'
-        return Finding(WHAT, "not given", expected, hint)
+        return Prerequisite(WHAT, "not given", expected, hint)
     key = _read(given, environment.get(PASSPHRASE))
     if key is None or key.key_size < FEWEST_BITS:
         found = "not an RSA private key" if key is None else f"a key of {key.key_size} bits"
         hint = f"create one as described in docs/snowflake.md; put its passphrase, if any, into {PASSPHRASE}"
-        return Finding(WHAT, found, expected, hint)
+        return Prerequisite(WHAT, found, expected, hint)
     return _tried(account, RsaKey(key), log_in)
 
 
-def _tried(account: Snowflake, key: RsaKey, log_in: LogIn) -> Finding:
+def _tried(account: Snowflake, key: RsaKey, log_in: LogIn) -> Prerequisite:
     expected = f"a login to {account.identifier} as {account.user}"
     try:
         who = log_in(account, key)
     except FrazilError as refused:
         hint = f"check that `DESC USER {account.user}` shows this fingerprint; {refused.hint}"
-        return Finding(WHAT, f"{key.fingerprint}: {refused.what}", expected, hint)
-    return Finding(WHAT, f"{key.fingerprint}, {account.identifier} as {who}", expected)
+        return Prerequisite(WHAT, f"{key.fingerprint}: {refused.what}", expected, hint)
+    return Prerequisite(WHAT, f"{key.fingerprint}, {account.identifier} as {who}", expected)
 
 
 def _read(pem: str, passphrase: str | None) -> RSAPrivateKey | None:

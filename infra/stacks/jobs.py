@@ -22,7 +22,7 @@ from infra.components.region import enter_region
 from infra.components.snowflake_external import read_by_its_delta_log
 from infra.components.streaming_keeper import StreamingKeeper, run_scopes
 from infra.costs import job_cost, read_prices
-from infra.permissions import KEEPS_STREAMING, STARTS_RUNS, Place, Scope, statements
+from infra.permissions import KEEPS_STREAMING, STARTS_RUNS, PolicyTarget, Scope, statements
 from infra.resources import aws
 from infra.settings import EnvironmentSettings
 from infra.stacks.kafka import Kafka
@@ -183,7 +183,7 @@ class JobsStack(Stack):
             kept = (*kept, telling_ages(secrets.rotation, list(secrets.rotated.values())))
         scopes = {
             **run_scopes(self._application.arn, self._role.arn),
-            Place.FUNCTION: Scope(tuple(each.target for each in kept)),
+            PolicyTarget.FUNCTION: Scope(tuple(each.target for each in kept)),
         }
         started = tuple(self._starting(*each) for each in self._triggers.scheduled.items())
         calls = (KEEPS_STREAMING if kept else frozenset()) | (STARTS_RUNS if started else frozenset())

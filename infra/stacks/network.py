@@ -20,7 +20,7 @@ HTTPS = 443
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Subnets:
     """Where in a VPC the job lives. The route tables are those of its subnets that lack a way to S3."""
 
     vpc_id: str
@@ -45,19 +45,19 @@ class NetworkStack(Stack):
         self.security_group_ids = [self._open(place)] if place else []
         self._outputs(place.nat_addresses if place else [])
 
-    def _place(self) -> Place | None:
+    def _place(self) -> Subnets | None:
         match self._settings.network.vpc:
             case None:
                 return None
             case ExistingVpc(vpc_id, subnets, route_tables):
-                return Place(vpc_id, list(subnets), list(route_tables), [])
+                return Subnets(vpc_id, list(subnets), list(route_tables), [])
             case MadeVpc() as wanted:
                 made = PrivateVpc(self, "made", wanted, environment=self._settings.environment)
-                return Place(made.id, made.subnet_ids, made.route_table_ids, made.nat_addresses)
+                return Subnets(made.id, made.subnet_ids, made.route_table_ids, made.nat_addresses)
             case _ as unknown:
                 assert_never(unknown)
 
-    def _open(self, place: Place) -> str:
+    def _open(self, place: Subnets) -> str:
         """What the job may reach from there; the security group that says so."""
         if place.route_table_ids:
             self._way_to_s3(place)
@@ -72,7 +72,7 @@ class NetworkStack(Stack):
             self._privatelink(link, place, job)
         return job.id
 
-    def _way_to_s3(self, place: Place) -> None:
+    def _way_to_s3(self, place: Subnets) -> None:
         """Without it every byte to and from the bucket would be paid for at the NAT gateway; it costs nothing."""
         aws.VpcEndpoint(
             self,
@@ -84,7 +84,7 @@ class NetworkStack(Stack):
             tags=self._named("s3"),
         )
 
-    def _privatelink(self, link: PrivateLink, place: Place, job: aws.SecurityGroup) -> None:
+    def _privatelink(self, link: PrivateLink, place: Subnets, job: aws.SecurityGroup) -> None:
         group = self._group("privatelink", place, "The endpoint of the brokers: in from job runs of Frazil")
         for port in self._settings.network.egress.ports:
             self._let_out(f"to-brokers-{port}", job, port, group_id=group.id)
@@ -103,7 +103,7 @@ class NetworkStack(Stack):
         if link.domain is not None:
             self._lead_there(link.domain, endpoint, place)
 
-    def _lead_there(self, domain: str, endpoint: aws.VpcEndpoint, place: Place) -> None:
+    def _lead_there(self, domain: str, endpoint: aws.VpcEndpoint, place: Subnets) -> None:
         """Inside the VPC each name of the domain is the endpoint, which tells brokers apart by the name in TLS."""
         zone = aws.Route53Zone(
             self,
@@ -123,7 +123,7 @@ class NetworkStack(Stack):
             records=[endpoint.ref("dns_entry[0].dns_name")],
         )
 
-    def _group(self, word: str, place: Place, description: str) -> aws.SecurityGroup:
+    def _group(self, word: str, place: Subnets, description: str) -> aws.SecurityGroup:
         name = naming.resource_name(self._settings.environment, word)
         return aws.SecurityGroup(
             self, word, name=name, description=description, vpc_id=place.vpc_id, tags=self._named(word)

@@ -27,7 +27,7 @@ ROTATOR: Word = "rotator"
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class KeySecret:
     """`arn` is for policies: of a secret that is not ours it leaves open the six letters that AWS appended."""
 
     name: str
@@ -39,7 +39,7 @@ class Made:
     """A secret of ours. `word` is what people call it: `producer`, `snowflake/loader`."""
 
     word: str
-    secret: Secret
+    secret: KeySecret
     resource: aws.SecretsmanagerSecret
 
 
@@ -70,14 +70,14 @@ class SecretsStack(Stack):
         """Names of the secrets whose keys rotate, by their words."""
         return {made.word: made.secret.name for made in self._made}
 
-    def of_account(self, account: Account) -> Secret:
+    def of_account(self, account: Account) -> KeySecret:
         """The secret with this account's key."""
         return self._accounts[account].secret
 
-    def named(self, name: str) -> Secret:
+    def named(self, name: str) -> KeySecret:
         """A secret of ours, or of others who filled it before."""
         ours = {made.secret.name: made.secret for made in self._made}
-        return ours.get(name) or Secret(name, self._region.arn("secretsmanager", f"secret:{name}-??????"))
+        return ours.get(name) or KeySecret(name, self._region.arn("secretsmanager", f"secret:{name}-??????"))
 
     def keep_accounts_rotating(self, scope: Stack) -> None:
         """In a stack that is applied after the step `keys`, which gives the secrets their first values."""
@@ -146,7 +146,7 @@ class SecretsStack(Stack):
         aws.SecretsmanagerSecretPolicy(
             self, f"{construct}-policy", secret_arn=secret.arn, policy=policy.json, block_public_policy=True
         )
-        return Made(word, Secret(name, secret.arn), secret)
+        return Made(word, KeySecret(name, secret.arn), secret)
 
     def _make_rotation(self, kafka: Kafka, code: Code) -> KeyRotation:
         read = [] if self._cloud is None else [self._cloud.secret.arn]

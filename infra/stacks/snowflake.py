@@ -16,7 +16,7 @@ from infra.components.key_rotation import PublicKeys
 from infra.components.region import enter_region
 from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Doorway, GlueCatalog, Known, RestCatalog, Storage, Volume
-from infra.components.snowflake_external import DeltaTables, Exports, Place, read_by_its_delta_log
+from infra.components.snowflake_external import DeltaTables, Exports, TableSite, read_by_its_delta_log
 from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
 from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
@@ -207,7 +207,7 @@ class SnowflakeStack(Stack):
             for spec in tables
         }
 
-    def _place(self, storage: Storage, known: Known) -> Place:
+    def _place(self, storage: Storage, known: Known) -> TableSite:
         loader, reader = self.actors["loader"], self.actors["reader"]
         lent = loader.lend("lent-to-deployer", to_role=self._account.role)
         ready = (
@@ -216,7 +216,7 @@ class SnowflakeStack(Stack):
             loader.owns_future_external_tables(self._schema, lent, self._entered["loader"]),
             reader.may_read_future("external-tables", "EXTERNAL TABLES", self._schema),
         )
-        return Place(schema=self._schema, storage=storage, loader=loader, reader=reader, ready=ready)
+        return TableSite(schema=self._schema, storage=storage, loader=loader, reader=reader, ready=ready)
 
     def _outputs(self) -> None:
         """What people log in with, and what asks Snowflake how far it is."""

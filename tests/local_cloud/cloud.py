@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,15 +64,6 @@ def zipped(**files: str) -> bytes:
         for name, content in files.items():
             archive.writestr(f"{name}.py", content)
     return packed.getvalue()
-
-
-def eventually(look: Callable[[], Any], is_so: Callable[[Any], bool], *, within_seconds: float = 300) -> Any:
-    """The first look that is so; the test fails with the last one."""
-    deadline = time.monotonic() + within_seconds
-    while not is_so(seen := look()):
-        assert time.monotonic() < deadline, f"still {seen!r}"
-        time.sleep(0.1)
-    return seen
 
 
 def names(calls: Iterable[dict[str, Any]]) -> set[str]:

@@ -20,6 +20,7 @@ from typing import Any
 import boto3
 import psutil
 from botocore.config import Config
+from waiting import eventually
 
 from frazil.local.supervisor import LocalServices, down, status
 
@@ -306,15 +307,6 @@ def command_lines() -> set[str]:
         except OSError:
             continue
     return found
-
-
-def eventually(look: Callable[[], Any], is_so: Callable[[Any], bool], *, explain: Callable[[], str]) -> Any:
-    """The first look that is so. The test fails with the last one, and with what `explain` says."""
-    deadline = time.monotonic() + 500
-    while not is_so(seen := look()):
-        assert time.monotonic() < deadline, f"still {seen!r}\n{explain()}"
-        time.sleep(0.5)
-    return seen
 
 
 def _files() -> list[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from deployed import CLOUD_KEY, REGION, Deployed, Ended, eventually
+from deployed import CLOUD_KEY, REGION, Deployed, Ended
 from permission_proof import Account, Granted, Needed, granted_to, needed_by
+from waiting import eventually
 
 from frazil.adapters.delta_log import DeltaLogs
 from frazil.adapters.iceberg import IcebergLake

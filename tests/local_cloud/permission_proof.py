@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from infra.permissions import RULES, Asked, Place
+from infra.permissions import RULES, Asked, PolicyTarget
 
 Recorded = Mapping[str, Any]
 """A line of the double's record of calls."""
@@ -109,29 +109,31 @@ def _granted(statement: Mapping[str, Any]) -> Iterator[Granted]:
 
 
 def _needed(asked: Asked, call: Recorded, account: Account) -> Needed:
-    if asked.on is Place.KEY_UNDER_S3:
+    if asked.on is PolicyTarget.KEY_UNDER_S3:
         return Needed(asked.action, account.key, (("kms:ViaService", f"s3.{account.region}.amazonaws.com"),))
-    if asked.on is Place.KEY_UNDER_SECRETS:
+    if asked.on is PolicyTarget.KEY_UNDER_SECRETS:
         through = f"secretsmanager.{account.region}.amazonaws.com"
         return Needed(asked.action, account.key, (("kms:ViaService", through),))
     named = call["resource"]
-    if asked.on is Place.JOB_ROLE:
+    if asked.on is PolicyTarget.JOB_ROLE:
         return Needed(asked.action, named["executionRoleArn"], (("iam:PassedToService", JOB_RUNS_OF_EMR),))
     return Needed(asked.action, _resource(asked.on, call, named, account))
 
 
-def _resource(place: Place | None, call: Recorded, named: Mapping[str, str], account: Account) -> str:
+def _resource(place: PolicyTarget | None, call: Recorded, named: Mapping[str, str], account: Account) -> str:
     """The ARN of what a call is about, or of what is above it."""
-    of: Mapping[tuple[str, Place | None], Callable[[], str]] = {
-        ("s3", Place.BUCKET): lambda: f"arn:aws:s3:::{named['Bucket']}",
+    of: Mapping[tuple[str, PolicyTarget | None], Callable[[], str]] = {
+        ("s3", PolicyTarget.BUCKET): lambda: f"arn:aws:s3:::{named['Bucket']}",
         ("s3", None): lambda: f"arn:aws:s3:::{named['Bucket']}/{named['Key']}",
-        ("glue", Place.CATALOG): lambda: account.arn("glue", "catalog"),
-        ("glue", Place.DATABASE): lambda: account.arn("glue", f"database/{named['DatabaseName']}"),
+        ("glue", PolicyTarget.CATALOG): lambda: account.arn("glue", "catalog"),
+        ("glue", PolicyTarget.DATABASE): lambda: account.arn("glue", f"database/{named['DatabaseName']}"),
         ("glue", None): lambda: account.arn("glue", _in_glue(named)),
         ("secretsmanager", None): lambda: _secret(named["SecretId"], account),
         ("logs", None): lambda: account.arn("logs", _stream(named)),
         ("emr-serverless", None): lambda: account.arn("emr-serverless", _application(named)),
-        ("emr-serverless", Place.JOB_RUNS): lambda: account.arn("emr-serverless", f"{_application(named)}/jobruns/new"),
+        ("emr-serverless", PolicyTarget.JOB_RUNS): lambda: account.arn(
+            "emr-serverless", f"{_application(named)}/jobruns/new"
+        ),
         ("lambda", None): lambda: _function(named["FunctionName"], account),
     }
     assert (call["service"], place) in of, f"nobody taught this test what {call} is about"

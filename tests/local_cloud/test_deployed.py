@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import boto3
 import pytest
-from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running, copy_of_checkout, eventually
+from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running, copy_of_checkout
 from deployer_calls import not_allowed
 from keys import Keys, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
 from permission_proof import Granted, refused, unused
 from search import files_with, written_files
 from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
+from waiting import eventually
 
 from frazil.adapters.secrets import SecretsManager
 from frazil.local.aws_double.leash import END_SECONDS

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cloud import ENDED, REGION, Cloud, eventually, names
+from cloud import ENDED, REGION, Cloud, names
+from waiting import eventually
 
 import frazil
 from frazil.cli import app

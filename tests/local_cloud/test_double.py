@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from cloud import Cloud, eventually, zipped
+from cloud import Cloud, zipped
+from waiting import eventually
 
 from frazil.local.supervisor import ANY_FREE_PORTS, down, status, up
 

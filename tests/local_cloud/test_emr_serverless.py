@@ -11,7 +11,8 @@ from typing import Any
 import psutil
 import pytest
 from botocore.exceptions import ClientError
-from cloud import ENDED, Cloud, eventually, names
+from cloud import ENDED, Cloud, names
+from waiting import eventually
 
 SERVICE = "emr-serverless.amazonaws.com"
 NO_SPARK = "--conf spark.log.level=ERROR"

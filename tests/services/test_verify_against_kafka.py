@@ -35,7 +35,7 @@ from frazil.model.plan import NothingToDo
 from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
-from frazil.verify.verification import Check, Finding, FindingKind, Verification
+from frazil.verify.verification import Check, Discrepancy, FindingKind, Verification
 from tests.fakes.in_process import InProcessRunner
 from tests.table.small_lake import altered, spec_of, without
 
@@ -150,7 +150,7 @@ def kafka_check(verification: Verification) -> Check:
     return check
 
 
-def of_kind(verification: Verification, kind: FindingKind) -> list[Finding]:
+def of_kind(verification: Verification, kind: FindingKind) -> list[Discrepancy]:
     return [finding for finding in verification.findings if finding.kind is kind]
 
 

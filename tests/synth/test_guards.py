@@ -11,7 +11,7 @@ from frazil.model.errors import SettingError
 from infra.cdk import App, LocalBackend, Stack
 from infra.guards import synthesize
 from infra.resources import aws
-from infra.rules import Finding, StackView
+from infra.rules import StackView, Violation
 from shared.naming import tags
 
 
@@ -54,7 +54,7 @@ def test_production_is_held_to_more(tmp_path: Path) -> None:
 
 
 def test_a_failure_that_is_no_finding_is_told_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def defective(view: StackView) -> Iterator[Finding]:
+    def defective(view: StackView) -> Iterator[Violation]:
         raise KeyError(view.name)
 
     monkeypatch.setattr("infra.guards.RULES", (defective,))

@@ -15,7 +15,7 @@ from infra.components.key_rotation import NOT_PACKED, Code
 from infra.settings import EnvironmentSettings, ExistingWarehouse, Rotation, Snowflake
 from infra.stacks.kafka import Kafka
 from infra.stacks.lake import LakeStack
-from infra.stacks.secrets import Secret, SecretsStack
+from infra.stacks.secrets import KeySecret, SecretsStack
 
 KEY = "outputs.cross-stack-output-aws_kms_keykeyarn}"
 LAKE = "${data.terraform_remote_state.cross-stack-reference-input-lake."
@@ -212,7 +212,7 @@ def test_a_secret_of_ours_is_the_same_by_account_and_by_name(tmp_path: Path) -> 
 
     found = stack.named("frazil/dev/materializer")
 
-    assert found == stack.of_account("materializer") == Secret("frazil/dev/materializer", found.arn)
+    assert found == stack.of_account("materializer") == KeySecret("frazil/dev/materializer", found.arn)
     assert Token.is_unresolved(found.arn)
 
 

@@ -13,7 +13,7 @@ from frazil.adapters.iceberg_scan import LiveFile, live_files
 from frazil.model.changes import RenameColumn
 from frazil.model.progress import Counts, TableState
 from frazil.verify.table import verify_table
-from frazil.verify.verification import Finding, FindingKind, Verification
+from frazil.verify.verification import Discrepancy, FindingKind, Verification
 from tests.table.small_lake import Read, SmallLake, altered, dead_letters, rows, spec_of, without
 
 
@@ -25,7 +25,7 @@ def kinds(verification: Verification) -> set[FindingKind]:
     return {finding.kind for finding in verification.findings}
 
 
-def finding(verification: Verification, kind: FindingKind) -> Finding:
+def finding(verification: Verification, kind: FindingKind) -> Discrepancy:
     (found,) = [each for each in verification.findings if each.kind is kind]
     return found
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, Struct
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 
 _PROBLEMS = {
     "time": "is a time of day, which Delta has no type for: write a timestamp or a long",
@@ -16,31 +16,31 @@ _PROBLEMS = {
 _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
 
 
-def inexpressible(columns: tuple[Column, ...]) -> tuple[Finding, ...]:
+def inexpressible(columns: tuple[Column, ...]) -> tuple[SchemaFinding, ...]:
     """One finding for each column, at any depth, that a Delta log of reader version 1 cannot name or type."""
     return tuple(_of_columns(columns, ""))
 
 
-def _of_columns(columns: tuple[Column, ...], path: str) -> Iterator[Finding]:
+def _of_columns(columns: tuple[Column, ...], path: str) -> Iterator[SchemaFinding]:
     taken: dict[str, str] = {}
     for column in columns:
         here = f"{path}.{column.name}" if path else column.name
         if _FORBIDDEN.search(column.name):
-            yield Finding(
+            yield SchemaFinding(
                 here, "contains a character that Delta does not allow in names: a space or one of , ; { } ( ) ="
             )
         first = taken.setdefault(column.name.lower(), column.name)
         if first != column.name:
-            yield Finding(here, f"differs from {first} only in letter case; Delta names are case-insensitive")
+            yield SchemaFinding(here, f"differs from {first} only in letter case; Delta names are case-insensitive")
         yield from _of_type(column.type, here)
 
 
-def _of_type(column_type: ColumnType, path: str) -> Iterator[Finding]:
+def _of_type(column_type: ColumnType, path: str) -> Iterator[SchemaFinding]:
     match column_type:
         case Scalar(name) if name in _PROBLEMS:
-            yield Finding(path, _PROBLEMS[name])
+            yield SchemaFinding(path, _PROBLEMS[name])
         case Fixed():
-            yield Finding(path, f"is a {column_type}, which Delta has no type for: write it as binary")
+            yield SchemaFinding(path, f"is a {column_type}, which Delta has no type for: write it as binary")
         case Struct(columns):
             yield from _of_columns(columns, path)
         case ListOf(element):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from frazil.model.columns import Column
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 
 LEFT_OUT = "left out: the type holds no data"
 """The problem of a note about a field that has no column."""
@@ -23,6 +23,6 @@ class Mapped:
     """
 
     columns: tuple[Column, ...]
-    findings: tuple[Finding, ...]
-    notes: tuple[Finding, ...] = ()
+    findings: tuple[SchemaFinding, ...]
+    notes: tuple[SchemaFinding, ...] = ()
     record: str | None = None

@@ -17,7 +17,7 @@ from frazil.materialize.name_tree import NameTree, join, tree_of
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 
 _WIDENS = {("int", "long"), ("float", "double")}
 
@@ -27,7 +27,7 @@ class Evolution:
     """The changes that a table needs to hold a writer's records, and the problems that prevent them."""
 
     changes: tuple[Change, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SchemaFinding, ...] = ()
     former_names: FormerNames = field(default_factory=dict)
 
     def __add__(self, other: Evolution) -> Evolution:
@@ -62,7 +62,7 @@ def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: 
     return Evolution(tuple(found.changes), tuple(found.findings), dict(names.flat()))
 
 
-def refusal(table: str, schema_id: int | None, findings: tuple[Finding, ...]) -> IncompatibleSchemaError:
+def refusal(table: str, schema_id: int | None, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
     """`schema_id` is None where it is the spec that asks for columns about the record."""
     listed = "\n".join(f"  - {finding}" for finding in findings)
     what = f"the writer schema {schema_id}" if schema_id is not None else "the spec's metadata columns"
@@ -134,10 +134,10 @@ class _Found:
     """What a comparison has found so far."""
 
     changes: list[Change] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[SchemaFinding] = field(default_factory=list)
 
     def refuse(self, path: str, problem: str) -> None:
-        self.findings.append(Finding(path, problem))
+        self.findings.append(SchemaFinding(path, problem))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from frazil.model.errors import (
 )
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
-from frazil.model.schemas import Finding, RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.snapshot import TableView
 from frazil.model.spec import SCHEMA_TYPES, StartOffsets, TableSpec
 from frazil.model.spelling import did_you_mean
@@ -84,7 +84,7 @@ def _latest(
             hint=f"register it (a producer does with its first record), or set `subject` in {spec.source_file}",
         )
     if schema.format != SCHEMA_TYPES[word]:
-        raise refusal(spec.identifier, schema.id, (Finding("", f"is {schema.format}, the spec says {word}"),))
+        raise refusal(spec.identifier, schema.id, (SchemaFinding("", f"is {schema.format}, the spec says {word}"),))
     return schema
 
 
@@ -139,7 +139,7 @@ class NewTable:
     columns: tuple[Column, ...]
     former_names: FormerNames
     state: TableState
-    notes: tuple[Finding, ...] = ()
+    notes: tuple[SchemaFinding, ...] = ()
 
 
 def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> NewTable:
@@ -153,7 +153,7 @@ def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableS
     return NewTable(columns, former_names, initial_state(topics, spec, writer=writer), notes_of(spec, latest))
 
 
-def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[Finding, ...]:
+def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[SchemaFinding, ...]:
     """What the table will hold less exactly than these schemas say it."""
     values = (note for schema in latest.values for note in notes_of_values(schema))
     keys = (note for schema in latest.keys for note in notes_of_keys(schema, spec.metadata.prefix + "key"))
@@ -220,14 +220,14 @@ def _adopt(
     return adopted
 
 
-def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -> tuple[Finding, ...]:
+def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -> tuple[SchemaFinding, ...]:
     """Return why Frazil cannot adopt a table that another tool created."""
     columns, _ = initial_columns(spec, latest)
     evolution = compare(columns, _with_unions(view, columns), former_names_of(view.properties))
     findings = evolution.findings + required_findings(spec, view.schema_json)
     if view.format_version == 2:
         return findings
-    return (*findings, Finding("", f"the table has Iceberg format version {view.format_version}, expected 2"))
+    return (*findings, SchemaFinding("", f"the table has Iceberg format version {view.format_version}, expected 2"))
 
 
 def _with_unions(view: TableView, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -284,7 +284,7 @@ def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
     """A record key is a struct; a key of any other type is that type."""
     columns = record_columns(spec, schema)
     if not columns:
-        raise refusal(spec.identifier, schema.id, (Finding("", "a key without data: read it with `key: bytes`"),))
+        raise refusal(spec.identifier, schema.id, (SchemaFinding("", "a key without data: read it with `key: bytes`"),))
     return Struct(columns) if map_schema(schema).record else columns[0].type
 
 

@@ -18,7 +18,7 @@ from frazil.model.changes import Change
 from frazil.model.columns import Column, walk
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
-from frazil.model.schemas import Finding, RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.unions import unions_property
@@ -77,7 +77,7 @@ class Wanted:
     columns: tuple[Column, ...]
     schema_id: int | None
     of_record: bool
-    notes: tuple[Finding, ...] = ()
+    notes: tuple[SchemaFinding, ...] = ()
 
 
 def evolve(
@@ -172,7 +172,7 @@ def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evoluti
 
 def differences_of_newest(
     spec: TableSpec, columns: tuple[Column, ...], former_names: FormerNames, latest: LatestSchemas
-) -> tuple[Finding, ...]:
+) -> tuple[SchemaFinding, ...]:
     """How the newest schema differs from a table with these columns. Of several topics' schemas nothing is said."""
     if len(latest.values) != 1:
         return ()
@@ -195,7 +195,7 @@ def needed(
     clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
     after = {column.name for column in applied(have, evolution.changes)}
     taken = tuple(
-        Finding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
+        SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     return replace(evolution, findings=evolution.findings + clashes + taken)
 

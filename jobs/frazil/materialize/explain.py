@@ -18,7 +18,7 @@ from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, WriterSchemas
 from frazil.model.progress import TableState
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec_change import SpecChange
 from frazil.model.summary import store
@@ -38,8 +38,8 @@ class Explanation:
     new_columns: tuple[Column, ...] = ()
     spec_changes: tuple[SpecChange, ...] = ()
     changes: tuple[Change, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    notes: tuple[Finding, ...] = ()
+    findings: tuple[SchemaFinding, ...] = ()
+    notes: tuple[SchemaFinding, ...] = ()
 
 
 def explain(run: TableRun) -> Explanation:
@@ -73,7 +73,7 @@ def explain(run: TableRun) -> Explanation:
     )
 
 
-def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple[Finding, ...]:
+def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple[SchemaFinding, ...]:
     known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
     notes = notes_of(run.spec, known)
     if foresight.refusals:

@@ -7,7 +7,7 @@ import re
 from frazil.delta.expressible import inexpressible
 from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 from frazil.model.spec import TableSpec
 
 TABLE_PROPERTIES = {
@@ -69,22 +69,24 @@ def reads_keys_by_schema(spec: TableSpec) -> bool:
     return spec.key_type is not None and "key" in spec.metadata.keep
 
 
-def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ...]:
+def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[SchemaFinding, ...]:
     """Fields that would take the name of a metadata column, there or still to come, letter case aside."""
     taken = {(spec.metadata.prefix + name).lower(): spec.metadata.prefix + name for name in _kept(spec)}
     return tuple(
-        Finding(column.name, f"the name clashes with the metadata column {taken[column.name.lower()]}")
+        SchemaFinding(column.name, f"the name clashes with the metadata column {taken[column.name.lower()]}")
         for column in record
         if column.name.lower() in taken
     )
 
 
-def unreadable(record: tuple[Column, ...], spec: TableSpec) -> tuple[Finding, ...]:
+def unreadable(record: tuple[Column, ...], spec: TableSpec) -> tuple[SchemaFinding, ...]:
     """Columns, at any depth, for which a declared reader has no type: it would refuse the whole table."""
     if "spark" not in spec.readers:
         return ()
     problem = "is a time, which Spark cannot read: write a timestamp, or remove spark from `readers`"
-    return tuple(Finding(path, problem) for path, column in walk(record) if _innermost(column.type) == Scalar("time"))
+    return tuple(
+        SchemaFinding(path, problem) for path, column in walk(record) if _innermost(column.type) == Scalar("time")
+    )
 
 
 def delta_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:

@@ -9,21 +9,21 @@ from frazil.formats.mapped import LEFT_OUT
 from frazil.formats.open import map_schema
 from frazil.materialize.former_names import FormerNames
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
-from frazil.model.schemas import Finding, RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, SchemaFinding
 
 LEFT_OUT_PROPERTY = "frazil.left-out"
 """A table property: JSON list of the fields, by dotted path, that have no column because their type holds no data."""
 
 
-def notes_of_values(schema: RegisteredSchema) -> tuple[Finding, ...]:
+def notes_of_values(schema: RegisteredSchema) -> tuple[SchemaFinding, ...]:
     """Ignored logical types, fields without a column, and values that lose something, by path."""
     return map_schema(schema).notes
 
 
-def notes_of_keys(schema: RegisteredSchema, column: str) -> tuple[Finding, ...]:
+def notes_of_keys(schema: RegisteredSchema, column: str) -> tuple[SchemaFinding, ...]:
     """The same for a key's schema, with paths inside the key's column."""
     mapped = map_schema(schema)
-    return tuple(Finding(f"{column}.{n.path}" if mapped.record else column, n.problem) for n in mapped.notes)
+    return tuple(SchemaFinding(f"{column}.{n.path}" if mapped.record else column, n.problem) for n in mapped.notes)
 
 
 def left_out(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def left_out(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def left_out_property(
-    properties: Mapping[str, str], notes: Iterable[Finding], columns: tuple[Column, ...]
+    properties: Mapping[str, str], notes: Iterable[SchemaFinding], columns: tuple[Column, ...]
 ) -> dict[str, str]:
     """What the property says after these notes, for a table with these columns; empty where nothing changes."""
     before, named = left_out(properties), [note.path for note in notes if note.problem == LEFT_OUT]
@@ -42,7 +42,7 @@ def left_out_property(
 
 def differences(
     written: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames, path: str = ""
-) -> Iterator[Finding]:
+) -> Iterator[SchemaFinding]:
     """Columns that a writer's newest schema does not fill, and those that are wider than what it writes."""
     given = {column.name: column for column in written}
     for column in have:
@@ -51,10 +51,10 @@ def differences(
         if name is not None:
             yield from _narrower(given[name].type, column.type, former_names, here)
         else:
-            yield Finding(here, "not in the newest schema: null in new rows")
+            yield SchemaFinding(here, "not in the newest schema: null in new rows")
 
 
-def _narrower(written: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Iterator[Finding]:
+def _narrower(written: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Iterator[SchemaFinding]:
     match written, have:
         case Struct(inner), Struct(present):
             yield from differences(inner, present, former_names, path)
@@ -63,6 +63,8 @@ def _narrower(written: ColumnType, have: ColumnType, former_names: FormerNames, 
         case MapOf(_, value), MapOf(_, present_value):
             yield from _narrower(value, present_value, former_names, f"{path}{{}}")
         case (Scalar() | Decimal(), Scalar() | Decimal()) if written != have:
-            yield Finding(path, f"{written} in the newest schema: the column stays {have}, and values are widened")
+            yield SchemaFinding(
+                path, f"{written} in the newest schema: the column stays {have}, and values are widened"
+            )
         case _:
             return

@@ -12,7 +12,7 @@ from frazil.formats.open import map_schema
 from frazil.materialize.create import LatestSchemas, initial_columns, notes_of
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError
-from frazil.model.schemas import Finding, RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
 
@@ -25,7 +25,7 @@ class Foretold:
     """All columns that the table is expected to have, and what is to be said about them."""
 
     columns: tuple[Column, ...]
-    notes: tuple[Finding, ...]
+    notes: tuple[SchemaFinding, ...]
 
 
 def foretell(registry: SchemaRegistry, spec: TableSpec, known: LatestSchemas, columns: tuple[Column, ...]) -> Foretold:
@@ -41,9 +41,9 @@ def foretell(registry: SchemaRegistry, spec: TableSpec, known: LatestSchemas, co
         schemas = LatestSchemas(tuple(found.values()), known.keys)
         foretold = initial_columns(spec, schemas)[0] if found else columns
     except FrazilError as problem:
-        return Foretold(columns, (Finding("", problem.what),))
+        return Foretold(columns, (SchemaFinding("", problem.what),))
     note = LATER.format(", ".join(found)) if found else UNKNOWN
-    return Foretold(foretold, (Finding("", note), *notes_of(spec, schemas)))
+    return Foretold(foretold, (SchemaFinding("", note), *notes_of(spec, schemas)))
 
 
 def _of_records(registry: SchemaRegistry, spec: TableSpec) -> Iterator[tuple[str, RegisteredSchema]]:

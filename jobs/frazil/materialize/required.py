@@ -6,18 +6,18 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 from frazil.model.spec import TableSpec
 
 NEVER_NULL = ("topic", "partition", "offset")
 """Metadata that every record has. Any other column is null for some record: of an older schema, or without a value."""
 
 
-def required_findings(spec: TableSpec, schema_json: str) -> tuple[Finding, ...]:
+def required_findings(spec: TableSpec, schema_json: str) -> tuple[SchemaFinding, ...]:
     """Required columns, at any depth, that a record may lack. `schema_json` is Iceberg's JSON of the schema."""
     filled = {spec.metadata.prefix + name for name in NEVER_NULL if name in spec.metadata.keep}
     problem = "required in the table, but optional in records: make the column optional first (DROP NOT NULL)"
-    return tuple(Finding(path, problem) for path in _required(json.loads(schema_json), "") if path not in filled)
+    return tuple(SchemaFinding(path, problem) for path in _required(json.loads(schema_json), "") if path not in filled)
 
 
 def _required(struct: dict[str, Any], path: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ class RegisteredSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SchemaFinding:
     """One reason why a schema cannot be carried over as it is: the dotted path in it, and what is wrong there."""
 
     path: str

@@ -12,7 +12,7 @@ from frazil.model.spec import Secret, SettingValue
 from frazil.model.spelling import did_you_mean
 from frazil.specs.document import MapNode, Mark, Node, ScalarNode, duplicates, parse
 from frazil.specs.placeholders import Sources
-from frazil.specs.problems import Place, Problems, suggest
+from frazil.specs.problems import Position, Problems, suggest
 from frazil.specs.shapes import At, Choice, HandedOn, JsonSchema, NotYet, Rejected, Shape, describe
 
 T = TypeVar("T")
@@ -57,9 +57,9 @@ class Refused:
 class Values:
     """What a section gave, by key. `places` tells where each given key's value stands."""
 
-    place: Place
+    place: Position
     found: Mapping[str, object]
-    places: Mapping[str, Place]
+    places: Mapping[str, Position]
     handed_on: Mapping[str, SettingValue]
 
     def __getitem__(self, key: Key[T]) -> T:
@@ -72,7 +72,7 @@ class Values:
     def is_given(self, key: Key[object]) -> bool:
         return key.name in self.places
 
-    def place_of(self, key: Key[object]) -> Place:
+    def place_of(self, key: Key[object]) -> Position:
         return self.places.get(key.name, self.place)
 
 

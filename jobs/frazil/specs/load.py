@@ -13,7 +13,7 @@ from frazil.specs.cluster import catalog_of, cluster_problems, kafka_of, registr
 from frazil.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
 from frazil.specs.keys import Key, NoSecrets, Section, Values, default_of
 from frazil.specs.placeholders import LocalAddress, SecretSource, Sources, no_local_services, secrets_in
-from frazil.specs.problems import Place, Problem, Problems
+from frazil.specs.problems import Position, Problem, Problems
 from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
 from frazil.specs.table_keys import TABLE, TABLE_SECTION, TOPIC, TOPICS
@@ -45,7 +45,7 @@ def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_
     Raises SettingError or SpecError, which list all problems of all files.
     """
     loading = _Loading(Sources(env, NoSecrets()), Problems())
-    specs = loading.specs(folder, Place(str(folder)), database, catalog_type)
+    specs = loading.specs(folder, Position(str(folder)), database, catalog_type)
     loading.problems.raise_if_any()
     return specs
 
@@ -112,7 +112,7 @@ class _Loading:
             self.problems.add(problem)
         return catalog_of(catalog, at.folder)
 
-    def specs(self, folder: Path, place: Place, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
+    def specs(self, folder: Path, place: Position, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
         """Those of a folder, which is named at `place`."""
         files = self._files(folder, place)
         read = [spec for file in files for spec in self._spec(file, database, catalog_type)]
@@ -120,7 +120,7 @@ class _Loading:
             self.problems.add(problem)
         return tuple(each.spec for each in read)
 
-    def _files(self, folder: Path, place: Place) -> list[Path]:
+    def _files(self, folder: Path, place: Position) -> list[Path]:
         if not folder.is_dir() and not self.needs_specs:
             return []
         if not folder.is_dir():
@@ -161,7 +161,7 @@ def read_document(path: Path, at: At, *, missing: str) -> Node:
     return MapNode((), Mark(1, 1))
 
 
-def _place_of(name: str, root: Node, at: At) -> Place:
+def _place_of(name: str, root: Node, at: At) -> Position:
     entries = root.entries if isinstance(root, MapNode) else ()
     marks = [value.mark for key, value in entries if key.text == name]
     return at.under(name).place(marks[-1] if marks else Mark(0, 0))

@@ -12,7 +12,7 @@ REFERENCE = "docs/reference/ describes every key: settings.md, tables.md, enviro
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Where a value stands: file, line and column (from one; 0 where the file as a whole is meant), key path."""
 
     file: str
@@ -29,7 +29,7 @@ class Place:
 class Problem:
     """One thing that is wrong. `error` is the class that it raises where it is the only kind."""
 
-    place: Place
+    place: Position
     what: str
     hint: str
     error: type[Misuse] = SettingError

@@ -13,7 +13,7 @@ from frazil.model.spec import DeferredSecret, Secret, SettingValue
 from frazil.model.spelling import did_you_mean
 from frazil.specs.document import ListNode, MapNode, Mark, Node, ScalarNode, duplicates
 from frazil.specs.placeholders import Expanded, Sources, UnfilledError, check_placeholders
-from frazil.specs.problems import Place, Problem, Problems, suggest
+from frazil.specs.problems import Position, Problem, Problems, suggest
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -40,8 +40,8 @@ class At:
     def item(self, index: int) -> At:
         return replace(self, path=f"{self.path}[{index}]")
 
-    def place(self, mark: Mark) -> Place:
-        return Place(self.file, mark.line, mark.column, self.path)
+    def place(self, mark: Mark) -> Position:
+        return Position(self.file, mark.line, mark.column, self.path)
 
     def reject(self, mark: Mark, what: str, *, hint: str, error: type[Misuse] = SettingError) -> Rejected:
         """Note a problem; the caller raises what this returns, or goes on to find more."""

@@ -21,7 +21,7 @@ from frazil.specs import table_keys as keys
 from frazil.specs.keys import Values
 from frazil.specs.names import safe_name
 from frazil.specs.partitions import PartitionField
-from frazil.specs.problems import Place, Problem
+from frazil.specs.problems import Position, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ReadSpec:
     """A spec, and where it and its name stand, for checks across specs."""
 
     spec: TableSpec
-    named_at: Place
+    named_at: Position
 
 
 def spec_of(values: Values, source_file: str, default_database: str) -> TableSpec:
@@ -139,5 +139,5 @@ def _key_problems(values: Values) -> Iterator[Problem]:
         yield _problem(metadata.place_of(keys.KEEP), what, "set key: bytes, or remove key from the list")
 
 
-def _problem(place: Place, what: str, hint: str) -> Problem:
+def _problem(place: Position, what: str, hint: str) -> Problem:
     return Problem(place, what, hint, SpecError)

@@ -18,7 +18,7 @@ from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.verify.dead import visible_snapshot
 from frazil.verify.decode import open_redecoder
 from frazil.verify.scan import Source, Watch, progress_by_source, source_columns
-from frazil.verify.verification import Check, Finding, FindingKind, first_named, listed
+from frazil.verify.verification import Check, Discrepancy, FindingKind, first_named, listed
 from frazil.verify.window import Compared, PartitionComparison, SometimesKept
 
 WINDOW_OFFSETS = 200_000
@@ -57,7 +57,7 @@ class TableProof:
 class _Result:
     """What was found in all partitions."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Discrepancy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compared: dict[Source, Compared] = field(default_factory=dict)
     lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -100,23 +100,23 @@ def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Resul
             result.compared[where] = comparing.partition(where, progress, facts, result)
 
 
-def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Finding]:
+def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Discrepancy]:
     """What says that the topic is not the one that was read."""
     kind = FindingKind.SOURCE_CHANGED
     if facts is None:
-        yield Finding(kind, source.topic, "the cluster has no such topic, or this user may not see it")
+        yield Discrepancy(kind, source.topic, "the cluster has no such topic, or this user may not see it")
         return
     if None not in (source.topic_id, facts.topic_id) and source.topic_id != facts.topic_id:
         what = f"the topic was re-created: read as topic id {source.topic_id}, now {facts.topic_id}"
-        yield Finding(kind, source.topic, what)
+        yield Discrepancy(kind, source.topic, what)
         return
     for number, progress in sorted(source.partitions.items()):
         partition = facts.partitions.get(number)
         if partition is None:
-            yield Finding(kind, f"{source.topic}-{number}", "the topic no longer has this partition")
+            yield Discrepancy(kind, f"{source.topic}-{number}", "the topic no longer has this partition")
         elif partition.end < progress.next:
             what = f"read up to {progress.next}, but the partition ends at {partition.end}: records were lost in Kafka"
-            yield Finding(kind, f"{source.topic}-{number}", what)
+            yield Discrepancy(kind, f"{source.topic}-{number}", what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _sometimes_kept(view: TableView) -> SometimesKept:
 
 def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
     result.findings += [
-        Finding(FindingKind.NO_COLUMN, f"schema {schema_id}", f"the table has no column for {', '.join(fields)}")
+        Discrepancy(FindingKind.NO_COLUMN, f"schema {schema_id}", f"the table has no column for {', '.join(fields)}")
         for schema_id, fields in sorted(result.lost.items())
     ]
     progress, foreign = progress_by_source(at.state), at.state_with_foreign.foreign
@@ -219,7 +219,7 @@ def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
             result.notes.append(f"{name}: {_missing(found)}; removals by other writers explain the number")
         elif found.missing and found.skipped + len(found.missing) != progress[where].counts.skipped:
             result.findings.append(
-                Finding(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
+                Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
             )
         if found.not_in_kafka:
             _not_in_kafka(name, found, result, proven=where in proof.sums_hold, excused=excused)
@@ -241,4 +241,4 @@ def _not_in_kafka(name: str, found: Compared, result: _Result, *, proven: bool, 
     elif excused:
         result.notes.append(f"{name}: {what}; other writers removed rows, so it cannot be proven that they were read")
     else:
-        result.findings.append(Finding(FindingKind.NOT_IN_KAFKA, name, what, offsets))
+        result.findings.append(Discrepancy(FindingKind.NOT_IN_KAFKA, name, what, offsets))

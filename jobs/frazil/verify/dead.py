@@ -18,7 +18,7 @@ from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
 from frazil.verify.files import check_files
 from frazil.verify.scan import DEAD_LETTER_SOURCE, Source, Tallies, Watch, add_batch, progress_by_source
 from frazil.verify.tally import Tally
-from frazil.verify.verification import Check, Finding, FindingKind, first_named, listed
+from frazil.verify.verification import Check, Discrepancy, FindingKind, first_named, listed
 
 COLUMNS = ("topic", "generation", "partition", "offset", "table_uuid")
 
@@ -120,32 +120,32 @@ def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check
     return Check("dead letters", says, tuple(findings), tuple(notes))
 
 
-def _unsourced(tallies: Tallies) -> Iterator[Finding]:
+def _unsourced(tallies: Tallies) -> Iterator[Discrepancy]:
     if tallies.unsourced:
         what = f"{tallies.unsourced:,} dead letters without topic, partition or offset: another writer inserted them"
-        yield Finding(FindingKind.DEAD_LETTER_COUNT, "dead letters", what)
+        yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, "dead letters", what)
     for (topic, partition), count in sorted(tallies.strangers.items()):
         what = f"{count:,} dead letters of a partition that was never read"
-        yield Finding(FindingKind.DEAD_LETTER_COUNT, f"{topic}-{partition}", what)
+        yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, f"{topic}-{partition}", what)
 
 
-def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) -> Iterator[Finding]:
+def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) -> Iterator[Discrepancy]:
     if len(tally.seen) != expected:
         what = f"{len(tally.seen):,} dead letters in the table, {expected:,} were counted"
-        yield Finding(FindingKind.DEAD_LETTER_COUNT, name, what)
+        yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, name, what)
     if tally.outside and not rolled_back:
         offsets = tuple(tally.named_outside)
         what = f"dead letters with {listed(offsets, tally.outside)}, expected all in [{tally.origin}, {tally.next})"
-        yield Finding(FindingKind.OUT_OF_BOUNDS, name, what, offsets)
+        yield Discrepancy(FindingKind.OUT_OF_BOUNDS, name, what, offsets)
     if tally.doubled:
         offsets = first_named(tally.doubled)
         what = f"{tally.surplus:,} duplicate dead letters: {listed(offsets, len(tally.doubled))}"
-        yield Finding(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
+        yield Discrepancy(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
 
 
-def _both(name: str, dead: Tally, rows: Tally) -> Iterator[Finding]:
+def _both(name: str, dead: Tally, rows: Tally) -> Iterator[Discrepancy]:
     both = dead.seen & rows.seen
     if both:
         offsets = first_named(both)
         what = f"{listed(offsets, len(both))} are in both the table and its dead letters"
-        yield Finding(FindingKind.ROW_AND_DEAD_LETTER, name, what, offsets)
+        yield Discrepancy(FindingKind.ROW_AND_DEAD_LETTER, name, what, offsets)

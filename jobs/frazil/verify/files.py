@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.adapters.iceberg_scan import Footer, LiveFile, LiveFiles, footers, live_files
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.verify.scan import Watch
-from frazil.verify.verification import Check, Finding, FindingKind
+from frazil.verify.verification import Check, Discrepancy, FindingKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
     """Read the footer of each file, and compare the manifests' totals with the snapshot's summary."""
     live = live_files(view, snapshot.id)
     files = (*live.data, *live.position_deletes)
-    findings: list[Finding] = []
+    findings: list[Discrepancy] = []
     unreadable: set[str] = set()
     for done, footer in enumerate(footers(view, files), start=1):
         found = list(_of_file(footer))
@@ -40,25 +40,25 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
     return CheckedFiles(Check(name, says, tuple(findings)), frozenset(unreadable))
 
 
-def _of_file(footer: Footer) -> Iterator[Finding]:
+def _of_file(footer: Footer) -> Iterator[Discrepancy]:
     file = footer.file
     if footer.missing:
-        yield Finding(FindingKind.MISSING_FILE, file.path, f"the file is missing, with {file.rows:,} rows")
+        yield Discrepancy(FindingKind.MISSING_FILE, file.path, f"the file is missing, with {file.rows:,} rows")
     elif footer.problem:
-        yield Finding(FindingKind.UNREADABLE_FILE, file.path, f"could not read the file: {footer.problem}")
+        yield Discrepancy(FindingKind.UNREADABLE_FILE, file.path, f"could not read the file: {footer.problem}")
     elif footer.rows != file.rows:
-        yield Finding(
+        yield Discrepancy(
             FindingKind.CHANGED_FILE, file.path, f"{footer.rows:,} rows in the file, {file.rows:,} in its manifest"
         )
     elif footer.size != file.size:
-        yield Finding(
+        yield Discrepancy(
             FindingKind.CHANGED_FILE,
             file.path,
             f"{footer.size:,} bytes, {file.size:,} in its manifest: it was rewritten",
         )
 
 
-def _totals(snapshot: Snapshot, live: LiveFiles) -> Iterator[Finding]:
+def _totals(snapshot: Snapshot, live: LiveFiles) -> Iterator[Discrepancy]:
     """The specification lets a summary leave totals out; those that it gives must be right."""
     counted = {
         "total-records": sum(file.rows for file in live.data),
@@ -69,12 +69,12 @@ def _totals(snapshot: Snapshot, live: LiveFiles) -> Iterator[Finding]:
         said = snapshot.summary.get(name)
         if said is not None and int(said) != count:
             what = f"its summary says {name} = {int(said):,}, its manifests add up to {count:,}"
-            yield Finding(FindingKind.SUMMARY, f"snapshot {snapshot.id}", what)
+            yield Discrepancy(FindingKind.SUMMARY, f"snapshot {snapshot.id}", what)
 
 
-def _equality_deletes(files: Sequence[LiveFile]) -> Iterator[Finding]:
+def _equality_deletes(files: Sequence[LiveFile]) -> Iterator[Discrepancy]:
     if files:
-        yield Finding(
+        yield Discrepancy(
             FindingKind.UNPROVABLE,
             files[0].path,
             f"{len(files)} equality delete files of another writer: Frazil cannot read which rows they delete",

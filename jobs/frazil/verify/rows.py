@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 from frazil.model.progress import ForeignChanges, PartitionProgress
 from frazil.verify.scan import Source, Tallies
 from frazil.verify.tally import Tally, absent, missing_one
-from frazil.verify.verification import Check, Finding, FindingKind, first_named, listed
+from frazil.verify.verification import Check, Discrepancy, FindingKind, first_named, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap6
     return Check("rows", says, tuple(findings), tuple(notes))
 
 
-def _row_count(expected: Expected, found: Tallies) -> Iterator[Finding]:
+def _row_count(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
     if found.rows != expected.rows:
         foreign = expected.foreign
-        yield Finding(
+        yield Discrepancy(
             FindingKind.ROW_COUNT,
             "table",
             f"{found.rows:,} rows, expected {expected.rows:,} ({expected.ours:,} written"
@@ -65,9 +65,9 @@ def _row_count(expected: Expected, found: Tallies) -> Iterator[Finding]:
         )
 
 
-def _strangers(found: Tallies) -> Iterator[Finding]:
+def _strangers(found: Tallies) -> Iterator[Discrepancy]:
     for (topic, partition), count in sorted(found.strangers.items()):
-        yield Finding(
+        yield Discrepancy(
             FindingKind.OUT_OF_BOUNDS, f"{topic}-{partition}", f"{count:,} rows of a partition that was never read"
         )
 
@@ -101,11 +101,11 @@ class _Judged:
         """Rows that should be there and are not; negative where there are more."""
         return self.progress.counts.rows - len(self.tally.seen)
 
-    def surplus(self) -> list[Finding]:
+    def surplus(self) -> list[Discrepancy]:
         """What foreign removals never explain: doubled rows, foreign offsets, more rows than were written."""
         return [*self._doubled(), *self._outside(), *self._extra()]
 
-    def losses(self) -> list[Finding]:
+    def losses(self) -> list[Discrepancy]:
         if self.lost > 0:
             return [self._lost()]
         if self.lost == 0 and self.tally.sums != self.progress.sums:
@@ -120,14 +120,14 @@ class _Judged:
                 f" number, but the table alone cannot prove which rows"
             )
 
-    def _doubled(self) -> Iterator[Finding]:
+    def _doubled(self) -> Iterator[Discrepancy]:
         tally = self.tally
         if tally.doubled:
             offsets = first_named(tally.doubled)
             what = f"{tally.surplus:,} duplicate rows: {listed(offsets, len(tally.doubled))}"
-            yield Finding(FindingKind.DOUBLED_ROWS, self.name, what, offsets)
+            yield Discrepancy(FindingKind.DOUBLED_ROWS, self.name, what, offsets)
 
-    def _outside(self) -> Iterator[Finding]:
+    def _outside(self) -> Iterator[Discrepancy]:
         tally = self.tally
         if tally.outside:
             offsets = tuple(tally.named_outside)
@@ -135,20 +135,20 @@ class _Judged:
                 f"{tally.outside:,} rows with {listed(offsets, tally.outside)},"
                 f" expected all in [{tally.origin}, {tally.next})"
             )
-            yield Finding(FindingKind.OUT_OF_BOUNDS, self.name, what, offsets)
+            yield Discrepancy(FindingKind.OUT_OF_BOUNDS, self.name, what, offsets)
 
-    def _extra(self) -> Iterator[Finding]:
+    def _extra(self) -> Iterator[Discrepancy]:
         if self.lost < 0:
             what = f"{-self.lost:,} rows more than were written ({self.progress.counts.rows:,})"
-            yield Finding(FindingKind.EXTRA_ROWS, self.name, what)
+            yield Discrepancy(FindingKind.EXTRA_ROWS, self.name, what)
 
-    def _lost(self) -> Finding:
+    def _lost(self) -> Discrepancy:
         offsets, all_of, certain = self._which()
         what = f"{self.lost:,} of {self.progress.counts.rows:,} rows are missing: "
         if certain:
-            return Finding(FindingKind.LOST_ROWS, self.name, what + listed(offsets, self.lost), offsets)
+            return Discrepancy(FindingKind.LOST_ROWS, self.name, what + listed(offsets, self.lost), offsets)
         what += f"among {listed(offsets, all_of)}, which are neither rows nor dead letters"
-        return Finding(FindingKind.LOST_ROWS, self.name, what, offsets)
+        return Discrepancy(FindingKind.LOST_ROWS, self.name, what, offsets)
 
     def _which(self) -> tuple[tuple[int, ...], int, bool]:
         """Offsets that are gone, how many come into question, and whether they are exactly those.
@@ -164,10 +164,10 @@ class _Judged:
                 return (offset,), 1, True
         return first_named(gone), len(gone), False
 
-    def _altered(self) -> Finding:
+    def _altered(self) -> Discrepancy:
         gone = absent(self.tally, self.dead)
         offsets = first_named(gone)
         what = "the row count is right, but the offset sums are not: some rows were changed or replaced"
         if gone:
             what += f"; neither rows nor dead letters are {listed(offsets, len(gone))}"
-        return Finding(FindingKind.ALTERED_OFFSETS, self.name, what, offsets)
+        return Discrepancy(FindingKind.ALTERED_OFFSETS, self.name, what, offsets)

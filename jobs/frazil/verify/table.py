@@ -17,7 +17,7 @@ from frazil.verify.dead import check_dead_letters, tally_dead_letters
 from frazil.verify.files import check_files
 from frazil.verify.rows import Expected, check_rows
 from frazil.verify.scan import Source, Watch, progress_by_source, source_columns, tally_rows
-from frazil.verify.verification import Check, Finding, FindingKind, Verification
+from frazil.verify.verification import Check, Discrepancy, FindingKind, Verification
 
 if TYPE_CHECKING:
     from frazil.verify.against_kafka import KafkaSide
@@ -81,14 +81,14 @@ def _compare(
 
     if any(finding.kind in NOT_READABLE for check in proven.checks for finding in check.findings):
         what = "not compared with Kafka, because some of the table's rows cannot be read"
-        return Check("kafka", "", (Finding(FindingKind.UNPROVABLE, spec.identifier, what),))
+        return Check("kafka", "", (Discrepancy(FindingKind.UNPROVABLE, spec.identifier, what),))
     clean = all(check.passed for check in proven.checks)
     proof = TableProof(clean, proven.sums_hold, proven.unsourced)
     return check_against_kafka(spec, at, dead_view, kafka, proof=proof, watch=watch)
 
 
 def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: str) -> Verification:
-    check = Check("state", "the state was read", (Finding(kind, spec.identifier, what),))
+    check = Check("state", "the state was read", (Discrepancy(kind, spec.identifier, what),))
     return Verification(spec.identifier, head, None, None, Counts(), (check,))
 
 
@@ -109,14 +109,14 @@ def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Wa
     return _Proven(tuple(checks), sums_hold, rows.unsourced)
 
 
-def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Finding]:
+def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Discrepancy]:
     present = {column.name for column in view.columns}
     lacking = [name for name in source_columns(spec).names if name not in present]
     if lacking:
         what = f"the table has no column {' and no column '.join(lacking)}: rows cannot be traced to their records"
-        yield Finding(FindingKind.UNPROVABLE, view.identifier, what)
+        yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
     if any(finding.kind is FindingKind.UNPROVABLE for finding in files.findings):
-        yield Finding(
+        yield Discrepancy(
             FindingKind.UNPROVABLE, view.identifier, "the rows were not counted, because the table has equality deletes"
         )
 
@@ -126,7 +126,7 @@ def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:
     if not at.state.epoch:
         return Check("dead letters", "0 dead letters: nothing has been read yet")
     what = f"the dead letters table is missing, with {counted:,} dead letters"
-    return Check("dead letters", "", (Finding(FindingKind.NO_TABLE, spec.dead_letters_identifier, what),))
+    return Check("dead letters", "", (Discrepancy(FindingKind.NO_TABLE, spec.dead_letters_identifier, what),))
 
 
 def _check_state(at: Standing) -> Check:
@@ -147,13 +147,13 @@ def _rolled_back(at: Standing) -> Iterator[str]:
         yield "the table was rolled back, with its offsets: the next run continues from there"
 
 
-def _of_progress(name: str, progress: PartitionProgress) -> Iterator[Finding]:
+def _of_progress(name: str, progress: PartitionProgress) -> Iterator[Discrepancy]:
     counts = progress.counts
     if not counts.balanced:
-        yield Finding(FindingKind.UNBALANCED, name, f"the formula does not hold: {counts.formula()}")
+        yield Discrepancy(FindingKind.UNBALANCED, name, f"the formula does not hold: {counts.formula()}")
     if not progress.origin <= progress.start <= progress.next:
         what = f"began at {progress.origin}, last batch at {progress.start}, read to {progress.next}: not in order"
-        yield Finding(FindingKind.UNBALANCED, name, what)
+        yield Discrepancy(FindingKind.UNBALANCED, name, what)
     if counts.read > progress.next - progress.origin:
         what = f"{counts.read:,} records read of {progress.next - progress.origin:,} offsets"
-        yield Finding(FindingKind.UNBALANCED, name, what)
+        yield Discrepancy(FindingKind.UNBALANCED, name, what)

@@ -61,7 +61,7 @@ class FindingKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Discrepancy:
     """One thing that is wrong: where (`topic-partition`, a path, a snapshot), expected against found.
 
     `offsets` are those that could be named, at most `NAMED`.
@@ -82,7 +82,7 @@ class Check:
 
     name: str
     says: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Discrepancy, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -107,7 +107,7 @@ class Verification:
         return all(check.passed for check in self.checks)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Discrepancy, ...]:
         return tuple(finding for check in self.checks for finding in check.findings)
 
     @property

@@ -20,7 +20,7 @@ from frazil.verify.columns import differing
 from frazil.verify.decode import Redecoder, chosen
 from frazil.verify.scan import Source
 from frazil.verify.tally import bitmap_of
-from frazil.verify.verification import NAMED, Finding, FindingKind
+from frazil.verify.verification import NAMED, Discrepancy, FindingKind
 
 Offsets = npt.NDArray[np.int64]
 
@@ -38,14 +38,14 @@ class Compared:
     skipped: int = 0
     missing: BitMap64 = field(default_factory=BitMap64)
     not_in_kafka: BitMap64 = field(default_factory=BitMap64)
-    differences: list[Finding] = field(default_factory=list)
+    differences: list[Discrepancy] = field(default_factory=list)
     unnamed: int = 0
 
     @property
     def records(self) -> int:
         return self.rows + self.dead_letters + self.skipped + len(self.missing)
 
-    def differs(self, finding: Finding) -> None:
+    def differs(self, finding: Discrepancy) -> None:
         if len(self.differences) < NAMED:
             self.differences.append(finding)
         else:
@@ -183,7 +183,7 @@ class PartitionComparison:
 
     def _differs(self, kind: FindingKind, offset: int, what: str) -> None:
         topic, partition = self.source
-        self.found.differs(Finding(kind, f"{topic}-{partition}@{offset}", what, (offset,)))
+        self.found.differs(Discrepancy(kind, f"{topic}-{partition}@{offset}", what, (offset,)))
 
 
 def _schema_id(record: Records) -> int:

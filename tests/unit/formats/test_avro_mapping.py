@@ -8,7 +8,7 @@ from avro_samples import Json, parsed, record_of, text_of
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.avro.shape import MAX_COLUMNS, MAX_NESTING
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 
 
 def logical(base: str, name: str, **more: Json) -> Json:
@@ -102,7 +102,7 @@ REFUSED = [
 def test_what_no_table_can_hold_is_a_finding(avro: Json, problem: str, path: str) -> None:
     mapped = map_schema(parsed(record_of(avro)))
 
-    assert mapped.findings == (Finding(path, problem),)
+    assert mapped.findings == (SchemaFinding(path, problem),)
 
 
 EMPTY = record("E")
@@ -121,7 +121,7 @@ def test_a_field_without_data_is_left_out_with_a_note(avro: Json) -> None:
     mapped = map_schema(parsed(record_of(avro, "int")))
 
     assert ([column.name for column in mapped.columns], mapped.findings) == (["f1"], ())
-    assert Finding("f0", "left out: the type holds no data") in mapped.notes
+    assert SchemaFinding("f0", "left out: the type holds no data") in mapped.notes
 
 
 PRESENT = "struct<present: boolean>"
@@ -164,20 +164,20 @@ NOTED = [
 
 @pytest.mark.parametrize(("avro", "note"), NOTED, ids=[note.partition(":")[0] for _, note in NOTED])
 def test_what_a_column_holds_less_exactly_is_noted(avro: Json, note: str) -> None:
-    assert map_schema(parsed(record_of(avro))).notes == (Finding("f0", note),)
+    assert map_schema(parsed(record_of(avro))).notes == (SchemaFinding("f0", note),)
 
 
 def test_recursion_is_noted_where_it_becomes_text() -> None:
     mapped = map_schema(parsed(record("Row", "int", ["null", "Row"])))
 
-    assert mapped.notes == (Finding("f1.f1.f1", "Row inside itself: JSON text from the level 4 on"),)
+    assert mapped.notes == (SchemaFinding("f1.f1.f1", "Row inside itself: JSON text from the level 4 on"),)
 
 
 def test_two_branches_that_would_be_one_column_are_a_finding() -> None:
     mapped = map_schema(parsed(record_of([record("a.b_c", "int"), record("a_b.c", "int"), record("x.c", "int"),
                                           record("x.b_c", "int")])))  # fmt: skip
 
-    assert mapped.findings == (Finding("f0", "the branches a.b_c and a_b.c would both be the column a_b_c"),)
+    assert mapped.findings == (SchemaFinding("f0", "the branches a.b_c and a_b.c would both be the column a_b_c"),)
 
 
 def test_names_of_any_script_and_namespaces_with_a_dash_are_names() -> None:
@@ -202,8 +202,8 @@ def test_names_that_differ_only_in_case_are_findings_at_every_level() -> None:
     mapped = map_schema(parsed({"type": "record", "name": "Row", "fields": fields}))
 
     assert mapped.findings == (
-        Finding("ID[]", "x and X differ only in case"),
-        Finding("", "id and ID differ only in case"),
+        SchemaFinding("ID[]", "x and X differ only in case"),
+        SchemaFinding("", "id and ID differ only in case"),
     )
 
 

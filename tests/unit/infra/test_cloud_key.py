@@ -8,7 +8,7 @@ import pytest
 from confluent_in_memory import WHO, Wire, cloud_over
 
 from infra.deploy.cloud_key import WHAT, of_confluent
-from infra.deploy.prerequisites import Finding
+from infra.deploy.prerequisites import Prerequisite
 from infra.local.confluent_double import ConfluentDouble, failure
 
 GIVEN = {"CONFLUENT_CLOUD_API_KEY": WHO.key, "CONFLUENT_CLOUD_API_SECRET": WHO.secret.reveal()}
@@ -24,7 +24,7 @@ def wire(double: ConfluentDouble) -> Wire:
     return Wire(double)
 
 
-def found(wire: Wire, **given: str) -> Finding:
+def found(wire: Wire, **given: str) -> Prerequisite:
     return of_confluent(lambda who: cloud_over(wire, [], who), {**GIVEN, **given})
 
 

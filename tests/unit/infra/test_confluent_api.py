@@ -71,8 +71,10 @@ def test_all_pages_of_a_list_are_read_and_no_other_account_is_on_them(cloud: Con
     assert sum(asked.startswith("GET") for asked in wire.asked) == 2
 
 
-def test_that_a_key_is_gone_already_is_fine(cloud: ConfluentCloud) -> None:
+def test_that_a_key_is_gone_already_is_fine(cloud: ConfluentCloud, wire: Wire) -> None:
     cloud.delete_key("GONE")
+
+    assert [asked.split()[0] for asked in wire.asked] == ["DELETE"], "once: it is not asked for again"
 
 
 def test_a_wrong_cloud_api_key_is_named_and_its_secret_is_not(wire: Wire, slept: list[float]) -> None:

@@ -19,7 +19,7 @@ from infra.permissions import (
     WITH_SECRETS,
     Call,
     Known,
-    Place,
+    PolicyTarget,
     Scope,
     image,
     statements,
@@ -122,12 +122,15 @@ def test_what_aws_does_by_itself_in_a_roles_name_is_known_from_its_documentation
 
 def test_a_call_that_nobody_reviewed_has_no_image() -> None:
     with pytest.raises(KeyError, match="s3:PutBucketPolicy"):
-        image([Call("s3:PutBucketPolicy", Place.BUCKET)])
+        image([Call("s3:PutBucketPolicy", PolicyTarget.BUCKET)])
 
 
 def test_a_policy_has_one_statement_a_place_with_the_conditions_of_the_place() -> None:
     through = {"StringEquals": {"kms:ViaService": "secretsmanager.us-east-1.amazonaws.com"}}
-    scopes = {Place.SECRETS: Scope(("arn:secret",)), Place.KEY_UNDER_SECRETS: Scope(("arn:key",), through)}
+    scopes = {
+        PolicyTarget.SECRETS: Scope(("arn:secret",)),
+        PolicyTarget.KEY_UNDER_SECRETS: Scope(("arn:key",), through),
+    }
 
     assert statements(WITH_SECRETS, scopes) == (
         Statement(sid="Secrets", actions=("secretsmanager:GetSecretValue",), resources=("arn:secret",)),
@@ -137,4 +140,4 @@ def test_a_policy_has_one_statement_a_place_with_the_conditions_of_the_place() -
 
 def test_a_policy_cannot_leave_a_place_out() -> None:
     with pytest.raises(KeyError):
-        statements(KEEPER, {Place.APPLICATION: Scope(("arn:application",))})
+        statements(KEEPER, {PolicyTarget.APPLICATION: Scope(("arn:application",))})

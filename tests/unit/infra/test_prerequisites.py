@@ -10,7 +10,7 @@ from botocore.exceptions import TokenRetrievalError
 
 from infra.artefacts.environment import Target
 from infra.deploy.prerequisites import (
-    Finding,
+    Prerequisite,
     PrerequisiteError,
     of_the_account,
     of_the_aws_cli,
@@ -31,7 +31,7 @@ def answering(**answers: str) -> object:
     return run
 
 
-def findings(checkout: Path, *, native_required: bool = False, **answers: str) -> dict[str, Finding]:
+def findings(checkout: Path, *, native_required: bool = False, **answers: str) -> dict[str, Prerequisite]:
     found = of_this_machine(checkout, X86, answering(**answers), native_required=native_required)  # type: ignore[arg-type]
     return {finding.what: finding for finding in found}
 

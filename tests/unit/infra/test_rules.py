@@ -11,7 +11,7 @@ import pytest
 
 from infra import rules
 from infra.iam import EVERYBODY, Policy, Principal, Statement, tls_only, trust_service
-from infra.rules import RULES, Finding, StackView
+from infra.rules import RULES, StackView, Violation
 from shared.naming import tags
 
 Document = dict[str, Any]
@@ -69,7 +69,7 @@ def sound() -> Document:
     return {"provider": {"aws": [{"default_tags": {"tags": tags("dev", "test", {})}}]}, "resource": resources}
 
 
-def findings(document: Document, *, production: bool = False) -> list[tuple[str, Finding]]:
+def findings(document: Document, *, production: bool = False) -> list[tuple[str, Violation]]:
     view = StackView("test", production, document)
     return [(rule.__name__, finding) for rule in RULES for finding in rule(view)]
 

@@ -154,9 +154,11 @@ def test_a_refusal_that_stays_is_told_with_the_role_that_is_missing(time: Simple
 
 
 def test_a_topic_that_somebody_else_made_meanwhile_is_fine(time: SimpleNamespace) -> None:
-    make_topics(
-        AdminInMemory(refusals=[KafkaError.TOPIC_ALREADY_EXISTS]), {"a": USUAL}, clock=time.clock, sleep=time.sleep
-    )
+    admin = AdminInMemory(refusals=[KafkaError.TOPIC_ALREADY_EXISTS])
+
+    make_topics(admin, {"a": USUAL}, clock=time.clock, sleep=time.sleep)
+
+    assert (admin.refusals, time.now) == ([], 0), "refused once, and not tried again"
 
 
 def test_what_no_waiting_mends_fails_at_once(time: SimpleNamespace) -> None:

@@ -20,7 +20,7 @@ from frazil.materialize.compare import Evolution, aliases_of, applied, compare, 
 from frazil.materialize.former_names import FormerNames, former_names_of, former_names_property
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct, walk
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 from frazil.model.unions import UNIONS_PROPERTY, marked, unions_property
 
 INT, LONG, FLOAT, DOUBLE, TEXT = (Scalar(n) for n in ("int", "long", "float", "double", "string"))  # type: ignore[arg-type]
@@ -461,4 +461,4 @@ def test_the_aliases_of_an_avro_schema_reach_the_comparison() -> None:
     new = mapped('{"type":"record","name":"R","fields":[{"name":"b","type":"long","aliases":["a"]}]}')
 
     assert changes(new, old) == [RenameColumn("a", "b"), WidenType("a", INT, LONG)]
-    assert str(Finding("", "x")) == "(record): x"
+    assert str(SchemaFinding("", "x")) == "(record): x"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from values_of_tables import SPEC, progress, snapshot, state, view
 
 from frazil.materialize.branches import Staged
-from frazil.materialize.publish import last_look, stage_branches
+from frazil.materialize.publish import last_look, publish, stage_branches
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.materialize.verdicts import Done, PlanAgain, Ready, StageAgain, judge
 from frazil.model.errors import CountMismatchError, FencedError, ForeignOwnerError, StateLostError
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import TableState
-from frazil.model.snapshot import Snapshot
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.ports import Lake
 
 BEFORE = state({0: progress(0, 7)}, epoch=3, batch_id="batch3")
 AFTER = state({0: progress(0, 9)}, epoch=4, batch_id="batch4")
@@ -23,6 +25,22 @@ BASE = snapshot(1, None, carries=BEFORE, total_records=7)
 STAGED = snapshot(2, 1, carries=AFTER, added_records=2, total_records=9)
 ATTEMPT = Staged("frazil_stage_w1_1", 2, base=1)
 BRANCH = {"frazil_stage_w1_1": 2}
+
+
+class LakeThatNotes:
+    """Holds the table with the staged branch until that is published."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def load(self, _: str) -> TableView:
+        return view(BASE, STAGED) if self.done else view(BASE, STAGED, head=1, branches=BRANCH)
+
+    def publish(self, _: TableView, *, branch: str, **__: object) -> None:
+        self.done.append(f"publish {branch}")
+
+    def drop_branches(self, _: TableView, names: list[str]) -> None:
+        self.done.append(f"drop {names}")
 
 
 def test_a_branch_on_the_head_of_main_may_be_published() -> None:
@@ -109,8 +127,12 @@ def test_a_staged_summary_that_is_not_what_the_tasks_returned_stops_the_pipeline
         last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, ATTEMPT, rows=rows)
 
 
-def test_a_staged_summary_that_agrees_says_nothing() -> None:
-    last_look(view(BASE, STAGED, head=1, branches=BRANCH), PLAN, ATTEMPT, rows=2)
+def test_a_staged_summary_that_agrees_is_published_and_nothing_is_dropped() -> None:
+    lake = LakeThatNotes()
+
+    publish(cast(Lake, lake), PLAN, ATTEMPT, stage_on=lambda _: ATTEMPT, rows=2)
+
+    assert lake.done == ["publish frazil_stage_w1_1"]
 
 
 def test_a_publish_drops_the_branches_of_every_attempt_and_no_other() -> None:

@@ -34,7 +34,7 @@ from frazil.formats.avro.types import (
     Union,
 )
 from frazil.model.errors import IncompatibleSchemaError
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 
 _PRIMITIVES = frozenset(get_args(PrimitiveName))
 
@@ -49,7 +49,7 @@ class _Known:
     field: Field
     defined: dict[str, NamedType]
     used: dict[str, NamedType]
-    ignored: tuple[Finding, ...]
+    ignored: tuple[SchemaFinding, ...]
     """With paths relative to the field's."""
 
     def fits(self, scope: Scope) -> bool:
@@ -80,14 +80,14 @@ def parse_schema(text: str, references: Iterable[str] = ()) -> AvroSchema:
     raise _refused(parser.problems)
 
 
-def _refused(problems: Iterable[Finding]) -> IncompatibleSchemaError:
+def _refused(problems: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
     return IncompatibleSchemaError(
         "not a valid Avro schema: " + "; ".join(map(str, problems)),
         hint="compare the registered schema with the Avro 1.12 specification and register a corrected one.",
     )
 
 
-def refuse(findings: Iterable[Finding]) -> IncompatibleSchemaError:
+def refuse(findings: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
     """The error for a schema that is valid, but that a table cannot hold."""
     return IncompatibleSchemaError(
         "the Avro schema cannot become columns: " + "; ".join(map(str, findings)),
@@ -100,11 +100,11 @@ class _Parser:
 
     def __init__(self) -> None:
         self.scope = Scope()
-        self.problems: list[Finding] = []
-        self.ignored: list[Finding] = []
+        self.problems: list[SchemaFinding] = []
+        self.ignored: list[SchemaFinding] = []
 
     def note(self, path: str, problem: str) -> None:
-        self.problems.append(Finding(path, problem))
+        self.problems.append(SchemaFinding(path, problem))
 
     def parse(self, text: str) -> AvroType:
         try:
@@ -148,7 +148,9 @@ class _Parser:
         """Return the logical type, or None. A type that is unknown or invalid here is noted as ignored."""
         logical, name = logical_of(about, on=on), about.get("logicalType")
         if logical is None and name is not None:
-            self.ignored.append(Finding(path, f"the logical type {name} is ignored: not valid on {on}, or unknown"))
+            self.ignored.append(
+                SchemaFinding(path, f"the logical type {name} is ignored: not valid on {on}, or unknown")
+            )
         return logical
 
     def _union(self, given: list[object], namespace: str, path: str) -> AvroType:
@@ -212,7 +214,7 @@ class _Parser:
             self.scope.use_all(known.used)
             if known.ignored:
                 here = _join(path, known.field.name)
-                self.ignored += [Finding(here + note.path, note.problem) for note in known.ignored]
+                self.ignored += [SchemaFinding(here + note.path, note.problem) for note in known.ignored]
             return known.field
         count, problems, ignored = len(self.scope.named), len(self.problems), len(self.ignored)
         with self.scope.part() as part:
@@ -220,7 +222,7 @@ class _Parser:
         if len(text) > MOST_TEXT or len(self.problems) != problems or not part.is_self_contained:
             return field
         length = len(_join(path, field.name))
-        notes = tuple(Finding(note.path[length:], note.problem) for note in self.ignored[ignored:])
+        notes = tuple(SchemaFinding(note.path[length:], note.problem) for note in self.ignored[ignored:])
         return self._remember((namespace, text), field, part, self.scope.defined_since(count), notes)
 
     def _remember(
@@ -229,7 +231,7 @@ class _Parser:
         field: Field,
         part: Part,
         defined: dict[str, NamedType],
-        ignored: tuple[Finding, ...],
+        ignored: tuple[SchemaFinding, ...],
     ) -> Field:
         used = {name: self.scope.named[name] for name in part.used}
         shared = replace(field, is_shared=True, names=Names(tuple(defined), tuple(used)))

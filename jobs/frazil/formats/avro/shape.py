@@ -27,7 +27,7 @@ from frazil.formats.avro.types import (
     Union,
 )
 from frazil.formats.mapped import LEFT_OUT
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 
 RECURSION_LEVELS = 3
 """How many times a record may stand inside itself as columns; the next one is JSON text."""
@@ -118,8 +118,8 @@ class Expanded:
     """The shape of one row; why no table can hold it; and what a table holds less exactly than the schema says it."""
 
     row: Members
-    findings: tuple[Finding, ...]
-    notes: tuple[Finding, ...]
+    findings: tuple[SchemaFinding, ...]
+    notes: tuple[SchemaFinding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class _Known:
     member: Member
     columns: int
     levels: int
-    notes: tuple[Finding, ...]
+    notes: tuple[SchemaFinding, ...]
     """With paths relative to the member's."""
 
     def fits(self, columns: int, levels: int) -> bool:
@@ -139,7 +139,7 @@ class _Known:
 _MEMBERS: Memo[Field, _Known] = Memo()
 
 
-def shape_of(schema: AvroSchema) -> tuple[Members, tuple[Finding, ...]]:
+def shape_of(schema: AvroSchema) -> tuple[Members, tuple[SchemaFinding, ...]]:
     """The shape of one row, and everything in the schema that no table can hold."""
     expanded = expand(schema)
     return expanded.row, expanded.findings
@@ -178,8 +178,8 @@ class _Expansion:
     """Follows references. The path of names says where a record stands inside itself."""
 
     def __init__(self, schema: AvroSchema) -> None:
-        self.findings: list[Finding] = []
-        self.notes: list[Finding] = []
+        self.findings: list[SchemaFinding] = []
+        self.notes: list[SchemaFinding] = []
         self._schema = schema
         self._columns = 0
         self._deepest = 0
@@ -213,7 +213,7 @@ class _Expansion:
         self._deepest = max(self._deepest, len(inside) + known.levels)
         if known.notes:
             here = _join(path, given.name)
-            self.notes += [Finding(here + note.path, note.problem) for note in known.notes]
+            self.notes += [SchemaFinding(here + note.path, note.problem) for note in known.notes]
         return known.member
 
     def _new_member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
@@ -223,7 +223,7 @@ class _Expansion:
         if given.is_shared and not self.findings:  # after a finding, what has no room is cut off without another
             member = replace(member, is_shared=True)
             length = len(_join(path, given.name))
-            notes = tuple(Finding(note.path[length:], note.problem) for note in self.notes[noted:])
+            notes = tuple(SchemaFinding(note.path[length:], note.problem) for note in self.notes[noted:])
             columns_and_levels = self._columns - columns, self._deepest - len(inside)
             _MEMBERS.put(given, _Known(member, *columns_and_levels, notes))
         self._deepest = max(deepest, self._deepest)
@@ -324,10 +324,10 @@ class _Expansion:
                 self._note(path, f"{other} and {name} differ only in case")
 
     def _tell(self, path: str, what: str) -> None:
-        self.notes.append(Finding(path, what))
+        self.notes.append(SchemaFinding(path, what))
 
     def _note(self, path: str, problem: str) -> None:
-        self.findings.append(Finding(path, problem))
+        self.findings.append(SchemaFinding(path, problem))
 
 
 def _join(path: str, name: str) -> str:

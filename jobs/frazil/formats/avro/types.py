@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from frazil.formats.mapped import VALUE
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 
 PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 LogicalName = Literal[
@@ -118,7 +118,7 @@ class AvroSchema:
     """JSON with full names; every named type is defined where it is first used. Defaults are left out."""
     root: AvroType = field(compare=False)
     named: Mapping[str, NamedType] = field(compare=False, repr=False)
-    ignored: tuple[Finding, ...] = field(compare=False, default=())
+    ignored: tuple[SchemaFinding, ...] = field(compare=False, default=())
     """Logical types that do not count, by path."""
 
     def resolve(self, avro_type: AvroType) -> Primitive | Array | Map | Union | NamedType:

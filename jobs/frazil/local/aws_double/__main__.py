@@ -6,14 +6,14 @@ import os
 import sys
 from pathlib import Path
 
-from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.place import DoubleFolder
 
 
 def main(port: int, folder: Path) -> None:
     forget_the_users_aws()
     from frazil.local.aws_double.server import serve  # noqa: PLC0415 - botocore reads the profile when it is imported
 
-    serve(Place(f"http://127.0.0.1:{port}", folder.absolute()), port)
+    serve(DoubleFolder(f"http://127.0.0.1:{port}", folder.absolute()), port)
 
 
 def forget_the_users_aws() -> None:

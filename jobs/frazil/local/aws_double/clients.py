@@ -8,7 +8,7 @@ from typing import Any
 import boto3  # type: ignore[import-untyped]
 from botocore.config import Config  # type: ignore[import-untyped]
 
-from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.place import DoubleFolder
 from frazil.local.aws_double.principals import Session
 
 _CONFIG = Config(retries={"total_max_attempts": 2}, s3={"addressing_style": "path"})
@@ -16,7 +16,9 @@ _making = threading.Lock()
 _models = boto3.session.Session()  # keeps the service models, which are slow to read
 
 
-def client(place: Place, service: str, *, session: Session, region: str) -> Any:  # boto3 makes its classes at run time
+def client(
+    place: DoubleFolder, service: str, *, session: Session, region: str
+) -> Any:  # boto3 makes its classes at run time
     with _making:
         return _models.client(
             service,
@@ -27,7 +29,7 @@ def client(place: Place, service: str, *, session: Session, region: str) -> Any:
         )
 
 
-def environment(place: Place, *, session: Session, region: str) -> dict[str, str]:
+def environment(place: DoubleFolder, *, session: Session, region: str) -> dict[str, str]:
     """Return the environment variables with which a process calls the double, as the role only."""
     return {
         **session.as_environment(),

@@ -26,7 +26,7 @@ from moto.awslambda.models import LambdaFunction, get_backend
 
 from frazil.local.aws_double import children, clients, lambda_runtime
 from frazil.local.aws_double.log_streams import CopiedLog
-from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.place import DoubleFolder
 from frazil.local.aws_double.principals import NotAssumableError, Session, assume
 
 SERVICE = "lambda.amazonaws.com"
@@ -60,7 +60,7 @@ class Invocation:
         return self.folder / "answer.json"
 
 
-def invoke(place: Place, function: Any, event: object) -> Answer:
+def invoke(place: DoubleFolder, function: Any, event: object) -> Answer:
     """Run the function once, and copy what it prints to its log group."""
     request_id = str(uuid.uuid4())
     try:
@@ -81,7 +81,7 @@ def _log_of(function: Any, request_id: str) -> tuple[str, str]:
     return group, f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{request_id.replace('-', '')}"
 
 
-def _unpack(place: Place, run: Invocation, event: object) -> None:
+def _unpack(place: DoubleFolder, run: Invocation, event: object) -> None:
     run.code.symlink_to(_unpacked(place, run), target_is_directory=True)
     backend = get_backend(run.function.account_id, run.function.region)
     for number, layer in enumerate(run.function.layers):
@@ -90,7 +90,7 @@ def _unpack(place: Place, run: Invocation, event: object) -> None:
     (run.folder / "event.json").write_text(json.dumps(event), encoding="utf-8")
 
 
-def _unpacked(place: Place, run: Invocation) -> Path:
+def _unpacked(place: DoubleFolder, run: Invocation) -> Path:
     """The code, unpacked once: a function of many modules would compile them at every invocation."""
     content = run.function.code_bytes
     target = place.unpacked / f"function-{hashlib.sha256(content).hexdigest()[:32]}"
@@ -105,7 +105,7 @@ def _unpacked(place: Place, run: Invocation) -> Path:
     return target
 
 
-def _run(place: Place, run: Invocation) -> int | None:
+def _run(place: DoubleFolder, run: Invocation) -> int | None:
     """The exit status, or None if it took longer than it may."""
     runtime = [sys.executable, "-E", "-S", lambda_runtime.__file__]
     child = children.run(
@@ -121,7 +121,7 @@ def _run(place: Place, run: Invocation) -> int | None:
     return status
 
 
-def _environment(place: Place, run: Invocation) -> dict[str, str]:
+def _environment(place: DoubleFolder, run: Invocation) -> dict[str, str]:
     function = run.function
     layers = sorted((run.folder / "layers").glob("*/python"))
     return {
@@ -146,7 +146,7 @@ def _environment(place: Place, run: Invocation) -> dict[str, str]:
     }
 
 
-def _copy_log(place: Place, run: Invocation) -> None:
+def _copy_log(place: DoubleFolder, run: Invocation) -> None:
     logs = clients.client(place, "logs", session=run.session, region=run.function.region)
     CopiedLog(logs, run.log_group, run.log_stream, run.log).finish()
 
@@ -213,7 +213,7 @@ def _teach_configuration() -> None:
     LambdaFunction.get_configuration = get_configuration
 
 
-def teach(place: Place) -> None:
+def teach(place: DoubleFolder) -> None:
     def _invoke_lambda(function: Any, event: object = None) -> Answer:
         return invoke(place, function, event)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DoubleFolder:
     """`folder` holds the record of calls, and the logs and work directories of job runs and Lambda functions."""
 
     endpoint_url: str

@@ -22,14 +22,14 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.scheduler.models import scheduler_backends
 
 from frazil.local.aws_double import clients
-from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.place import DoubleFolder
 from frazil.local.aws_double.principals import assume
 
 SERVICE = "scheduler.amazonaws.com"
 UNIVERSAL = ":aws-sdk:"
 
 
-def fire(place: Place, *, region: str, group: str, name: str) -> dict[str, object]:
+def fire(place: DoubleFolder, *, region: str, group: str, name: str) -> dict[str, object]:
     """What the target answered."""
     schedule = scheduler_backends[DEFAULT_ACCOUNT_ID][region].get_schedule(group, name)
     target = schedule.target

@@ -27,14 +27,14 @@ from frazil.local.aws_double import (
 from frazil.local.aws_double.call_record import Application, CallRecord, Environ, StartResponse, recorded
 from frazil.local.aws_double.emr_serverless import api as emr_serverless
 from frazil.local.aws_double.emr_serverless.files import forget_unpacked
-from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.place import DoubleFolder
 
 OWN_PATH = "/_double/"
 DEFAULT_REGION = "us-east-1"
 UNUSED_DAYS = 2
 
 
-def serve(place: Place, port: int) -> None:
+def serve(place: DoubleFolder, port: int) -> None:
     """Until SIGTERM. Job runs and functions end with the process, however it ends (`leash.py`)."""
     os.environ |= {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "MOTO_PORT": str(port)}
     place.begin_anew()
@@ -49,7 +49,7 @@ def serve(place: Place, port: int) -> None:
     run_simple("127.0.0.1", port, application, threaded=True, request_handler=MotoRequestHandler)
 
 
-def teach(place: Place) -> None:
+def teach(place: DoubleFolder) -> None:
     for service in (athena, cloudwatch, glue, s3, secrets_manager, step_functions):
         service.teach()
     for running in (emr_serverless, lambda_functions):
@@ -66,7 +66,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _with_own_path(application: Application, place: Place) -> Application:
+def _with_own_path(application: Application, place: DoubleFolder) -> Application:
     """What is not AWS: `POST /_double/schedules/GROUP/NAME/fire?region=us-east-1`."""
 
     def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -80,7 +80,7 @@ def _with_own_path(application: Application, place: Place) -> Application:
     return answer
 
 
-def _own_answer(place: Place, words: list[str], query: str) -> tuple[HTTPStatus, dict[str, object]]:
+def _own_answer(place: DoubleFolder, words: list[str], query: str) -> tuple[HTTPStatus, dict[str, object]]:
     region = query.removeprefix("region=") or DEFAULT_REGION
     match words:
         case ["schedules", group, name, "fire"]:

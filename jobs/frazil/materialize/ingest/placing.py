@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from frazil.formats.placement import Sources, homeless, place_by_name
 from frazil.materialize.compare import refusal
-from frazil.model.schemas import Finding
+from frazil.model.schemas import SchemaFinding
 
 Place = Callable[[int, pa.Schema], Sources]
 """From a schema's id and the columns that its decoder gives to the sources of the table's columns."""
@@ -33,7 +33,7 @@ class ByName:
         sources = place_by_name(given, self.target, self.former_names)
         lost = homeless(given, self.target, sources)
         if lost:
-            findings = tuple(Finding(path, "the table has no column for it") for path in lost)
+            findings = tuple(SchemaFinding(path, "the table has no column for it") for path in lost)
             raise refusal(self.table, schema_id, findings)
         return sources
 

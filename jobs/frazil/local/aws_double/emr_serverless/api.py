@@ -24,7 +24,7 @@ from frazil.local.aws_double.emr_serverless.refusals import (
     ResourceNotFoundException,
     ValidationException,
 )
-from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.place import DoubleFolder
 from frazil.local.aws_double.principals import Signature, caller_arn, read_signature
 
 SERVICE = "emr-serverless"
@@ -47,7 +47,7 @@ class Region:
 
 @dataclass(slots=True)
 class Regions:
-    place: Place
+    place: DoubleFolder
     _known: dict[tuple[str, str], Region] = field(default_factory=dict)
     _making: threading.Lock = field(default_factory=threading.Lock)
 
@@ -78,7 +78,7 @@ class Call:
         return self.region.job_runs.get(self.application_id, str(self.given["jobRunId"]))
 
 
-def teach(place: Place) -> None:
+def teach(place: DoubleFolder) -> None:
     """Replace moto's service by this one."""
     regions = Regions(place)
 

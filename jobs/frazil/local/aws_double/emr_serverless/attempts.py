@@ -23,7 +23,7 @@ from frazil.local import class_data
 from frazil.local.aws_double import children, clients
 from frazil.local.aws_double.emr_serverless import files, spark_submit
 from frazil.local.aws_double.log_streams import CopiedLog
-from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.place import DoubleFolder
 from frazil.local.aws_double.principals import NotAssumableError, Session, assume
 from frazil.local.java import find_java
 from frazil.model.errors import FrazilError
@@ -81,7 +81,7 @@ class Stop:
         return self.grace_seconds is not None
 
 
-def carry_out(place: Place, attempt: Attempt, stop: Stop, *, on_running: Callable[[], None]) -> None:
+def carry_out(place: DoubleFolder, attempt: Attempt, stop: Stop, *, on_running: Callable[[], None]) -> None:
     """Returns when the job has succeeded or was stopped. Raises JobFailedError otherwise."""
     try:
         session = assume(attempt.request["executionRoleArn"], service=SERVICE, session_name=attempt.job_run_id)
@@ -94,7 +94,7 @@ def carry_out(place: Place, attempt: Attempt, stop: Stop, *, on_running: Callabl
         raise JobFailedError(f"Job failed, please check complete logs in {attempt.stderr}. ExitCode: {status}.")
 
 
-def _start(place: Place, attempt: Attempt, session: Session) -> children.Child:
+def _start(place: DoubleFolder, attempt: Attempt, session: Session) -> children.Child:
     attempt.work.mkdir(parents=True)
     asked = spark_submit.read(attempt.request, attempt.application)
     s3 = clients.client(place, "s3", session=session, region=attempt.region)
@@ -153,7 +153,7 @@ def _each(logs: list[CopiedLog], act: Callable[[CopiedLog], None]) -> None:
         act(log)
 
 
-def _logs(place: Place, attempt: Attempt, session: Session) -> list[CopiedLog]:
+def _logs(place: DoubleFolder, attempt: Attempt, session: Session) -> list[CopiedLog]:
     """Both outputs of the driver, where the request or the application asks for CloudWatch."""
     monitoring = (attempt.request.get("configurationOverrides") or {}).get("monitoringConfiguration")
     wanted = (monitoring or attempt.application.get("monitoringConfiguration") or {}).get(

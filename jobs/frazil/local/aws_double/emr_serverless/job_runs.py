@@ -16,7 +16,7 @@ from typing import Any
 from frazil.local.aws_double.emr_serverless.applications import Application
 from frazil.local.aws_double.emr_serverless.attempts import TOLD_CHARACTERS, Attempt, JobFailedError, Stop, carry_out
 from frazil.local.aws_double.emr_serverless.refusals import ConflictException, ResourceNotFoundException
-from frazil.local.aws_double.place import Place
+from frazil.local.aws_double.place import DoubleFolder
 
 ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 GRACE_SECONDS = {"BATCH": 15.0, "STREAMING": 120.0}
@@ -99,7 +99,7 @@ class JobRun:
 class JobRuns:
     """Those of one region of one account."""
 
-    place: Place
+    place: DoubleFolder
     region: str
     _known: dict[str, JobRun] = field(default_factory=dict)
     _starting: threading.Lock = field(default_factory=threading.Lock)
