@@ -41,7 +41,7 @@ KEEPS_STREAMING = "frazil-local-keep-streaming"
 LEASH_SECONDS = 5 * END_SECONDS
 """A command of the double may outlive it by as long as its leash gives it to end."""
 TELLS_AGES = "frazil-local-tell-key-ages"
-READER = "frazil/local/snowflake/reader"
+READER, LOADER = "frazil/local/snowflake/reader", "frazil/local/snowflake/loader"
 NAMES = Names(
     prefix="frazil-local",
     bucket=f"frazil-local-123456789012-{REGION}",
@@ -295,6 +295,9 @@ def test_a_run_that_was_given_up_comes_back_when_the_keeper_looks(deployed: Depl
 def test_an_upgrade_while_records_come_in_loses_none_and_doubles_none(life: Life, tables: Tables) -> None:
     deployed = life.deployed
     (old,) = deployed.active_runs()
+    keys = Keys(deployed)
+    keys.drop(keys.user(READER))
+    deployed.client("secretsmanager").delete_secret(SecretId=LOADER, ForceDeleteWithoutRecovery=True)
     source = deployed.checkout / "jobs" / "frazil" / "job_run.py"
     source.write_text(source.read_text() + "\n# the next release\n")
 
@@ -307,6 +310,24 @@ def test_an_upgrade_while_records_come_in_loses_none_and_doubles_none(life: Life
     assert deployed.archives_of(new) != deployed.archives_of(old)
     tables.until(HOT, lambda at: at.lag == 0 and (at.rows or 0) > 2700)
     proven(deployed, HOT)
+
+
+def test_a_user_or_a_secret_that_was_made_again_works_and_rotates_on(life: Life) -> None:
+    """The `create` of the upgrade made a dropped user and a deleted secret again, both after a rotation."""
+    keys = Keys(life.deployed)
+    before = {secret: keys.user(secret) for secret in (READER, LOADER)}
+    assert {secret: keys.slots(user) for secret, user in before.items()} == {
+        secret: [user.fingerprint] for secret, user in before.items()
+    }
+
+    for secret in before:
+        life.rotate(f"--secret={secret.removeprefix('frazil/local/')}")
+
+    for secret, old in before.items():
+        new = keys.user(secret)
+        assert keys.slots(new) == [old.fingerprint, new.fingerprint]
+        with old.logged_in() as client:
+            assert client.current_user() == new.name
 
 
 # looked at
