@@ -13,6 +13,10 @@ ValueFormat = Literal["avro"]
 KeyFormat = Literal["none", "bytes", "string", "avro"]
 SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO"}
 """The registry's schema type for each format that is decoded by a schema."""
+WriteMode = Literal["append"]
+OnBadRecord = Literal["dead_letter", "skip", "stop"]
+OnTombstone = Literal["row", "skip", "dead_letter"]
+OnIncompatibleSchema = Literal["pause"]
 Reader = Literal["snowflake", "athena", "duckdb", "spark"]
 TableFormat = Literal["iceberg", "delta"]
 SubjectNaming = Literal["topic", "record", "topic-record"]
@@ -205,13 +209,13 @@ class TableSpec:
     topics: tuple[str, ...]
     key: KeyFormat
     value: ValueFormat
-    write: Literal["append"]
+    write: WriteMode
     partition_by: tuple[str, ...]
     readers: tuple[Reader, ...]
-    on_bad_record: Literal["dead_letter", "skip", "stop"]
+    on_bad_record: OnBadRecord
     bad_record_limit: BadRecordLimit
-    on_tombstone: Literal["row", "skip", "dead_letter"]
-    on_incompatible_schema: Literal["pause"]
+    on_tombstone: OnTombstone
+    on_incompatible_schema: OnIncompatibleSchema
     trigger: Trigger
     maintain: Maintain
     start: Start

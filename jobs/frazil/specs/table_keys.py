@@ -9,14 +9,20 @@ from frazil.model.spec import (
     KeepSnapshots,
     KeyFormat,
     Maintain,
+    OnBadRecord,
+    OnIncompatibleSchema,
+    OnTombstone,
+    Reader,
     Start,
     StartEarliest,
     StartLatest,
     StartOffsets,
     StartTimestamp,
     SubjectSettings,
+    TableFormat,
     Trigger,
     ValueFormat,
+    WriteMode,
 )
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from frazil.specs.partitions import PartitionList
@@ -28,6 +34,11 @@ METADATA_NAMES = (
     "topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "schema_id", "leader_epoch",
     "value",
 )  # fmt: skip
+
+
+def defaults_of(*keys: Key[object]) -> str:
+    """Write a section in which each of these keys has its default."""
+    return f"{{{', '.join(f'{key.name}: {key.default}' for key in keys)}}}"
 
 
 def planned(instead: str, *names: str) -> tuple[NotYet, ...]:
@@ -57,7 +68,7 @@ VALUE = Key(
 )
 WRITE = Key(
     "write",
-    Choice(("append",), planned("use append: every record becomes a row", "upsert", "deduplicate", "history")),
+    Choice(get_args(WriteMode), planned("use append: every record becomes a row", "upsert", "deduplicate", "history")),
     "How records change the table: with append, every record becomes a row.",
     "append",
 )
@@ -73,9 +84,9 @@ PARTITION_BY = Key(
     "Partition fields: columns, or year, month, day, hour, void, bucket(n, …), truncate(n, …) of a column.",
     Derived("the day of the record's timestamp, if that column is kept"),
 )
-READERS = Key("readers", ListOf(Choice(("snowflake", "athena", "duckdb", "spark"))),
+READERS = Key("readers", ListOf(Choice(get_args(Reader))),
               "The engines that must be able to read the table.", "[snowflake, athena, duckdb]")  # fmt: skip
-ON_BAD_RECORD = Key("on_bad_record", Choice(("dead_letter", "skip", "stop")),
+ON_BAD_RECORD = Key("on_bad_record", Choice(get_args(OnBadRecord)),
                     "What happens to a record that cannot become a row.", "dead_letter")  # fmt: skip
 SHARE_KEY = Key("share", SHARE, "The share of a batch's records that may be bad.", "5%", "percent")
 AT_LEAST = Key("at_least", COUNT, "The number of bad records below which the share is ignored.", "100", "records")
@@ -89,13 +100,13 @@ LIMIT = Key(
         ),
     ),
     "Pause the table when a batch exceeds both limits; off disables the limit.",
-    "{share: 5%, at_least: 100}",
+    defaults_of(SHARE_KEY, AT_LEAST),
 )
-ON_TOMBSTONE = Key("on_tombstone", Choice(("row", "skip", "dead_letter")),
+ON_TOMBSTONE = Key("on_tombstone", Choice(get_args(OnTombstone)),
                    "What happens to a record without a value.", "row")  # fmt: skip
 ON_SCHEMA = Key(
     "on_incompatible_schema",
-    Choice(("pause",), planned("use pause", "dead_letter", "new_column")),
+    Choice(get_args(OnIncompatibleSchema), planned("use pause", "dead_letter", "new_column")),
     "What happens when a writer's schema requires a change that is unsafe for the table.",
     "pause",
 )
@@ -108,7 +119,7 @@ TRIGGER = Key(
     "trigger",
     Built(Section((EVERY, ROWS, BYTES)), lambda values: Trigger(values[EVERY], values[ROWS], values[BYTES])),
     "What starts a batch: whichever comes first.",
-    "{every: 60s, rows: 5000000, bytes: 1GB}",
+    defaults_of(EVERY, ROWS, BYTES),
 )
 TARGET_FILE = Key("target_file", SIZE, "The target size of a data file.", "512MB",
                   "KB, MB, GB (1000) or KiB, MiB, GiB (1024)")  # fmt: skip
@@ -123,7 +134,7 @@ KEEP_SNAPSHOTS = Key(
         lambda values: KeepSnapshots(values[KEEP_AGE], values[KEEP_COUNT], values[KEEP_DAILY]),
     ),
     "Which old snapshots are kept for time travel: the fewer of age and count, plus one per day.",
-    "{age: 24h, count: 1440, daily: 7}",
+    defaults_of(KEEP_AGE, KEEP_COUNT, KEEP_DAILY),
 )
 MAINTAIN = Key(
     "maintain",
@@ -135,9 +146,9 @@ MAINTAIN = Key(
         lambda values: Maintain(target_file_bytes=values[TARGET_FILE], keep_snapshots=values[KEEP_SNAPSHOTS]),
     ),
     "Maintenance of the table's files and snapshots.",
-    "{target_file: 512MB, keep_snapshots: {age: 24h, count: 1440, daily: 7}}",
+    defaults_of(TARGET_FILE, KEEP_SNAPSHOTS),
 )
-FORMATS = Key("formats", ListOf(Choice(("iceberg", "delta")), at_least_one=True),
+FORMATS = Key("formats", ListOf(Choice(get_args(TableFormat)), at_least_one=True),
               "The table formats: always iceberg, optionally with a Delta log.",
               "[iceberg]")  # fmt: skip
 TIMESTAMP = Key("timestamp", TIME, "Start at the first record with this timestamp or a later one.",

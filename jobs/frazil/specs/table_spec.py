@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 from frazil.model.errors import SpecError
 from frazil.model.spec import (
     SCHEMA_TYPES,
     KeyFormat,
     MetadataColumns,
+    OnBadRecord,
+    OnIncompatibleSchema,
+    OnTombstone,
     Reader,
     StartOffsets,
     TableFormat,
     TableSpec,
     ValueFormat,
+    WriteMode,
 )
 from frazil.specs import table_keys as keys
 from frazil.specs.keys import Values
@@ -42,13 +46,13 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         topics=topics,
         key=cast("KeyFormat", values[keys.KEY]),
         value=cast("ValueFormat", values[keys.VALUE]),
-        write=cast("Literal['append']", values[keys.WRITE]),
+        write=cast("WriteMode", values[keys.WRITE]),
         partition_by=tuple(str(field) for field in partition_fields(values, metadata)),
         readers=cast("tuple[Reader, ...]", values[keys.READERS]),
-        on_bad_record=cast("Literal['dead_letter', 'skip', 'stop']", values[keys.ON_BAD_RECORD]),
+        on_bad_record=cast("OnBadRecord", values[keys.ON_BAD_RECORD]),
         bad_record_limit=values[keys.LIMIT],
-        on_tombstone=cast("Literal['row', 'skip', 'dead_letter']", values[keys.ON_TOMBSTONE]),
-        on_incompatible_schema=cast("Literal['pause']", values[keys.ON_SCHEMA]),
+        on_tombstone=cast("OnTombstone", values[keys.ON_TOMBSTONE]),
+        on_incompatible_schema=cast("OnIncompatibleSchema", values[keys.ON_SCHEMA]),
         trigger=values[keys.TRIGGER],
         maintain=values[keys.MAINTAIN],
         start=values[keys.START],
