@@ -9,8 +9,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from frazil.adapters.task_progress import FOLDER_PROPERTY, offsets_read
 from frazil.adapters.worker import run
 from frazil.local import class_data
 from frazil.local.java import find_java
@@ -34,6 +36,7 @@ class SparkRunner:
         self._lock = threading.Lock()
         self._context: Any = None
         self._parallelism = 1
+        self._progress: dict[str, Path] = {}
 
     @property
     def parallelism(self) -> int:
@@ -45,7 +48,8 @@ class SparkRunner:
         context.setLocalProperty("spark.scheduler.pool", name.split(" ", 1)[0])
         context.setJobDescription(name)
         try:
-            results = context.parallelize(tasks, len(tasks)).map(run).collect()
+            with self._progress_kept(context, name):
+                results = context.parallelize(tasks, len(tasks)).map(run).collect()
         except Exception as problem:
             raise TaskFailedError(
                 f"{name}: a Spark task failed {ATTEMPTS_OF_A_TASK} times: {_first_lines(problem)}",
@@ -55,6 +59,24 @@ class SparkRunner:
         if failures:
             raise failures[0]
         return list(results)
+
+    def offsets_read(self, name: str) -> int:
+        """Return the offsets that the tasks of a batch have passed; 0 where they run on other machines."""
+        folder = self._progress.get(name)
+        return 0 if folder is None else offsets_read(folder)
+
+    @contextmanager
+    def _progress_kept(self, context: Any, name: str) -> Iterator[None]:
+        if not str(context.master).startswith("local"):
+            yield
+            return
+        with TemporaryDirectory(prefix="frazil-progress-", ignore_cleanup_errors=True) as folder:
+            context.setLocalProperty(FOLDER_PROPERTY, folder)
+            self._progress[name] = Path(folder)
+            try:
+                yield
+            finally:
+                del self._progress[name]
 
     def stop(self) -> None:
         if self._context is not None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import TaskContext as SparkTask
 
 from frazil.adapters.kafka_reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
+from frazil.adapters.task_progress import FOLDER_PROPERTY, CountingReader
 from frazil.materialize.ingest.task import ingest
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.spec import RegistrySettings, SettingValue
+from frazil.ports import RecordReader
 
 _Key = tuple[tuple[str, SettingValue], ...]
 
@@ -26,10 +31,19 @@ def run(task: IngestTask) -> TaskResult | FrazilError:
     context = task.context
     reader = _reader(context.kafka)
     try:
-        return ingest(task, reader=reader, registry=_registry(context.registry))
+        return ingest(task, reader=_counted(reader), registry=_registry(context.registry))
     except FrazilError as failure:
         _readers.clear()
         return failure
+
+
+def _counted(reader: RecordReader) -> RecordReader:
+    """The reader, with its progress where the driver asks for it."""
+    context = SparkTask.get()
+    folder = None if context is None else context.getLocalProperty(FOLDER_PROPERTY)
+    if context is None or folder is None:
+        return reader
+    return CountingReader(reader, Path(folder) / str(context.taskAttemptId()))
 
 
 def _reader(settings: Mapping[str, SettingValue]) -> KafkaReader:

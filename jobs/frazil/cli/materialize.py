@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings
 from frazil.model.errors import FrazilError, SettingError, SubjectMissingError, TopicMissingError
 
 if TYPE_CHECKING:
+    from frazil.cli.progress import Display
     from frazil.materialize.run import TableRun
     from frazil.materialize.schedule import Stopping, TableReport
     from frazil.model.receipt import Receipt
@@ -81,6 +83,7 @@ def materialize(
     where nothing but missing topics or subjects kept tables from being made.
     """
     from frazil.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
+    from frazil.cli.progress import Display, own_stderr  # noqa: PLC0415
 
     if create_only and (once or every is not None):
         raise SettingError(
@@ -90,20 +93,28 @@ def materialize(
     if once and every is not None:
         raise SettingError("--once and --every are mutually exclusive", hint="choose one")
     interval = None if every is None else _interval(every)
-    runs = _runs(config, tables, adopt=adopt, check=check_warehouse)
+    display = Display()
+    runs = _runs(config, tables, display, adopt=adopt, check=check_warehouse)
     if create_only:
         _create(runs)
-    else:
-        _carry_out(runs, once=once, every=interval)
+        return
+    with own_stderr():
+        _carry_out(runs, display, once=once, every=interval)
 
 
 def _runs(
-    config: Config, tables: Tables, *, adopt: bool = False, check: Callable[[CatalogSettings], None] | None = None
+    config: Config,
+    tables: Tables,
+    display: Display | None = None,
+    *,
+    adopt: bool = False,
+    check: Callable[[CatalogSettings], None] | None = None,
 ) -> list[TableRun]:
     """The tables that are named; `check` raises where their catalog cannot be used."""
     from frazil.adapters.spark import SparkRunner  # noqa: PLC0415
     from frazil.cli.doorkeeper import SecretWatch  # noqa: PLC0415
     from frazil.cli.doors import open_doors, table_runs  # noqa: PLC0415
+    from frazil.cli.progress import Display, WatchedRunner  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
     settings = settings_from(config)
@@ -111,7 +122,9 @@ def _runs(
         check(settings.catalog)
     chosen = select_tables(settings, tables or ())
     log_file = config.parent / ".frazil" / "spark.log"
-    doors = open_doors(settings, SparkRunner(log_file=log_file), announce=_print)
+    display = display or Display()
+    runner = WatchedRunner(SparkRunner(log_file=log_file), display)
+    doors = open_doors(settings, runner, announce=lambda receipt: _announce(receipt, display))
     keeper = SecretWatch(settings, doors, load=lambda: settings_from(config))
     return table_runs(doors, chosen, adopt=adopt, keeper=keeper)
 
@@ -135,11 +148,13 @@ def _create(runs: Sequence[TableRun]) -> None:
     _raise_all(failures, "materialize --create-only")
 
 
-def _carry_out(runs: Sequence[TableRun], *, once: bool, every: timedelta | None) -> None:
+def _carry_out(runs: Sequence[TableRun], display: Display, *, once: bool, every: timedelta | None) -> None:
     from frazil.materialize.schedule import Stopping, run_every, run_once  # noqa: PLC0415
 
     stopping = Stopping()
-    with _stopped_by_signals(stopping) as interrupted:
+    if not once:
+        display.idle = _waiting(runs, every)
+    with _stopped_by_signals(stopping, display) as interrupted, display.shown():
         try:
             reports = run_once(runs, stopping) if once else run_every(runs, every, stopping)
         finally:
@@ -154,15 +169,29 @@ def _carry_out(runs: Sequence[TableRun], *, once: bool, every: timedelta | None)
         raise typer.Exit(INTERRUPTED)
 
 
-@contextmanager
-def _stopped_by_signals(stopping: Stopping) -> Iterator[threading.Event]:
-    """The first SIGINT or SIGTERM lets the batches on their way finish, a second one ends the process at once.
+def _waiting(runs: Sequence[TableRun], every: timedelta | None) -> str:
+    """`5 tables, every 10 s, waiting`."""
+    from frazil.cli.backlog import duration  # noqa: PLC0415
+    from frazil.cli.text import plural  # noqa: PLC0415
 
-    What it gives is set by SIGINT.
+    triggers = {every} if every is not None else {run.spec.trigger.every for run in runs}
+    often = f"every {duration(triggers.pop().total_seconds())}" if len(triggers) == 1 else "each at its own trigger"
+    return f"{plural(len(runs), 'table')}, {often}, waiting"
+
+
+@contextmanager
+def _stopped_by_signals(stopping: Stopping, display: Display) -> Iterator[threading.Event]:
+    """The first SIGINT or SIGTERM lets the batches in flight finish, a second one ends the process at once.
+
+    A SIGINT while Spark starts ends the process at once: nothing is in flight. The event that is yielded is set by
+    SIGINT.
     """
     interrupted = threading.Event()
 
     def stop(number: int, _: object) -> None:
+        if number == signal.SIGINT and display.is_starting:
+            print("stopped while Spark was starting; nothing was written", file=sys.stderr, flush=True)
+            os._exit(INTERRUPTED)
         for each in STOPS:
             signal.signal(each, signal.SIG_DFL)
         if number == signal.SIGINT:
@@ -188,9 +217,10 @@ def _interval(text: str) -> timedelta:
         raise SettingError(f'--every: expected a time, found "{text}"', hint=str(unfit)) from unfit
 
 
-def _print(receipt: Receipt) -> None:
+def _announce(receipt: Receipt, display: Display) -> None:
     from frazil.materialize.announce import lines  # noqa: PLC0415
 
+    display.batch_published(receipt)
     print("\n".join(lines(receipt)), flush=True)
 
 

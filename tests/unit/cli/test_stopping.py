@@ -58,3 +58,13 @@ def test_a_second_signal_ends_at_once_without_a_trace() -> None:
 
     assert said == "stopping after the current batches; press Ctrl-C again to stop at once\n"
     assert (process.returncode, err) == (-signal.SIGINT, "")
+
+
+def test_ctrl_c_while_spark_starts_ends_at_once() -> None:
+    with two_tables("starting") as process:
+        process.send_signal(signal.SIGINT)
+
+        _, err = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert err == "Starting Spark (about 15 s)…\nstopped while Spark was starting; nothing was written\n"

@@ -1,6 +1,8 @@
 """Run as a program: `frazil materialize --every 3s` of two tables that do nothing, or a batch that never ends.
 
-Usage: python two_tables.py idle|stuck
+Usage: python two_tables.py idle|stuck|starting
+
+With `starting`, Spark never gets ready.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from frazil.cli import app, materialize
+from frazil.cli.progress import WatchedRunner
 from frazil.maintain.background import Background
 from frazil.materialize.run import Outcome
 from frazil.model.plan import NothingToDo, TopicFacts
@@ -50,14 +53,30 @@ class Run:
         return SimpleNamespace(identifier=self.name, topics=("orders",))
 
     def batch(self) -> Outcome:
+        if isinstance(self.doors.runner, WatchedRunner):
+            self.doors.runner.start()
         print(f"{self.name} begins", flush=True)
         time.sleep(self.seconds)
         return NothingToDo(self.name, TableState("p", 1, "w", "b", ()))
 
 
+class NeverReady(Runner):
+    def start(self) -> None:
+        for name in ("lake.a", "lake.b"):
+            print(f"{name} begins", flush=True)
+        time.sleep(60)
+
+
 def main(kind: str) -> int:
     runs: Any = [Run(name, 60 if kind == "stuck" else 0) for name in ("lake.a", "lake.b")]
-    materialize._runs = lambda *_, **__: runs  # type: ignore[assignment]
+
+    def opened(config: Any, tables: Any, display: Any, **_: Any) -> Any:
+        if kind == "starting":
+            del runs[1:]
+            runs[0].doors.runner = WatchedRunner(NeverReady(), display)  # type: ignore[arg-type]
+        return runs
+
+    materialize._runs = opened  # type: ignore[assignment]
     return app.run(["materialize", "--every", "3s"])
 
 

@@ -1,0 +1,61 @@
+"""How far the tasks of a batch have read, while they run: small files that tasks write and the driver adds up.
+
+Only where driver and tasks share a disk. Spark's own accumulators arrive with the end of a task, which is too late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from frazil.model.plan import OffsetRange
+from frazil.model.records import Records, Wanted
+from frazil.ports import RecordReader
+
+FOLDER_PROPERTY = "frazil.progress.folder"
+"""The local property of a Spark job that names the folder."""
+
+WRITE_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class CountingReader:
+    """A reader that keeps the number of offsets it has passed in a file (`ports.RecordReader`)."""
+
+    reader: RecordReader
+    file: Path
+    offsets: int = 0
+    _written_at: float = 0.0
+
+    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
+        position = wanted_range.start
+        for records in self.reader.read(wanted_range, wanted):
+            yield records
+            self.offsets += records.next_offset - position
+            position = records.next_offset
+            self._write()
+
+    def _write(self) -> None:
+        now = time.monotonic()
+        if now - self._written_at < WRITE_SECONDS:
+            return
+        self._written_at = now
+        try:
+            self.file.write_text(str(self.offsets), encoding="ascii")
+        except OSError:
+            return  # the driver has ended, or the disk is full: the task itself will say so
+
+
+def offsets_read(folder: Path) -> int:
+    """Return the offsets that all tasks of the folder have passed so far."""
+    return sum(_number_in(file) for file in folder.iterdir()) if folder.is_dir() else 0
+
+
+def _number_in(file: Path) -> int:
+    """0 for a file that its task is just writing."""
+    try:
+        return int(file.read_text(encoding="ascii") or 0)
+    except (OSError, ValueError):
+        return 0

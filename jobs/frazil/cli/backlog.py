@@ -1,0 +1,81 @@
+"""How far a table has come with what waits in its topics: the numbers of a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+STALE_SECONDS = 60.0
+"""A batch that has been read, and not published for this long, has failed or was planned again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One table at one moment, in offsets. `seconds_left` is None while there is no rate yet."""
+
+    table: str
+    share: float
+    per_second: float
+    lag: int
+
+    @property
+    def seconds_left(self) -> float | None:
+        return self.lag / self.per_second if self.per_second > 0 else None
+
+    def words(self) -> str:
+        """`45 %, 180,000 rows/s, lag 4,820,000, 27 s left`."""
+        left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
+        return f"{self.share:.0%}, {self.per_second:,.0f} rows/s, lag {self.lag:,}{left}"
+
+
+@dataclass(slots=True)
+class Backlog:
+    """A table from the first batch of a backfill to its last one.
+
+    `total` are the offsets that waited at its start or came since, `done` those that are published, and `batch` those
+    of the batch in flight, of which `read` says how many have been read.
+    """
+
+    table: str
+    began: float
+    total: int = 0
+    done: int = 0
+    batch: int = 0
+    read: Callable[[], int] | None = None
+    ingested_at: float | None = None
+
+    @property
+    def is_caught_up(self) -> bool:
+        return self.done >= self.total
+
+    def begin(self, *, now: float, offsets: int, lag: int, read: Callable[[], int]) -> None:
+        if self.is_caught_up:
+            self.began, self.done = now, 0
+        self.total, self.batch, self.read, self.ingested_at = self.done + lag, offsets, read, None
+
+    def ingested(self, *, now: float) -> None:
+        self.read, self.ingested_at = None, now
+
+    def publish(self, offsets: int) -> None:
+        self.done += offsets
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget the batch in flight: it was published, or failed."""
+        self.batch, self.read, self.ingested_at = 0, None, None
+
+    def progress(self, now: float) -> Progress | None:
+        """Return the numbers of this moment, or None if no batch is in flight."""
+        if not self.batch or (self.ingested_at is not None and now - self.ingested_at > STALE_SECONDS):
+            return None
+        passed = self.done + (self.batch if self.read is None else min(self.read(), self.batch))
+        seconds = max(now - self.began, 1e-9)
+        return Progress(self.table, passed / max(self.total, 1), passed / seconds, max(self.total - passed, 0))
+
+
+def duration(seconds: float) -> str:
+    """`26 s`, `4 min`, `3 h`: the largest unit of which there are at least two."""
+    for size, unit in ((3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 1):.0f} s"
