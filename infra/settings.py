@@ -272,3 +272,5 @@ class EnvironmentSettings:
     jobs: Jobs
     rotation: Rotation
     snowflake: Snowflake | None = None
+    account_id: str | None = None
+    """The AWS account that the environment is deployed to, if recorded; no key of the file."""

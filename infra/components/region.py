@@ -36,5 +36,11 @@ class Region:
 def enter_region(stack: Stack, settings: EnvironmentSettings) -> Region:
     """The provider, which tags everything; called once in every stack that has something in AWS."""
     tags = naming.tags(settings.environment, stack.node.id, settings.tags)
-    aws.Provider(stack, "aws", region=settings.region, default_tags=aws.Provider_DefaultTags(tags=tags))
+    aws.Provider(
+        stack,
+        "aws",
+        region=settings.region,
+        allowed_account_ids=[settings.account_id] if settings.account_id else None,
+        default_tags=aws.Provider_DefaultTags(tags=tags),
+    )
     return Region(settings.region, aws.DataCallerIdentity(stack, "caller").account_id)

@@ -16,7 +16,7 @@ from infra.deploy import services
 from infra.deploy.causes import of_aws
 from infra.deploy.deployment import LOCAL, NO_FLAGS, Deployment, credentials, open_deployment
 from infra.deploy.snowflake_account import AccountFlags, is_missing
-from infra.deploy.steps import STEPS, Asked, tell
+from infra.deploy.steps import STEPS, Asked, compare_accounts, tell
 from infra.settings_scalars import FEWEST_RETAINED
 
 QUESTIONS: Mapping[str, Callable[[Deployment], bool]] = {
@@ -53,6 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         if given.step in QUESTIONS:
             print("yes" if QUESTIONS[given.step](deployment) else "no")
             return 0
+        compare_accounts(deployment, given.step)
         STEPS[given.step](deployment, Asked(tuple(given.stacks), given.keep_data, given.secret, given.leaked))
     except FrazilError as error:
         return _failed(error)

@@ -14,6 +14,7 @@ from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import place_of
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.components.python_lambda import ARCHITECTURE, RUNTIME
+from infra.deploy.account_record import recorded_id, refuse_the_other_cloud
 from infra.deploy.snowflake_account import AccountFlags, with_account
 from infra.settings import ConfluentKafka, EnvironmentSettings, Rotation
 from infra.settings_file import load_environment
@@ -146,8 +147,9 @@ def open_deployment(
     """Load the settings of an environment and apply the flags of the command line.
 
     `days` and `keys_to_retain` override the environment's `rotation`; `snowflake` names an existing warehouse.
-    Raises SettingError if the settings are invalid or do not fit the profile.
+    Raises SettingError if the settings are invalid, or if they or the recorded account do not fit the profile.
     """
+    folder = folder_of(environment)
     settings = load_environment(environment, os.environ)
     if profile != LOCAL and (plays := _played_here(settings)):
         raise SettingError(
@@ -155,11 +157,12 @@ def open_deployment(
             f"{profile}",
             hint="use --environment=dev, another file of infra/environments/, or --profile=local",
         )
+    refuse_the_other_cloud(environment, profile, folder, is_local=profile == LOCAL)
     told = settings.rotation
     rotation = Rotation(days or told.days, keys_to_retain or told.keys_to_retain)
-    account = with_account(settings, snowflake, os.environ, folder_of(environment), is_local=profile == LOCAL)
+    account = with_account(settings, snowflake, os.environ, folder, is_local=profile == LOCAL)
     given = account is not None and settings.snowflake is None
-    settings = replace(settings, rotation=rotation, snowflake=account)
+    settings = replace(settings, rotation=rotation, snowflake=account, account_id=recorded_id(folder))
     return Deployment(settings, profile, CHECKOUT, asks, snowflake_is_given=given)
 
 

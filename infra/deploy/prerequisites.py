@@ -73,15 +73,15 @@ def of_this_machine(checkout: Path, target: Target, run: Run, *, native_required
     yield _disk(checkout)
 
 
-def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Prerequisite]:
-    """Check that the AWS credentials work. `session` opens a boto3 session."""
+def of_the_account(session: Callable[[], Any], profile: str, account_id: str | None = None) -> Iterator[Prerequisite]:
+    """Check that the AWS credentials work, for the account `account_id` if given. `session` opens a boto3 session."""
     from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415
         BotoCoreError,
         ClientError,
         ProfileNotFound,
     )
 
-    expected = "credentials of an AWS account"
+    expected = f"credentials of the AWS account {account_id}" if account_id else "credentials of an AWS account"
     try:
         caller = session().client("sts").get_caller_identity()
     except ProfileNotFound as error:
@@ -89,7 +89,9 @@ def of_the_account(session: Callable[[], Any], profile: str) -> Iterator[Prerequ
     except (BotoCoreError, ClientError) as error:
         yield Prerequisite("AWS account", _shortened(error), expected, f"run `aws sso login --profile {profile}`")
     else:
-        yield Prerequisite("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected)
+        is_another = account_id not in {None, caller["Account"]}
+        hint = "the environment is deployed to that account: use a profile of it" if is_another else ""
+        yield Prerequisite("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected, hint)
 
 
 def of_the_aws_cli(run: Run, profile: str, *, logged_in: bool) -> Prerequisite:

@@ -18,7 +18,7 @@ from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.costs import read_stacks
-from infra.deploy import services
+from infra.deploy import account_record, services
 from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys, make_keys, make_wanted_topics
 from infra.deploy.brokers import connect, out_of_reach
 from infra.deploy.cloud_key import of_confluent
@@ -66,7 +66,7 @@ def check(deployment: Deployment, _: Asked) -> None:
         of_this_machine(deployment.checkout, _target(deployment), quietly, native_required=not deployment.is_local)
     )
     if not deployment.is_local:
-        account = list(of_the_account(_session, deployment.profile))
+        account = list(of_the_account(_session, deployment.profile, deployment.settings.account_id))
         logged_in = all(each.is_met for each in account)
         findings += [*account, of_the_aws_cli(quietly, deployment.profile, logged_in=logged_in)]
     if deployment.has_confluent and not deployment.is_local:
@@ -105,6 +105,7 @@ def services_down(deployment: Deployment, asked: Asked) -> None:
     forget(deployment.folder)
     if asked.keeps_data:
         return
+    account_record.forget(deployment.folder)
     if services.down(deployment):
         tell("local services: stopped, data deleted")
 
@@ -164,16 +165,23 @@ def topics(deployment: Deployment, _: Asked) -> None:
 
 
 def recall(deployment: Deployment, _: Asked) -> None:
-    """Read from the shared state which Snowflake account a `create` on another machine was given."""
-    if deployment.settings.snowflake is not None or isinstance(deployment.settings.backend, LocalState):
+    """Read from the shared state which accounts of AWS and Snowflake a `create` on another machine deployed to."""
+    if deployment.is_local or isinstance(deployment.settings.backend, LocalState):
         return
-    told = _stacks(deployment).outputs("secrets").get("snowflake_account")
+    stacks = _stacks(deployment)
+    account = stacks.outputs("network").get("aws_account_id")
+    if account:
+        account_record.remember(account, deployment.folder)
+    told = stacks.outputs("secrets").get("snowflake_account") if deployment.settings.snowflake is None else None
     if told:
         remember(Recorded(told["organization"], told["account"], told["warehouse"] or None), deployment.folder)
 
 
 def apply(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
+    if account_record.recorded(deployment.folder) is None:
+        here = account_record.LOCAL_CLOUD if deployment.is_local else account_record.account_of(_session)
+        account_record.remember(here, deployment.folder)
     account = deployment.settings.snowflake
     if account is not None and deployment.snowflake_is_given:
         remember(record_of(account), deployment.folder)
@@ -274,6 +282,16 @@ def inventory(deployment: Deployment, asked: Asked) -> None:
     _farewell(deployment).take_stock(keeps_data=asked.keeps_data)
 
 
+def compare_accounts(deployment: Deployment, step: str) -> None:
+    """Raise SettingError if the step would work on the environment in another AWS account than the recorded one."""
+    if step in WITHOUT_AWS:
+        return
+    folder = deployment.folder
+    if account_record.recorded(folder) is None:
+        recall(deployment, Asked((), keeps_data=False))
+    account_record.refuse_another_account(deployment.environment, deployment.profile, folder, _session)
+
+
 def tell(line: str) -> None:
     sys.stderr.write(f"{line}\n")  # one write per line, because some steps run concurrently
     sys.stderr.flush()
@@ -358,3 +376,6 @@ STEPS: Mapping[str, Step] = {
     "empty": empty,
     "inventory": inventory,
 }
+
+WITHOUT_AWS = frozenset({"check", "policy", "recall", "services-up", "services-down", "artefacts"})
+"""Steps that change and read nothing in the account; `check` reports another account as a prerequisite."""

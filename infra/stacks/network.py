@@ -38,7 +38,7 @@ class NetworkStack(Stack):
     def __init__(self, app: App, settings: EnvironmentSettings) -> None:
         super().__init__(app, "network")
         keep_state(self, settings)
-        enter_region(self, settings)
+        self._region = enter_region(self, settings)
         self._settings = settings
         place = self._place()
         self.subnet_ids = place.subnet_ids if place else []
@@ -166,6 +166,12 @@ class NetworkStack(Stack):
         return named(self._settings.environment, word)
 
     def _outputs(self, nat_addresses: list[str]) -> None:
+        Output(
+            self,
+            "aws_account_id",
+            value=self._region.account_id,
+            description="The account of this state; other machines compare it with that of their profile",
+        )
         Output(self, "subnet_ids", value=self.subnet_ids)
         Output(self, "security_group_ids", value=self.security_group_ids)
         Output(

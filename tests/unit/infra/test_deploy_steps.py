@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,14 @@ import pytest
 
 from frazil.cli import materialize
 from frazil.model.errors import SettingError
+from infra.deploy import account_record
 from infra.deploy.__main__ import run
 from infra.deploy.brokers import out_of_reach
 from infra.deploy.deployment import Deployment, open_deployment
 from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
 from infra.deploy.stacks import synthesize
-from infra.deploy.steps import STEPS, Asked
-from infra.settings import ExternalKafka, ExternalRegistry
+from infra.deploy.steps import STEPS, WITHOUT_AWS, Asked, compare_accounts
+from infra.settings import ExternalKafka, ExternalRegistry, S3State
 
 MSK = ExternalKafka(
     name="msk",
@@ -128,3 +130,102 @@ def test_what_comes_before_the_question_for_an_account_takes_a_warehouse_without
 
     assert ended == [0, 0, 0]
     assert capsys.readouterr().out.splitlines() == ["yes", "yes"]
+
+
+class SessionOf:
+    """A boto3 session of an account that is asked nothing but who it is."""
+
+    def __init__(self, account: str) -> None:
+        self.account = account
+
+    def client(self, service: str) -> SessionOf:
+        assert service == "sts"
+        return self
+
+    def get_caller_identity(self) -> dict[str, str]:
+        return {"Account": self.account}
+
+
+class Applied:
+    """Stacks whose state has outputs; applying them changes nothing."""
+
+    def __init__(self, **outputs: dict[str, str]) -> None:
+        self.found = outputs
+
+    def outputs(self, name: str) -> dict[str, str]:
+        return self.found.get(name, {})
+
+    def apply(self, _: object) -> None:
+        return None
+
+
+@pytest.fixture
+def in_222(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """An environment that was never applied, opened with a profile of the account 222222222222."""
+    monkeypatch.setattr("infra.deploy.steps._session", lambda: SessionOf("222222222222"))
+    monkeypatch.setattr("infra.deploy.steps._stacks_for", lambda *_: Applied())
+    return replace(open_deployment("dev", "me", asks=False), checkout=tmp_path)
+
+
+def test_the_first_apply_records_the_account(in_222: Deployment) -> None:
+    compare_accounts(in_222, "apply")
+    STEPS["apply"](in_222, Asked(("network",), keeps_data=False))
+    compare_accounts(in_222, "apply")
+
+    assert account_record.recorded(in_222.folder) == "222222222222"
+
+
+@pytest.mark.parametrize("step", sorted(STEPS.keys() - WITHOUT_AWS))
+def test_no_step_works_on_the_state_of_another_account(in_222: Deployment, step: str) -> None:
+    account_record.remember("111111111111", in_222.folder)
+
+    with pytest.raises(
+        SettingError, match=r"111111111111, but --profile=me is the AWS account 222222222222"
+    ) as refused:
+        compare_accounts(in_222, step)
+
+    assert str(in_222.folder / account_record.FILE) in str(refused.value.hint)
+
+
+def test_steps_compare_the_account_before_they_begin(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account_record.remember("111111111111", in_222.folder)
+    monkeypatch.setattr("infra.deploy.__main__.open_deployment", lambda *_, **__: in_222)
+
+    with patch.dict(os.environ):
+        assert run(["destroy", "lake", "--profile=me", "--environment=dev"]) == SettingError.exit_status
+
+    assert "is deployed to the AWS account 111111111111" in capsys.readouterr().err
+
+
+def test_another_machine_reads_the_account_from_the_shared_state(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
+    applied = Applied(network={"aws_account_id": "111111111111"})
+    monkeypatch.setattr("infra.deploy.steps._stacks", lambda _: applied)
+
+    with pytest.raises(SettingError, match="111111111111"):
+        compare_accounts(shared, "rotate")
+
+
+def test_deleting_everything_forgets_the_account_and_keeping_data_does_not(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.deploy.services.down", lambda _: False)
+    account_record.remember("222222222222", in_222.folder)
+
+    STEPS["services-down"](in_222, Asked((), keeps_data=True))
+    kept = account_record.recorded(in_222.folder)
+    STEPS["services-down"](in_222, Asked((), keeps_data=False))
+
+    assert (kept, account_record.recorded(in_222.folder)) == ("222222222222", None)
+
+
+def test_terraform_refuses_another_account_than_the_recorded_one(in_222: Deployment) -> None:
+    recorded = replace(in_222, settings=replace(in_222.settings, account_id="111111111111"))
+    folder = synthesize(recorded, lambda _: None).deployment.synthesized / "stacks" / "network"
+
+    (provider,) = json.loads((folder / "cdk.tf.json").read_text())["provider"]["aws"]
+    assert provider["allowed_account_ids"] == ["111111111111"]

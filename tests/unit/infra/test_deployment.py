@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from frazil.model.errors import SettingError
+from infra.deploy import account_record
 from infra.deploy.deployment import Deployment, credentials, open_deployment
 from infra.deploy.snowflake_account import AccountFlags
 from infra.settings import ExistingWarehouse
@@ -69,3 +71,38 @@ def test_packages_are_for_the_interpreter_that_runs_them(profile: str, python: s
     deployment: Deployment = open_deployment("dev", profile, asks=True)
 
     assert deployment.target((3, 13)).python == python
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of every environment."""
+    monkeypatch.setattr("infra.deploy.deployment.folder_of", lambda *_: tmp_path)
+    return tmp_path
+
+
+def test_the_state_of_a_real_account_is_not_used_in_the_local_cloud(folder: Path) -> None:
+    account_record.remember("111122223333", folder)
+
+    with pytest.raises(SettingError, match="dev is deployed to the AWS account 111122223333, but --profile=local is"):
+        open_deployment("dev", "local", asks=True)
+
+
+def test_the_state_of_the_local_cloud_is_not_used_in_a_real_account(folder: Path) -> None:
+    account_record.remember(account_record.LOCAL_CLOUD, folder)
+
+    with pytest.raises(SettingError, match="dev is deployed to the local cloud, but --profile=me is an AWS account"):
+        open_deployment("dev", "me", asks=True)
+
+    account_record.forget(folder)
+    assert open_deployment("dev", "me", asks=True).settings.account_id is None
+
+
+@pytest.mark.parametrize(
+    ("record", "profile", "known"), [("111122223333", "me", "111122223333"), ("local", "local", None)]
+)
+def test_the_account_of_an_environment_is_known_at_synthesis(
+    folder: Path, record: str, profile: str, known: str | None
+) -> None:
+    account_record.remember(record, folder)
+
+    assert open_deployment("dev", profile, asks=True).settings.account_id == known

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import boto3
 import pytest
@@ -92,6 +93,19 @@ def test_a_session_that_has_ended_is_told_how_to_go_on() -> None:
 
     assert "has expired" in found.found
     assert found.hint == "run `aws sso login --profile me`"
+
+
+@pytest.mark.parametrize(("deployed_to", "is_met"), [(None, True), ("222222222222", True), ("111111111111", False)])
+def test_a_profile_of_another_account_than_the_environments_is_missing_its_own(
+    deployed_to: str | None, is_met: bool
+) -> None:
+    caller = {"Account": "222222222222", "Arn": "arn:aws:sts::222222222222:assumed-role/admin/me"}
+    sts = SimpleNamespace(get_caller_identity=lambda: caller)
+
+    (found,) = of_the_account(lambda: SimpleNamespace(client=lambda _: sts), "me", deployed_to)
+
+    assert found.is_met == is_met
+    assert (deployed_to or "an AWS account") in found.expected
 
 
 AWS = "aws-cli/{} Python/3.12.6 Linux/6.1"
