@@ -88,9 +88,9 @@ class Rotating:
         self.tell(f"{word}: rotated")
         if leaked:
             told = self.clouds.function.revoke_others(secret)
-            self.tell(f"{word}: all other keys are revoked: {told.get('deleted') or 'there were none'}")
+            self.tell(f"{word}: Frazil's other keys are revoked: {told.get('deleted') or 'there were none'}")
             if "left" in told:
-                self.tell(f"warning: {word}: these could not be revoked, delete them manually: {told['left']}")
+                self.tell(f"warning: {word}: these were not revoked; delete each that you do not know: {told['left']}")
 
     def _abandon(self, secret: str) -> None:
         """Remove the AWSPENDING label from an unfinished rotation, because its key may have leaked too."""

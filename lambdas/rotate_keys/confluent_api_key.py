@@ -132,11 +132,17 @@ class ConfluentApiKey:
         return {**self.public(versions.new), **self._delete([key.id for key in surplus])}
 
     def revoke(self, versions: Versions) -> Facts:
+        """Delete every other key that bears our name; report the account's remaining keys in `left`.
+
+        Those may be an attacker's or a colleague's: the Cloud API key can make keys of any name for the account.
+        """
         kept = self._ids([versions.new])
         keys = self.cloud.keys_of(self.owner)
         others = [key.id for part in self.parts for key in self._ours(part, keys) if key.id not in kept]
+        foreign = [key for key in keys if key.id not in {*kept, *others}]
         versions.confirm()
-        return {**self.public(versions.new), **self._delete(others)}
+        left = "; ".join(f"{key.id} (named {key.name}, for {key.resource})" for key in foreign)
+        return {**self.public(versions.new), **self._delete(others), **({"left": left} if left else {})}
 
     def public(self, value: Secret) -> Facts:
         return {key_field(part): pair.key for part, pair in self._pairs(value).items()}

@@ -129,7 +129,7 @@ def test_a_leaked_key_is_out_of_use_after_the_new_one_is_in() -> None:
     rotating(account, said).rotate("producer", leaked=True)
 
     assert account.asked == [("rotate", "frazil/dev/producer"), ("revokeOthers", "frazil/dev/producer")]
-    assert said[-1] == "producer: all other keys are revoked: OLD-ID"
+    assert said[-1] == "producer: Frazil's other keys are revoked: OLD-ID"
 
 
 def test_a_leak_never_adopts_a_key_that_was_being_made_when_it_leaked() -> None:
@@ -211,7 +211,8 @@ def test_what_could_not_be_removed_is_told() -> None:
     rotating(account, said).rotate("producer", leaked=True)
 
     assert (
-        said[-1] == "warning: producer: these could not be revoked, delete them manually: key pair THEIRS: not allowed"
+        said[-1]
+        == "warning: producer: these were not revoked; delete each that you do not know: key pair THEIRS: not allowed"
     )
 
 

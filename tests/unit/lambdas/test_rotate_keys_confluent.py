@@ -425,11 +425,36 @@ def test_a_leaked_key_is_deleted_at_once_and_so_is_every_other_but_the_current_o
     for token in ("a", "b", "c"):
         world.rotate(token)
 
-    world.rotation.revoke_others()
-    world.rotation.revoke_others()
+    told = world.rotation.revoke_others()
+    again = world.rotation.revoke_others()
 
     assert set(world.keys) == world.keys_of(CURRENT) | {by_hand.key}
     assert world.works()
+    assert told["left"] == again["left"]
+    assert by_hand.key in told["left"]
+
+
+@pytest.mark.parametrize("resource", ["lkc-1", "lkc-9", "cloud"])
+def test_keys_of_the_account_under_other_names_are_reported_after_a_leak(resource: str) -> None:
+    """Whoever has the Cloud API key can make keys of any name for the account, for any resource."""
+    world = new_world()
+    world.rotate("a")
+    foreign = world.cloud.make_key(NewKey("totally-normal", "", OWNER, resource))
+
+    told = world.rotation.revoke_others()
+
+    assert told["left"] == f"{foreign.key} (named totally-normal, for {resource})"
+
+
+def test_nothing_is_reported_after_a_leak_where_every_key_is_ours() -> None:
+    world = new_world()
+    world.rotate("a")
+    world.rotate("b")
+
+    told = world.rotation.revoke_others()
+
+    assert "left" not in told
+    assert told["deleted"]
 
 
 def test_nothing_is_deleted_while_the_current_key_does_not_work() -> None:
