@@ -151,6 +151,7 @@ def test_an_existing_network_gets_a_security_group_and_a_way_to_s3(tmp_path: Pat
     assert stack.one("aws_security_group")["vpc_id"] == "vpc-1"
     assert stack.one("aws_vpc_endpoint")["route_table_ids"] == ["rtb-1"]
     assert stack.outputs == {
+        "aws_account_id": "{caller.account_id}",
         "subnet_ids": ["subnet-1", "subnet-2"],
         "security_group_ids": ["{job.id}"],
         "nat_addresses": [],
@@ -165,7 +166,12 @@ def test_without_a_network_nothing_is_made(tmp_path: Path) -> None:
     stack = network(tmp_path, None)
 
     assert stack.types() == {}
-    assert stack.outputs == {"subnet_ids": [], "security_group_ids": [], "nat_addresses": []}
+    assert stack.outputs == {
+        "aws_account_id": "{caller.account_id}",
+        "subnet_ids": [],
+        "security_group_ids": [],
+        "nat_addresses": [],
+    }
 
 
 def test_others_get_what_a_job_needs_to_be_placed(tmp_path: Path) -> None:
