@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import fastavro
 import pytest
-from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg import IcebergLake
@@ -29,6 +28,7 @@ from frazil.model.records import Records, Wanted
 from frazil.model.spec import BadRecordLimit, CatalogSettings, RegistrySettings, TableSpec
 from frazil.pause import resume
 from frazil.ports import TaskRunner
+from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 LONG, TEXT = record(a_field("n")), record(a_field("n", "string"))
 RENAMED = record(a_field("m", "long", "n"))

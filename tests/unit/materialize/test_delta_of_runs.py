@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg import IcebergLake
@@ -25,6 +24,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, RegistrySettings
 from frazil.ports import DeltaLogs
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
+from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 BOTH = spec(formats=("iceberg", "delta"))
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, SPEC, spec, topic
 
 from frazil.adapters.iceberg import IcebergLake
@@ -23,6 +22,7 @@ from frazil.model.changes import AddColumn
 from frazil.model.errors import BrokerError, IncompatibleSchemaError, PausedError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan
 from frazil.model.spec import CatalogSettings, RegistrySettings, SubjectNaming, SubjectSettings, Trigger
+from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 
 class NoTasks:

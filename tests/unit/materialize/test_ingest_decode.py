@@ -14,7 +14,6 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from doors_in_memory import RegistryInMemory, a_field, record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import assign_fresh_schema_ids
@@ -36,6 +35,7 @@ from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.records import Headers, Records, UnreadableHeaders, Wanted
 from frazil.model.spec import RegistrySettings, TableSpec
+from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
 
 OLD = record(a_field("n", "int"))
 NEW = record(a_field("m", "long", "n"), a_field("s", ["null", "string"]))

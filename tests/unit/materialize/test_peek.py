@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import fastavro
-from doors_in_memory import RegistryInMemory, a_field, record
 
 from frazil.cli.peek import lines
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.records import Records, Wanted
 from frazil.peek import FIRST_WINDOW, peek
+from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
 
 ORDER = record(a_field("n"), a_field("a_rather_long_name_of_a_column", "string"))
 NOON_MS = 1_769_860_800_000

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 from values_of_tables import SPEC, names, spec, topic
@@ -43,6 +42,7 @@ from frazil.model.progress import TableState
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
+from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 DATE = {"type": "int", "logicalType": "date"}
 DIGITS = {"type": "bytes", "logicalType": "decimal", "precision": 39}

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from doors_in_memory import TopicsInMemory
 from values_of_tables import SPEC, spec, state
 
 from frazil.cli.logs import fields_of
@@ -30,6 +29,7 @@ from frazil.model.errors import (
 )
 from frazil.model.plan import NothingToDo, PartitionFacts, TopicFacts
 from frazil.model.progress import TableState
+from tests.fakes.doors_in_memory import TopicsInMemory
 
 
 @dataclass

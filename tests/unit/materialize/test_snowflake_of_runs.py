@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg import IcebergLake
@@ -23,6 +22,7 @@ from frazil.model.plan import NothingToDo
 from frazil.model.snowflake import Served
 from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
+from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 BOTH = spec(formats=("iceberg", "delta"), readers=("snowflake", "duckdb"))
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from values_of_tables import NOW, topic
 
 from frazil.adapters.iceberg import IcebergLake
@@ -26,6 +25,7 @@ from frazil.specs.describe import section_of, walk_keys
 from frazil.specs.load import load_tables
 from frazil.specs.shapes import Choice
 from frazil.specs.table_keys import TABLE_SECTION
+from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 TIME = {"type": "int", "logicalType": "time-millis"}
 KEYS = dict(walk_keys(TABLE_SECTION))

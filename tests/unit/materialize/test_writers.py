@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from doors_in_memory import RegistryInMemory, a_field, record
 
 from frazil.materialize.ingest.writers import (
     LARGEST_ID,
@@ -15,6 +14,7 @@ from frazil.materialize.ingest.writers import (
 )
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import RegistryError
+from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
 
 
 @pytest.fixture

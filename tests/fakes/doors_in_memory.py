@@ -1,4 +1,4 @@
-"""A registry and a broker in memory. The catalog is a real one, in a folder."""
+"""A registry and a broker in memory: tests/services/test_twins.py holds them against the real ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import TopicFacts
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import Start, StartOffsets
+from frazil.model.spec import Start, StartLatest, StartOffsets, StartTimestamp
 
 Fields = list[dict[str, Any]]
 
@@ -80,5 +80,8 @@ class TopicsInMemory:
         return list(self.facts)
 
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        if isinstance(start, StartLatest):
+            return {n: partition.end for n, partition in facts.partitions.items()}
+        assert not isinstance(start, StartTimestamp), "records have no timestamps here"
         given = start.offsets if isinstance(start, StartOffsets) else {}
         return {n: given.get(n, partition.earliest) for n, partition in facts.partitions.items()}
