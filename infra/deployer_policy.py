@@ -2,7 +2,8 @@
 
 `scripts/deploy.sh check --policy` prints them as an IAM policy document. `OF_TYPES` lists what Terraform's provider
 calls for each type, from the service authorization reference of AWS and from recorded calls; `OF_STEPS` what the steps
-of the deployment call by themselves. Services whose resources have a prefix of ours are limited to it.
+of the deployment call by themselves. `infra/deployer_limits.py` limits each action to the environment's resources,
+where its service allows that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 
-from shared.naming import APPLICATION
+from infra.deployer_limits import Limits, Scope
 
 READS = {
     "athena": ("athena:GetWorkGroup", "athena:ListTagsForResource", "athena:ListWorkGroups"),
@@ -65,7 +66,9 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
     ),
     "aws_glue_catalog_database": _of("glue", "CreateDatabase UpdateDatabase DeleteDatabase TagResource UntagResource"),
     "aws_iam_role": _of(
-        "iam", "CreateRole UpdateRole UpdateAssumeRolePolicy DeleteRole TagRole UntagRole PassRole DetachRolePolicy"
+        "iam",
+        "CreateRole UpdateRole UpdateRoleDescription UpdateAssumeRolePolicy DeleteRole TagRole UntagRole PassRole "
+        "DetachRolePolicy",
     ),
     "aws_iam_role_policy": _of("iam", "PutRolePolicy DeleteRolePolicy"),
     "aws_instance": _of("ec2", "RunInstances TerminateInstances StartInstances StopInstances ModifyInstanceAttribute"),
@@ -124,7 +127,9 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
     ),
     "aws_sns_topic": _of("sns", "CreateTopic DeleteTopic SetTopicAttributes TagResource UntagResource"),
     "aws_sns_topic_policy": _of("sns", "SetTopicAttributes"),
-    "aws_sns_topic_subscription": _of("sns", "Subscribe Unsubscribe SetSubscriptionAttributes"),
+    "aws_sns_topic_subscription": _of(
+        "sns", "Subscribe Unsubscribe GetSubscriptionAttributes SetSubscriptionAttributes"
+    ),
     "aws_sqs_queue": _of("sqs", "CreateQueue DeleteQueue SetQueueAttributes TagQueue UntagQueue"),
     "aws_subnet": _of("ec2", "CreateSubnet DeleteSubnet ModifySubnetAttribute"),
     "aws_vpc": _of("ec2", "CreateVpc DeleteVpc ModifyVpcAttribute"),
@@ -167,60 +172,23 @@ def actions(types: Collection[str]) -> frozenset[str]:
     )
 
 
-def policy_documents(
-    types: Collection[str], *, environment: str, bucket: str | None, state_bucket: str | None
-) -> list[str]:
-    """Return the policy as JSON documents, each within the size of a managed policy.
-
-    `bucket` None: the lake's bucket has the name that follows from the environment.
-    """
-    statements = [*_statements(actions(types), environment, bucket), *_of_state(state_bucket, environment)]
+def policy_documents(types: Collection[str], limits: Limits) -> list[str]:
+    """Return the policy as JSON documents, each within the size of a managed policy."""
     documents = [list[Mapping[str, object]]()]
-    for statement in statements:
+    for statement in _statements(actions(types), limits):
         if _size([*documents[-1], statement]) > MOST_CHARACTERS:
             documents.append([])
         documents[-1].append(statement)
     return [json.dumps(_document(each), indent=2) for each in documents]
 
 
-def _statements(wanted: Iterable[str], environment: str, bucket: str | None) -> list[Mapping[str, object]]:
-    scopes = _scopes(environment, bucket)
-    by_scope: dict[tuple[str, ...], list[str]] = {}
+def _statements(wanted: Iterable[str], limits: Limits) -> list[Mapping[str, object]]:
+    by_scope: dict[Scope, list[str]] = {}
     for action in sorted(wanted):
-        by_scope.setdefault(_scope(action, scopes), []).append(action)
-    return [
-        {"Effect": "Allow", "Action": listed, "Resource": list(scope)}
-        for scope, listed in sorted(by_scope.items(), key=lambda each: each[0])
-    ]
-
-
-def _scopes(environment: str, bucket: str | None) -> Mapping[str, tuple[str, ...]]:
-    name = f"{APPLICATION}-{environment}-*"
-    lake = bucket or name
-    return {
-        "iam": (f"arn:aws:iam::*:role/{name}", "arn:aws:iam::*:role/aws-service-role/*"),
-        "lambda": (f"arn:aws:lambda:*:*:function:{name}",),
-        "s3": (f"arn:aws:s3:::{lake}", f"arn:aws:s3:::{lake}/*"),
-        "scheduler": (f"arn:aws:scheduler:*:*:schedule*/{name}",),
-        "secretsmanager": (f"arn:aws:secretsmanager:*:*:secret:{APPLICATION}/{environment}/*",),
-        "sns": (f"arn:aws:sns:*:*:{name}",),
-        "sqs": (f"arn:aws:sqs:*:*:{name}",),
-    }
-
-
-def _scope(action: str, scopes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    service, _, word = action.partition(":")
-    is_listing = word.startswith("List") and word not in {"ListSecretVersionIds"}
-    return ("*",) if is_listing else scopes.get(service, ("*",))
-
-
-def _of_state(bucket: str | None, environment: str) -> list[Mapping[str, object]]:
-    """Terraform's states and the locks beside them."""
-    if bucket is None:
-        return []
-    objects = f"arn:aws:s3:::{bucket}/{APPLICATION}/{environment}/*"
-    may = ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
-    return [{"Effect": "Allow", "Action": may, "Resource": [objects]}]
+        for scope in limits.scopes(action):
+            by_scope.setdefault(scope, []).append(action)
+    by_scope |= limits.named_objects()
+    return [scope.statement(listed) for scope, listed in sorted(by_scope.items())]
 
 
 def _document(statements: list[Mapping[str, object]]) -> Mapping[str, object]:

@@ -8,6 +8,7 @@ from typing import Literal
 Account = Literal["manager", "producer", "consumer", "registry", "connector", "materializer", "tableflow"]
 
 APPLICATION = "frazil"
+PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 LONGEST = 64  # IAM roles, Lambda functions, schedules
 OWN_TAGS = frozenset({"application", "environment", "stack"})
 OWN_FOLDERS = frozenset({"artefacts", "athena_results", "config", "exports"})
@@ -20,6 +21,11 @@ def resource_name(environment: str, word: str) -> str:
     if len(name) > LONGEST:
         raise ValueError(f"{name} has {len(name)} characters, more than the {LONGEST} that AWS allows")
     return name
+
+
+def partition_of(region: str) -> str:
+    """Return the first word of ARNs after `arn:` in a region: `aws`, `aws-cn` or `aws-us-gov`."""
+    return next((name for prefix, name in PARTITIONS if region.startswith(prefix)), "aws")
 
 
 def bucket_name(environment: str, *, account_id: str, region: str) -> str:

@@ -9,8 +9,6 @@ from infra.resources import aws
 from infra.settings import EnvironmentSettings
 from shared import naming
 
-PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
-
 
 @dataclass(frozen=True, slots=True)
 class Region:
@@ -30,7 +28,7 @@ class Region:
 
     @property
     def partition(self) -> str:
-        return next((name for prefix, name in PARTITIONS if self.name.startswith(prefix)), "aws")
+        return naming.partition_of(self.name)
 
 
 def enter_region(stack: Stack, settings: EnvironmentSettings) -> Region:

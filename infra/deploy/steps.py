@@ -43,8 +43,9 @@ from infra.deploy.snowflake_account import Recorded, forget, record_of, remember
 from infra.deploy.snowflake_key import log_in, of_snowflake
 from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.summary import summary_lines
+from infra.deployer_limits import limits_of
 from infra.deployer_policy import policy_documents
-from infra.settings import LocalState, S3State
+from infra.settings import LocalState
 from shared.confluent_api import KEY_VARIABLE, ConfluentCloud
 
 
@@ -83,13 +84,7 @@ def policy(deployment: Deployment, _: Asked) -> None:
     """Print the IAM policy that deploying this environment needs; makes no request to AWS."""
     _stacks(deployment)
     types = {kind for stack in read_stacks(deployment.synthesized).values() for kind in stack.get("resource", {})}
-    backend = deployment.settings.backend
-    documents = policy_documents(
-        types,
-        environment=deployment.environment,
-        bucket=deployment.settings.lake.bucket,
-        state_bucket=backend.bucket if isinstance(backend, S3State) else None,
-    )
+    documents = policy_documents(types, limits_of(deployment.settings))
     for document in documents:
         print(document)
     if len(documents) > 1:

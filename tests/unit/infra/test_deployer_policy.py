@@ -5,16 +5,21 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from botocore import xform_name
 from botocore.loaders import Loader
 
+from infra.deployer_limits import ANYWHERE, Limits, Scope, limits_of
 from infra.deployer_policy import MOST_CHARACTERS, OF_TYPES, READS, actions, policy_documents
 from infra.generate import FOLDER
+from infra.settings import ExternalKafka, ExternalRegistry
+from infra.settings_file import load_environment
 
 ROOT = Path(__file__).parents[3]
 SERVICES = ("athena", "cloudwatch", "ec2", "emr-serverless", "glue", "iam", "kms", "lambda", "logs", "route53", "s3")
@@ -39,8 +44,19 @@ def every_type() -> set[str]:
     return set(schema["registry.terraform.io/hashicorp/aws"]["resource_schemas"])
 
 
-def statements(documents: list[str]) -> list[dict[str, list[str]]]:
+def statements(documents: list[str]) -> list[dict[str, Any]]:
     return [each for document in documents for each in json.loads(document)["Statement"]]
+
+
+def allowed_in(documents: list[str]) -> set[tuple[str, str]]:
+    """Pairs of action and resource, without those that a condition limits."""
+    found = [each for each in statements(documents) if "Condition" not in each]
+    return {(action, where) for each in found for action in each["Action"] for where in each["Resource"]}
+
+
+def conditions_of(documents: list[str], action: str) -> list[dict[str, Any] | None]:
+    """The conditions of every statement that has the action; None for a statement without any."""
+    return [each.get("Condition") for each in statements(documents) if action in each["Action"]]
 
 
 def test_every_type_that_a_stack_can_have_has_its_actions(every_type: set[str]) -> None:
@@ -48,17 +64,107 @@ def test_every_type_that_a_stack_can_have_has_its_actions(every_type: set[str]) 
 
 
 def test_the_documents_fit_into_managed_policies_and_are_limited_to_our_names(every_type: set[str]) -> None:
-    documents = policy_documents(every_type, environment="dev", bucket=None, state_bucket="states")
+    documents = policy_documents(every_type, Limits("dev", state_bucket="states", databases=("lkc_*",)))
 
     assert all(len("".join(document.split())) <= MOST_CHARACTERS for document in documents)
-    allowed = {
-        (action, where) for each in statements(documents) for action in each["Action"] for where in each["Resource"]
-    }
+    allowed = allowed_in(documents)
     assert ("iam:PassRole", "arn:aws:iam::*:role/frazil-dev-*") in allowed
     assert ("iam:PassRole", "*") not in allowed
     assert ("lambda:InvokeFunction", "arn:aws:lambda:*:*:function:frazil-dev-*") in allowed
     assert ("secretsmanager:UpdateSecretVersionStage", "arn:aws:secretsmanager:*:*:secret:frazil/dev/*") in allowed
     assert ("s3:PutObject", "arn:aws:s3:::states/frazil/dev/*") in allowed
+
+
+@pytest.mark.parametrize(
+    ("action", "where"),
+    [
+        ("athena:DeleteWorkGroup", {"arn:aws:athena:*:*:workgroup/frazil-dev-*"}),
+        ("logs:DeleteLogGroup", {"arn:aws:logs:*:*:log-group:/frazil/dev/*"}),
+        ("logs:DeleteLogGroup", {"arn:aws:logs:*:*:log-group:/aws/lambda/frazil-dev-*"}),
+        ("cloudwatch:DeleteAlarms", {"arn:aws:cloudwatch:*:*:alarm:frazil-dev-*"}),
+        ("cloudwatch:DeleteDashboards", {"arn:aws:cloudwatch::*:dashboard/frazil-dev-*"}),
+        ("glue:DeleteDatabase", {"arn:aws:glue:*:*:catalog", "arn:aws:glue:*:*:database/orders"}),
+        ("ssm:GetParameter", {"arn:aws:ssm:*::parameter/aws/service/*"}),
+    ],
+)
+def test_what_has_a_name_is_limited_to_it(every_type: set[str], action: str, where: set[str]) -> None:
+    allowed = allowed_in(policy_documents(every_type, Limits("dev", databases=("orders",))))
+
+    assert {(action, each) for each in where} <= allowed
+    assert (action, "*") not in allowed
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "ec2:TerminateInstances",
+        "ec2:DeleteVpc",
+        "ec2:ReleaseAddress",
+        "emr-serverless:DeleteApplication",
+        "kms:PutKeyPolicy",
+        "kms:ScheduleKeyDeletion",
+    ],
+)
+def test_what_has_only_an_id_is_limited_by_its_tags(every_type: set[str], action: str) -> None:
+    documents = policy_documents(every_type, Limits("dev"))
+
+    tags = {"aws:ResourceTag/application": ["frazil"], "aws:ResourceTag/environment": ["dev"]}
+    assert conditions_of(documents, action) == [{"StringEquals": tags}]
+
+
+@pytest.mark.parametrize("action", ["kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "kms:CreateGrant"])
+def test_keys_are_used_through_services_only(every_type: set[str], action: str) -> None:
+    """A tag would not do: KMS sees the tags of a new key after minutes, and `create` uses the key at once."""
+    (condition,) = conditions_of(policy_documents(every_type, Limits("dev")), action)
+
+    assert condition is not None
+    assert "s3.*.amazonaws.com*" in condition["StringLike"]["kms:ViaService"]
+
+
+def test_subscriptions_are_allowed_on_everything_because_sns_checks_them_on_nothing_else(every_type: set[str]) -> None:
+    allowed = allowed_in(policy_documents(every_type, Limits("dev")))
+
+    for verb in ("GetSubscriptionAttributes", "SetSubscriptionAttributes", "Unsubscribe"):
+        assert (f"sns:{verb}", "*") in allowed
+    assert ("sns:Subscribe", "*") not in allowed
+
+
+def test_only_known_services_are_allowed_to_destroy_without_limits(every_type: set[str]) -> None:
+    """Route 53 and Lake Formation know neither names nor tags of these; associations end with what they connect."""
+    limits = Limits("dev", databases=("orders",))
+    destroys = {each for each in actions(every_type) if any(verb in each for verb in (":Delete", ":Terminate"))}
+
+    assert {each for each in destroys if ANYWHERE in limits.scopes(each)} == {"route53:DeleteHostedZone"}
+
+
+def test_the_secrets_of_an_external_kafka_can_be_read_by_the_step_that_makes_tables() -> None:
+    dev = load_environment("dev", {})
+    kafka = ExternalKafka(
+        name="Orders-1",
+        bootstrap_servers="broker:9092",
+        protocol="sasl_ssl",
+        mechanism="PLAIN",
+        msk_iam=False,
+        credentials="acme/kafka",
+        registry=ExternalRegistry("https://registry", "arn:aws-cn:secretsmanager:cn-north-1:1:secret:registry-AbCdEf"),
+    )
+
+    limits = limits_of(replace(dev, region="cn-north-1", kafka=kafka))
+
+    assert (limits.partition, limits.databases) == ("aws-cn", ("orders_1",))
+    assert allowed_in(policy_documents({"aws_s3_bucket"}, limits)) >= {
+        ("secretsmanager:GetSecretValue", "arn:aws-cn:secretsmanager:*:*:secret:acme/kafka-??????"),
+        ("secretsmanager:GetSecretValue", "arn:aws-cn:secretsmanager:cn-north-1:1:secret:registry-AbCdEf"),
+    }
+
+
+def test_the_policy_of_the_example_environment_is_limited_to_databases_of_clusters() -> None:
+    limits = limits_of(load_environment("dev", {}))
+
+    assert limits.databases == ("lkc-*", "lkc_*")
+    assert limits.scopes("iam:UpdateRoleDescription") == (
+        Scope(("arn:aws:iam::*:role/frazil-dev-*", "arn:aws:iam::*:role/aws-service-role/*")),
+    )
 
 
 def test_types_that_the_environment_lacks_are_only_looked_for() -> None:

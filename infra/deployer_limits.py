@@ -1,0 +1,184 @@
+"""What limits each action of the deployer's policy: names, tags, or the service that uses the key.
+
+From the service authorization reference of AWS. Limits are left out where they would refuse a call that the deployment
+makes: on resources that are not tagged yet, and on those of an existing network, which have other tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra.settings import EnvironmentSettings, ExternalKafka, S3State
+from shared.naming import APPLICATION, database_name, partition_of
+
+IN_ANY_RESOURCE = frozenset(
+    {
+        "cloudwatch:DescribeAlarms",
+        "glue:GetDatabase",
+        "glue:GetDatabases",
+        "glue:GetTable",
+        "glue:GetTables",
+        "glue:GetTags",
+        "logs:Describe*",
+        "sns:GetSubscriptionAttributes",
+        "sns:SetSubscriptionAttributes",
+        "sns:Unsubscribe",
+    }
+)
+"""Actions without resource types, and the lookups of the inventory, in services that are limited by name otherwise."""
+
+BY_TAG = frozenset(
+    {
+        *(f"ec2:Delete{what}" for what in ("InternetGateway", "NatGateway", "Route", "RouteTable", "SecurityGroup")),
+        *(f"ec2:Delete{what}" for what in ("Subnet", "Tags", "Vpc", "VpcEndpoints")),
+        *(f"ec2:{verb}Instances" for verb in ("Start", "Stop", "Terminate")),
+        "ec2:ModifyInstanceAttribute",
+        "ec2:ReleaseAddress",
+        *(f"emr-serverless:{verb}Application" for verb in ("Delete", "Start", "Stop", "Update")),
+        "emr-serverless:UntagResource",
+        *(f"kms:{verb}" for verb in ("DisableKeyRotation", "PutKeyPolicy", "ScheduleKeyDeletion", "UntagResource")),
+    }
+)
+"""Actions on resources that have only ids of AWS, and that carry the environment's tags since they were created.
+
+KMS needs up to five minutes to see the tags of a new key, so nothing that `create` does at once is among them.
+"""
+
+THROUGH_SERVICES = frozenset({"kms:CreateGrant", "kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"})
+"""Uses of a key, allowed only in requests to services, whose own actions are limited by name."""
+SERVICES_WITH_KEYS = ("lambda", "logs", "s3", "secretsmanager", "sns", "sqs")
+
+OF_KEY_AND_ALIAS = frozenset({"kms:DeleteAlias"})
+"""KMS checks it on the alias, which has a name, and on the key. Aliases are created while a key is too new for tags."""
+
+Condition = tuple[str, str, tuple[str, ...]]
+"""Operator, key and values."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Scope:
+    """The resources and the conditions of one statement."""
+
+    resources: tuple[str, ...]
+    conditions: tuple[Condition, ...] = ()
+
+    def statement(self, actions: list[str]) -> Mapping[str, object]:
+        """Return the statement that allows the actions here."""
+        wanted: dict[str, dict[str, list[str]]] = {}
+        for operator, key, values in self.conditions:
+            wanted.setdefault(operator, {})[key] = list(values)
+        allowed = {"Effect": "Allow", "Action": actions, "Resource": list(self.resources)}
+        return {**allowed, "Condition": wanted} if wanted else allowed
+
+
+ANYWHERE = Scope(("*",))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The names of an environment's resources. `partition`: the first word of its ARNs, `aws` in most regions.
+
+    `bucket`: the lake's, None for the name that follows from the environment. `databases`: name patterns of Glue
+    databases. `secrets`: names or ARNs of secrets that the settings name, which the step tables reads.
+    """
+
+    environment: str
+    partition: str = "aws"
+    bucket: str | None = None
+    state_bucket: str | None = None
+    databases: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+    def scopes(self, action: str) -> tuple[Scope, ...]:
+        """Return where the action is allowed; a call that concerns two resources needs both scopes."""
+        service, _, word = action.partition(":")
+        is_listing = word.startswith("List") and word != "ListSecretVersionIds"
+        if action in BY_TAG:
+            return (self._tagged(),)
+        if action in THROUGH_SERVICES:
+            return (_through_services(),)
+        if action in OF_KEY_AND_ALIAS:
+            return (self._named("kms:*:*:alias/", f"{APPLICATION}-{self.environment}-*"), self._tagged())
+        if is_listing or action in IN_ANY_RESOURCE or service not in self._by_name():
+            return (ANYWHERE,)
+        return (Scope(self._by_name()[service]),)
+
+    def named_objects(self) -> Mapping[Scope, list[str]]:
+        """Return what is allowed on objects outside of the environment's names: states, and secrets of the settings."""
+        found = dict[Scope, list[str]]()
+        if self.state_bucket is not None:
+            states = self._named("s3:::", f"{self.state_bucket}/{APPLICATION}/{self.environment}/*")
+            found[states] = ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
+        if self.secrets:
+            found[Scope(tuple(self._secret(name) for name in self.secrets))] = ["secretsmanager:GetSecretValue"]
+        return found
+
+    def _by_name(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the ARNs of each service whose resources have names."""
+        name, lake = f"{APPLICATION}-{self.environment}-*", self.bucket or f"{APPLICATION}-{self.environment}-*"
+        parts: Mapping[str, tuple[str, ...]] = {
+            "athena": (f"athena:*:*:workgroup/{name}",),
+            "cloudwatch": (f"cloudwatch:*:*:alarm:{name}", f"cloudwatch::*:dashboard/{name}"),
+            "glue": ("glue:*:*:catalog", *self._databases()),
+            "iam": (f"iam::*:role/{name}", "iam::*:role/aws-service-role/*"),
+            "lambda": (f"lambda:*:*:function:{name}",),
+            "logs": tuple(
+                f"logs:*:*:log-group:{prefix}*"
+                for prefix in (f"/{APPLICATION}/{self.environment}/", f"/aws/lambda/{APPLICATION}-{self.environment}-")
+            ),
+            "s3": (f"s3:::{lake}", f"s3:::{lake}/*"),
+            "scheduler": (f"scheduler:*:*:schedule*/{name}",),
+            "secretsmanager": (f"secretsmanager:*:*:secret:{APPLICATION}/{self.environment}/*",),
+            "sns": (f"sns:*:*:{name}",),
+            "sqs": (f"sqs:*:*:{name}",),
+            "ssm": ("ssm:*::parameter/aws/service/*",),
+        }
+        return {service: tuple(f"arn:{self.partition}:{each}" for each in listed) for service, listed in parts.items()}
+
+    def _databases(self) -> tuple[str, ...]:
+        """Return the databases with what is in them: Glue checks a deletion against all of it."""
+        return tuple(
+            f"glue:*:*:{part}"
+            for name in self.databases or ("*",)
+            for part in (f"database/{name}", f"table/{name}/*", f"userDefinedFunction/{name}/*")
+        )
+
+    def _secret(self, name: str) -> str:
+        """Return the ARN of a secret; AWS ends it with a hyphen and six letters of its own."""
+        return name if name.startswith("arn:") else f"arn:{self.partition}:secretsmanager:*:*:secret:{name}-??????"
+
+    def _named(self, part: str, name: str) -> Scope:
+        return Scope((f"arn:{self.partition}:{part}{name}",))
+
+    def _tagged(self) -> Scope:
+        tags = {"application": APPLICATION, "environment": self.environment}
+        conditions = tuple(("StringEquals", f"aws:ResourceTag/{tag}", (value,)) for tag, value in tags.items())
+        return Scope(("*",), conditions)
+
+
+def _through_services() -> Scope:
+    services = tuple(f"{service}.*.amazonaws.com*" for service in SERVICES_WITH_KEYS)
+    return Scope(("*",), (("StringLike", "kms:ViaService", services),))
+
+
+def limits_of(settings: EnvironmentSettings) -> Limits:
+    """Return the limits that the settings imply, without a request to AWS."""
+    kafka, backend = settings.kafka, settings.backend
+    secrets = (kafka.credentials, kafka.registry.credentials) if isinstance(kafka, ExternalKafka) else ()
+    return Limits(
+        environment=settings.environment,
+        partition=partition_of(settings.region),
+        bucket=settings.lake.bucket,
+        state_bucket=backend.bucket if isinstance(backend, S3State) else None,
+        databases=_databases_of(settings),
+        secrets=tuple(sorted({name for name in secrets if name is not None})),
+    )
+
+
+def _databases_of(settings: EnvironmentSettings) -> tuple[str, ...]:
+    """Return name patterns: a database named after a cluster of Confluent Cloud begins with `lkc`."""
+    named = settings.lake.database
+    if isinstance(settings.kafka, ExternalKafka):
+        return (named or database_name(settings.kafka.name),)
+    return tuple(filter(None, (named, "lkc-*", "" if named else "lkc_*")))
