@@ -57,7 +57,6 @@ def build_app() -> typer.Typer:
         help="Write Kafka topics to Iceberg tables in your own account, exactly once and provably.",
         epilog=EPILOG,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
@@ -88,7 +87,7 @@ def _run(arguments: Sequence[str]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except FrazilError as error:
-        print(named(error), file=sys.stderr)
+        _print_error(error)
         return error.exit_status
     except KeyboardInterrupt:
         return 130
@@ -98,6 +97,12 @@ def _run(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def _print_error(error: FrazilError) -> None:
+    from frazil.cli.columns import print_line  # noqa: PLC0415 - rarely needed
+
+    print_line(named(error), sys.stderr, head=type(error).__name__, style="bold red")
 
 
 def named(error: FrazilError) -> str:

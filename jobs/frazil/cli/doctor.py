@@ -84,7 +84,10 @@ def _inside(application: str, *, show: bool) -> Report:
 
 
 def _print(finding: Finding) -> None:
-    print("\n".join(lines(finding)), flush=True)
+    from frazil.cli.columns import print_line  # noqa: PLC0415
+
+    for line in lines(finding):
+        print_line(line, sys.stdout, head=finding.verdict)
 
 
 def lines(finding: Finding) -> Iterator[str]:

@@ -32,11 +32,12 @@ def register(app: typer.Typer) -> None:
 
 
 def init(topics: Names = None, like: Like = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Write a table spec for each topic that has none, from what the registry and the newest records say.
+    """Write table specs for topics that have none.
 
-    The specs go to the folder that `tables` names, with comments that explain every key. No file is ever changed or
-    overwritten, so the command can be run again when topics are added. With --like, topics whose names start with an
-    underscore and topics that cannot become tables are left out.
+    The registry and the newest records say what is in a topic. The specs go to the folder that `tables` names, with
+    comments that explain their keys. No file is ever changed or overwritten, so the command can be run again when
+    topics are added. With --like, topics whose names start with an underscore and topics that cannot become tables are
+    left out.
     """
     from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
 

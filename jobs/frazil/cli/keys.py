@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,19 +10,19 @@ from typing import TYPE_CHECKING
 from frazil.model.spec import Settings
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from frazil.cli.columns import Column
     from frazil.key_status import KeyStatus
 
 
 def show_keys(settings: Settings) -> None:
     """Nothing where the configuration refers to no secret."""
-    from rich.console import Console  # noqa: PLC0415
+    from frazil.cli.columns import show  # noqa: PLC0415
 
     found = _look(settings)
     if not found:
         return
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print("\n", _table(found), sep="")
+    print()
+    show(_table(found))
     for remark in remarks(found):
         print(remark)
 
@@ -47,17 +46,16 @@ def _look(settings: Settings) -> list[KeyStatus]:
     return list(key_statuses(SecretsManagerHistories(), settings.secrets, now=datetime.now(UTC)))
 
 
-def _table(found: Sequence[KeyStatus]) -> Table:
-    from rich.table import Table  # noqa: PLC0415
+def _table(found: Sequence[KeyStatus]) -> list[Column]:
+    from frazil.cli.columns import Column  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("secret", "state"):
-        table.add_column(name)
-    for name in ("age", "schedule", "last rotation", "next rotation"):
-        table.add_column(name, justify="right")
-    for each in found:
-        table.add_row(each.secret, each.state, *_figures(each))
-    return table
+    ranks = {"age": 0, "schedule": 3, "last rotation": 2, "next rotation": 1}
+    rows = [tuple(_figures(each)) or ("",) * len(ranks) for each in found]
+    return [
+        Column("secret", tuple(each.secret for each in found), is_number=False),
+        Column("state", tuple(each.state for each in found), is_number=False),
+        *(Column(name, cells, rank=ranks[name]) for name, cells in zip(ranks, zip(*rows, strict=True), strict=True)),
+    ]
 
 
 def _figures(each: KeyStatus) -> Iterator[str]:

@@ -15,8 +15,7 @@ from frazil.cli.keys import print_keys_as_json, show_keys
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from frazil.cli.columns import Column
     from frazil.model.spec import Settings
     from frazil.status import TableStatus
 
@@ -52,8 +51,10 @@ def status(
 ) -> None:
     """Show how far behind and how fresh each table is, what it holds, and why it does not go on.
 
-    Tables are shown as they are when Kafka does not answer; only the lag is unknown then. Where no table is named, the
-    keys in AWS Secrets Manager that the configuration refers to are shown as well: their age, and how they rotate.
+    Columns that do not fit the terminal are left out (without a terminal: 80 columns, or COLUMNS); --json shows all.
+    Partitions are shown for tables that are named. Tables are shown as they are when Kafka does not answer; only the
+    lag is unknown then. Where no table is named, the keys in AWS Secrets Manager that the configuration refers to are
+    shown as well: their age, and how they rotate.
     """
     from frazil.fail_on import met_by, parse_conditions  # noqa: PLC0415
 
@@ -66,7 +67,7 @@ def status(
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
     else:
-        _show(found)
+        _show(found, partitions_of_each=bool(tables))
         if not tables:
             show_keys(settings)
     met = list(met_by(found, conditions))
@@ -90,35 +91,43 @@ def _look(settings: Settings, tables: Sequence[str]) -> list[TableStatus]:
     return list(table_statuses(lake, topics, specs, delta_logs=logs, now=now, snowflake=snowflake))
 
 
-def _show(found: Sequence[TableStatus]) -> None:
-    _print(found)
+def _show(found: Sequence[TableStatus], *, partitions_of_each: bool) -> None:
+    from frazil.cli.columns import show  # noqa: PLC0415
+
+    show(overview(found))
+    for each in found if partitions_of_each else ():
+        if each.partitions:
+            print(f"\n{each.table}")
+            show(_partitions(each))
     for remark in remarks(found):
         print(with_config_name(remark))
 
 
-def _print(found: Sequence[TableStatus]) -> None:
-    from rich.console import Console  # noqa: PLC0415
+RANKS = {
+    "lag": 0,
+    "age": 1,
+    "rows": 2,
+    "dead letters": 3,
+    "complete through": 4,
+    "last batch": 5,
+    "skipped": 6,
+    "epoch": 7,
+}
+"""Which of the figures are dropped first where a line has no room for all."""
 
-    width = None if sys.stdout.isatty() else 200
-    console = Console(width=width, highlight=False)
-    console.print(_overview(found))
-    for each in found:
-        if each.partitions:
-            console.print(f"\n{each.table}")
-            console.print(_partitions(each))
 
+def overview(found: Sequence[TableStatus]) -> list[Column]:
+    """One row a table; the figures in the order of their names, dropped by their ranks."""
+    from frazil.cli.columns import Column  # noqa: PLC0415
 
-def _overview(found: Sequence[TableStatus]) -> Table:
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("table", "state"):
-        table.add_column(name)
-    for name in ("lag", "complete through", "age", "epoch", "rows", "dead letters", "skipped", "last batch"):
-        table.add_column(name, justify="right")
-    for each in found:
-        table.add_row(each.table, each.state, *_figures(each))
-    return table
+    names = ("lag", "complete through", "age", "epoch", "rows", "dead letters", "skipped", "last batch")
+    rows = [tuple(_figures(each)) or ("",) * len(names) for each in found]
+    figures = zip(names, zip(*rows, strict=True), strict=True) if rows else ()
+    return [
+        Column("table", tuple(each.table for each in found), is_number=False),
+        Column("state", tuple(each.state for each in found), is_number=False),
+        *(Column(name, cells, rank=RANKS[name]) for name, cells in figures),
+    ]
 
 
 def _figures(each: TableStatus) -> Iterator[str]:
@@ -127,7 +136,7 @@ def _figures(each: TableStatus) -> Iterator[str]:
     if each.epoch is None:
         return
     yield "?" if each.lag is None else f"{each.lag:,}"
-    yield "-" if each.complete_through is None else moment(each.complete_through)
+    yield "-" if each.complete_through is None else moment(each.complete_through.replace(microsecond=0))
     yield "-" if each.age_seconds is None else age(each.age_seconds)
     yield f"{each.epoch:,}"
     yield "-" if each.rows is None else f"{each.rows:,}"
@@ -137,18 +146,16 @@ def _figures(each: TableStatus) -> Iterator[str]:
     yield "-" if last is None else f"{last.counts.read:,} records in {last.seconds:.1f} s"
 
 
-def _partitions(each: TableStatus) -> Table:
-    from rich.table import Table  # noqa: PLC0415
+def _partitions(each: TableStatus) -> list[Column]:
+    from frazil.cli.columns import Column  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("partition")
-    for name in ("next offset", "end", "lag"):
-        table.add_column(name, justify="right")
-    for partition in each.partitions:
-        end = "?" if partition.end is None else f"{partition.end:,}"
-        lag = "?" if partition.lag is None else f"{partition.lag:,}"
-        table.add_row(f"{partition.topic}-{partition.partition}", f"{partition.next:,}", end, lag)
-    return table
+    found = each.partitions
+    return [
+        Column("partition", tuple(f"{p.topic}-{p.partition}" for p in found), is_number=False),
+        Column("next offset", tuple(f"{p.next:,}" for p in found), rank=2),
+        Column("end", tuple("?" if p.end is None else f"{p.end:,}" for p in found), rank=1),
+        Column("lag", tuple("?" if p.lag is None else f"{p.lag:,}" for p in found)),
+    ]
 
 
 def remarks(found: Sequence[TableStatus]) -> Iterator[str]:

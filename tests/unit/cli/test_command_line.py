@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -179,3 +180,15 @@ def test_help_answers_at_once() -> None:
 def cpu_seconds_of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def test_shell_completion_is_installed_and_completes_commands(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from frazil.cli.app import main; main()"]
+    home = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+
+    subprocess.run([*program, "--install-completion", "bash"], env=home, check=True, capture_output=True)
+    asked = {**home, "_FRAZIL_COMPLETE": "complete_bash", "COMP_WORDS": "frazil ma", "COMP_CWORD": "1"}
+    completed = subprocess.run(program, env=asked, check=True, capture_output=True, text=True)
+
+    assert "-F _frazil_completion frazil" in (tmp_path / ".bash_completions" / "frazil.sh").read_text()
+    assert completed.stdout.split() == ["materialize"]

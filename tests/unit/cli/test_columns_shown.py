@@ -1,0 +1,76 @@
+"""Tables of results: they fit the width by dropping columns, and names stay whole."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from frazil.cli.columns import Column, fitting, show
+from frazil.cli.status import _show, overview
+from frazil.model.progress import Counts
+from frazil.status import LastBatch, PartitionLag, TableStatus
+
+AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+ORDERS = TableStatus(
+    "lake.a_rather_long_name_of_a_table",
+    epoch=1_234,
+    rows=123_456_789,
+    counts=Counts(read=123_456_789, rows=123_456_789),
+    partitions=(PartitionLag("orders", 0, 5, 9),),
+    complete_through=AT,
+    age_seconds=90.0,
+    last_batch=LastBatch(AT, "b", Counts(read=5_000_000), 12.3, 1),
+)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(width))
+    show(overview([ORDERS, replace(ORDERS, table="lake.b")]))
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_status_fits_the_width_and_keeps_names_whole(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = printed(capsys, width=width, monkeypatch=monkeypatch)
+
+    assert max(map(len, lines)) <= width
+    assert lines[1].startswith("lake.a_rather_long_name_of_a_table  behind  ")
+    assert ("epoch" in lines[0]) is (width == 200)
+    assert "lag" in lines[0]
+
+
+def test_a_name_that_is_wider_than_the_width_stays_whole() -> None:
+    name, lag = Column("table", ("x" * 50,), is_number=False), Column("lag", ("7",), rank=1)
+
+    assert fitting([name, lag], 20) == [name]
+
+
+def test_partitions_are_shown_for_named_tables_only(capsys: pytest.CaptureFixture[str]) -> None:
+    _show([ORDERS], partitions_of_each=False)
+    assert "next offset" not in capsys.readouterr().out
+
+    _show([ORDERS], partitions_of_each=True)
+    assert "partition  next offset  end  lag\norders-0             5    9    4\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_gets_colours_unless_no_color_is_set(
+    no_color: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+
+    show([Column("table", ("lake.a",), is_number=False), Column("state", ("paused",), is_number=False)])
+
+    assert ("\x1b[31m" in capsys.readouterr().out) is not no_color
