@@ -156,7 +156,7 @@ def _catalog_problems(lake: Values) -> Iterator[Problem]:
 def _kafka_problems(values: Values) -> Iterator[Problem]:
     kafka = values[keys.KAFKA]
     if not kafka.is_given(keys.EXTERNAL):
-        yield from _tableflow_problems(kafka[keys.CONFLUENT], values[keys.REGION])
+        yield from _tableflow_problems(kafka[keys.CONFLUENT], values[keys.REGION], values[keys.LAKE])
         return
     external = kafka[keys.EXTERNAL]
     if external[keys.CLUSTER_NAME] in OWN_FOLDERS:
@@ -175,7 +175,7 @@ def _kafka_problems(values: Values) -> Iterator[Problem]:
         yield Problem(external.place_of(keys.PROTOCOL), what, "set security.protocol: sasl_ssl, or remove them")
 
 
-def _tableflow_problems(confluent: Values, region: str) -> Iterator[Problem]:
+def _tableflow_problems(confluent: Values, region: str, lake: Values) -> Iterator[Problem]:
     if not confluent[keys.TABLEFLOW]:
         return
     place = confluent.place_of(keys.TABLEFLOW)
@@ -183,6 +183,9 @@ def _tableflow_problems(confluent: Values, region: str) -> Iterator[Problem]:
         yield Problem(place, "Tableflow needs the topic stock_trades, but datagen is false", "set datagen: true")
     if (confluent.get(keys.CONFLUENT_REGION) or region) != region:
         yield Problem(place, "Tableflow needs the bucket and the cluster in one region", "remove `region`")
+    if lake[keys.LAKE_FORMATION]:
+        what = "Tableflow is not supported with lake_formation: true, because its role gets no Lake Formation grants"
+        yield Problem(place, what, "remove `tableflow`, or set lake: {lake_formation: false}")
 
 
 def _job_problems(values: Values) -> Iterator[Problem]:

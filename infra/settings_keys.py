@@ -158,7 +158,8 @@ READERS = Key(
 LAKE_FORMATION = Key(
     "lake_formation",
     BOOLEAN,
-    "Whether AWS Lake Formation also grants the job, the readers and Snowflake their permissions in Glue.",
+    "Whether AWS Lake Formation also grants the job, the readers and Snowflake their permissions in Glue; not with "
+    "`tableflow`.",
     "false",
 )
 LAKE = Key(

@@ -297,6 +297,15 @@ def test_topics_have_sizes_and_subjects_of_references_may_be_beginnings(load: Lo
     assert kafka.subjects == ("common-*",)
 
 
+def test_tableflow_is_refused_where_lake_formation_would_refuse_its_role(load: Load) -> None:
+    text = "region: eu-west-1\nlake: {lake_formation: true}\nkafka: {confluent: {tableflow: [stock_trades]}}\n"
+
+    with pytest.raises(
+        SettingError, match=r"test.yaml:3:.*: kafka.confluent.tableflow: Tableflow is not supported with"
+    ):
+        load(text)
+
+
 def test_tableflow_needs_what_it_keeps_and_the_region_of_its_bucket(load: Load) -> None:
     text = "region: eu-west-1\nkafka: {confluent: {tableflow: [stock_trades], datagen: false, region: us-east-1}}\n"
 
