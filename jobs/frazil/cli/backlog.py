@@ -11,7 +11,7 @@ STALE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One table at one moment, in offsets. `seconds_left` is None while there is no rate yet."""
+    """One table at one moment, in offsets. `seconds_left` is None without a rate or a lag."""
 
     table: str
     share: float
@@ -20,7 +20,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        return self.lag / self.per_second if self.per_second > 0 else None
+        return self.lag / self.per_second if self.per_second > 0 and self.lag else None
 
     def words(self) -> str:
         """`45 %, 180,000 rows/s, lag 4,820,000, 27 s left`."""
