@@ -146,6 +146,24 @@ def test_nulls_cannot_ask_for_gigabytes(engine: Engine) -> None:
     assert decoded.rejects == (Reject(0, Reason.TOO_LARGE, f"more than {MOST_SLOTS} values in columns", "f0"),)
 
 
+def test_nulls_of_wide_fixed_values_cannot_ask_for_gigabytes(engine: Engine) -> None:
+    """Arrow stores each in as many bytes as a value has."""
+    wide = {"type": "fixed", "name": "Wide", "size": 80_000}
+    in_arrays = open_decoder(parsed(record_of({"type": "array", "items": ["null", wide]})), engine)
+    in_rows = open_decoder(parsed(record_of(["null", wide])), engine)
+    in_one_row = open_decoder(parsed(record_of(*[["null", {**wide, "name": f"W{n}"}] for n in range(4000)])), engine)
+    fits = MOST_SLOTS // 10_000
+
+    assert in_arrays.decode([zigzag(fits + 1) + b"\0" * (fits + 1) + b"\0"]).rejects[0].reason is Reason.TOO_LARGE
+    assert in_rows.decode([b"\0"] * (fits + 100)).taken == MOST_SLOTS // 9_999
+    assert in_one_row.decode([b"\0" * 4000] * 2) == Decoded(
+        in_one_row.decode([]).rows,
+        tuple(
+            Reject(n, Reason.TOO_LARGE, f"the columns of one row fill more than {MOST_SLOTS} values") for n in range(2)
+        ),
+    )
+
+
 @pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": []}])
 def test_few_items_without_bytes_are_read(items: Json) -> None:
     decoder = open_decoder(parsed(record_of({"type": "array", "items": items})))

@@ -6,6 +6,7 @@ from typing import Literal
 
 from frazil.formats.avro.fallback import FallbackDecoder
 from frazil.formats.avro.native import native_decoder
+from frazil.formats.avro.room import DecoderInParts, rows_at_once
 from frazil.formats.avro.schema import refuse
 from frazil.formats.avro.shape import shape_of
 from frazil.formats.avro.types import AvroSchema
@@ -31,4 +32,6 @@ def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
             "the native Avro decoder does not cover this schema" if native_available() else "it is not built",
             hint="run `make setup`, or do not choose a decoder.",
         )
-    return native or FallbackDecoder(schema, shape)
+    decoder: Decoder = native or FallbackDecoder(schema, shape)
+    rows = rows_at_once(shape)
+    return decoder if rows is None else DecoderInParts(decoder, rows)

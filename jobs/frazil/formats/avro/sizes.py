@@ -19,6 +19,9 @@ from frazil.formats.avro.types import (
     Union,
 )
 
+SLOT_BYTES = 8
+"""What a slot stands for: one value of most types. A fixed fills as many as its bytes need, null or not."""
+
 _BYTES = {"null": 0, "float": 4, "double": 8}
 _CEILING = 2**31
 """No payload is this long, so larger sums say no more."""
@@ -26,7 +29,7 @@ _CEILING = 2**31
 
 @dataclass(frozen=True, slots=True)
 class ItemSize:
-    """Of an array or a map: the least number of bytes that one takes, and how many columns it fills."""
+    """Of an array or a map: the least number of bytes that one takes, and how many slots in columns it fills."""
 
     least_bytes: int
     slots: int
@@ -103,4 +106,8 @@ class Sizes:
         if name not in self._slots and isinstance(named, Record):
             self._slots[name] = 1
             self._slots[name] = min(_CEILING, max(1, sum(self._slots_of(field.type) for field in named.fields)))
-        return self._slots.get(name, 1)
+        return slots_of_fixed(named.size) if isinstance(named, Fixed) else self._slots.get(name, 1)
+
+
+def slots_of_fixed(size_bytes: int) -> int:
+    return max(1, -(-size_bytes // SLOT_BYTES))

@@ -1,0 +1,52 @@
+"""How many rows fit into memory at once, where a row takes much more room than its payload.
+
+Arrow stores a null of a fixed(n) in n bytes, and the payload in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from frazil.formats.avro.rules import MOST_SLOTS
+from frazil.formats.avro.shape import Choice, Leaf, Members, Shape
+from frazil.formats.avro.sizes import slots_of_fixed
+from frazil.formats.avro.types import Fixed
+from frazil.formats.decoder import Decoded, Decoder
+from frazil.model.dead_letter import Reason, Reject
+
+
+def rows_at_once(row: Members) -> int | None:
+    """Return how many rows one call may decode; None for any number, as with most schemas, and 0 if none fits."""
+    extra = _extra_slots(row)
+    return MOST_SLOTS // extra if extra else None
+
+
+def _extra_slots(shape: Shape) -> int:
+    """Slots beyond one a value. What arrays and maps hold is counted where their items are read."""
+    match shape:
+        case Leaf(Fixed(size=size)):
+            return slots_of_fixed(size) - 1
+        case Members(fields):
+            return sum(_extra_slots(each.shape) for each in fields)
+        case Choice():
+            return sum(_extra_slots(each.shape) for each in shape.values())
+        case _:
+            return 0
+
+
+class DecoderInParts:
+    """Decodes so many rows a call; with 0, every payload is rejected."""
+
+    def __init__(self, decoder: Decoder, rows: int) -> None:
+        self.schema: pa.Schema = decoder.schema
+        self._decoder = decoder
+        self._rows = rows
+
+    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
+        if self._rows:
+            return self._decoder.decode(payloads[: self._rows], skip=skip)
+        detail = f"the columns of one row fill more than {MOST_SLOTS} values"
+        rejects = tuple(Reject(index, Reason.TOO_LARGE, detail) for index in range(len(payloads)))
+        return Decoded(self._decoder.decode([]).rows, rejects)
