@@ -156,12 +156,8 @@ def test_nulls_of_wide_fixed_values_cannot_ask_for_gigabytes(engine: Engine) -> 
 
     assert in_arrays.decode([zigzag(fits + 1) + b"\0" * (fits + 1) + b"\0"]).rejects[0].reason is Reason.TOO_LARGE
     assert in_rows.decode([b"\0"] * (fits + 100)).taken == MOST_SLOTS // 9_999
-    assert in_one_row.decode([b"\0" * 4000] * 2) == Decoded(
-        in_one_row.decode([]).rows,
-        tuple(
-            Reject(n, Reason.TOO_LARGE, f"the columns of one row fill more than {MOST_SLOTS} values") for n in range(2)
-        ),
-    )
+    rejects = in_one_row.decode([b"\0" * 4000] * 2).rejects
+    assert [(each.index, each.reason) for each in rejects] == [(0, Reason.TOO_LARGE), (1, Reason.TOO_LARGE)]
 
 
 @pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": []}])

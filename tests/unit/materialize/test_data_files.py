@@ -100,6 +100,8 @@ def test_bounds_are_what_the_column_holds(
 
     assert bounds(file, typed(column_type)) == (least, most)
     assert (file.value_counts, file.null_value_counts) == ({1: len(values)}, {1: values.count(None)})
+    nans = sum(isinstance(value, float) and math.isnan(value) for value in values)
+    assert file.nan_value_counts == ({1: nans} if column_type in (Scalar("float"), Scalar("double")) else {})
     assert file.rows == len(values)
 
 
@@ -173,6 +175,17 @@ def test_what_is_inside_structs_and_lists_is_counted_under_its_own_id(tmp_path: 
 
     assert file.value_counts == {2: 1, 4: 2}
     assert set(file.column_sizes) == {2, 4}
+
+
+def test_what_is_no_number_is_counted_wherever_a_filter_reaches_it(tmp_path: Path) -> None:
+    """By bounds alone, an engine that deletes the rows below 10 would drop the whole file."""
+    double = Scalar("double")
+    inner = Struct((Column("a", double), Column("b", ListOf(double)), Column("s", Struct((Column("d", double),)))))
+    rows = [{"a": math.nan, "b": [math.nan], "s": {"d": 1.0}}, None, {"a": 2.0, "b": [], "s": None}]
+
+    (file,) = files(tmp_path, inner, rows, [{"a": math.nan, "b": None, "s": {"d": math.nan}}])
+
+    assert sorted(file.nan_value_counts.values()) == [1, 2]
 
 
 # --- splitting ------------------------------------------------------------------------------------------------------
@@ -252,6 +265,12 @@ def test_batches_of_one_partition_share_a_file(tmp_path: Path) -> None:
     written = files(tmp_path, LONG, [1, 2], [2, 1], [1], partition_by=("c",))
 
     assert {file.partition: file.rows for file in written} == {(1,): 3, (2,): 2}
+
+
+def test_partitions_of_floats_are_told_apart_by_their_bits_and_what_is_no_number_is_one(tmp_path: Path) -> None:
+    written = files(tmp_path, Scalar("double"), [0.0, -0.0, math.nan], [math.nan, -0.0], partition_by=("c",))
+
+    assert sorted((str(file.partition[0]), file.rows) for file in written) == [("-0.0", 2), ("0.0", 1), ("nan", 2)]
 
 
 def test_a_file_is_closed_when_it_is_as_large_as_it_should_be(tmp_path: Path) -> None:

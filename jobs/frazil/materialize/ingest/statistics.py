@@ -6,15 +6,26 @@ of some row groups for those of the file where others have none (Parquet leaves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import MetricModeTypes, compute_statistics_plan, parquet_path_to_id_mapping
 from pyiceberg.schema import Schema
-from pyiceberg.types import BinaryType, DecimalType, PrimitiveType, StringType
+from pyiceberg.types import (
+    BinaryType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+)
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
 
 
@@ -83,6 +94,38 @@ class _Column:
             self.most.append(known.max_raw)
         elif known.null_count < chunk.num_values:
             self.bounds_known = False
+
+
+@dataclass(slots=True)
+class NanCounts:
+    """How many NaNs each column of floats holds, by field id; bounds leave them out (Iceberg, "Manifests").
+
+    Without the count, an engine that deletes by bounds would take a file with NaNs for one in which every row matches.
+    Columns inside lists and maps are not counted: no filter reaches them.
+    """
+
+    schema: Schema
+    found: dict[int, int] = field(init=False)
+    _paths: dict[int, list[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._paths = dict(_float_paths(self.schema.fields, []))
+        self.found = dict.fromkeys(self._paths, 0)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        for number, (first, *rest) in self._paths.items():
+            values = batch.column(first)
+            nans = pc.sum(pc.is_nan(pc.struct_field(values, rest) if rest else values)).as_py()
+            self.found[number] += nans or 0
+
+
+def _float_paths(fields: Sequence[NestedField], above: list[str]) -> Iterator[tuple[int, list[str]]]:
+    for each in fields:
+        path = [*above, each.name]
+        if isinstance(each.field_type, FloatType | DoubleType):
+            yield each.field_id, path
+        elif isinstance(each.field_type, StructType):
+            yield from _float_paths(each.field_type.fields, path)
 
 
 def _lower(iceberg_type: PrimitiveType, least: list[Any], length: int | None) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +24,7 @@ from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IcebergType, UUIDType
 
-from frazil.materialize.ingest.statistics import file_statistics
+from frazil.materialize.ingest.statistics import NanCounts, file_statistics
 from frazil.model.ingested import WriteTarget, WrittenFile
 from frazil.model.spec import SettingValue, revealed
 
@@ -68,21 +70,24 @@ class TableFiles:
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows in the table's schema (`arrow_schema`, names and types)."""
         for values, part in self._split(batch):
-            file = self._open.setdefault(values, _OpenFile(self._out, values, self._key(values)))
+            identity = tuple(map(_identity, values))
+            if identity not in self._open:
+                self._open[identity] = _OpenFile(self._out, values, self._key(values))
+            file = self._open[identity]
             file.add(part)
             if file.full:
                 self._files.append(file.close())
-                del self._open[values]
+                del self._open[identity]
         while len(self._open) > 1 and self._holds_too_much():
             max(self._open.values(), key=lambda file: file.buffered_bytes).flush()
             self._end_one_too_many()
 
     def _end_one_too_many(self) -> None:
         """End the longest file where too many are open: rows of a partition that has ended begin another file."""
-        writing = [(values, file) for values, file in self._open.items() if file.writing]
+        writing = [(identity, file) for identity, file in self._open.items() if file.writing]
         if len(writing) > FILES_OPEN:
-            values, _ = max(writing, key=lambda each: each[1].written_bytes)
-            self._files.append(self._open.pop(values).close())
+            identity, _ = max(writing, key=lambda each: each[1].written_bytes)
+            self._files.append(self._open.pop(identity).close())
 
     def _holds_too_much(self) -> bool:
         files = self._open.values()
@@ -164,6 +169,13 @@ def _as_held(value: object, iceberg_type: IcebergType) -> object:
     return UUID(bytes=value) if isinstance(iceberg_type, UUIDType) and isinstance(value, bytes) else value
 
 
+def _identity(value: object) -> object:
+    """What tells partitions apart: to Python -0.0 is 0.0, and a NaN is no other NaN."""
+    if not isinstance(value, float):
+        return value
+    return "nan" if math.isnan(value) else struct.pack(">d", value)
+
+
 def _internal(values: pa.Array) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
@@ -221,6 +233,7 @@ class _OpenFile:
         self._batches: list[pa.RecordBatch] = []
         self._stream: Any = None
         self._writer: pq.ParquetWriter | None = None
+        self._nans = NanCounts(out.schema)
         self._written_bytes = 0
         self._row_group_bytes = min(ROW_GROUP_BYTES, 2 * out.target_bytes)
         self.buffered = 0
@@ -240,6 +253,7 @@ class _OpenFile:
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
+        self._nans.add(batch)
         self.buffered += batch.num_rows
         self.buffered_bytes += batch.nbytes
         if self.buffered >= ROW_GROUP_ROWS or self.buffered_bytes >= self._row_group_bytes:
@@ -275,6 +289,7 @@ class _OpenFile:
             column_sizes=statistics.column_sizes,
             value_counts=statistics.value_counts,
             null_value_counts=statistics.null_value_counts,
+            nan_value_counts=self._nans.found,
             lower_bounds=statistics.lower_bounds,
             upper_bounds=statistics.upper_bounds,
             split_offsets=statistics.split_offsets,
