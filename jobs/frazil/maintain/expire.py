@@ -23,17 +23,21 @@ AT_MOST = 2_000
 """Snapshots that one commit removes: a table with a longer history gets there in several."""
 
 
-def expiry_of(view: TableView, keep: KeepSnapshots, *, now: datetime, checkpoint: str) -> Expiry:
+def expiry_of(
+    view: TableView, keep: KeepSnapshots, *, now: datetime, checkpoint: str, tag_time: datetime | None = None
+) -> Expiry:
     """What may go. `checkpoint` is the tag of the snapshot that carries the table's state.
 
-    Age counts from the earlier of `now` and the newest snapshot, so that a clock ahead expires nothing extra.
+    Age counts from the earlier of `now` and the newest snapshot, so that a clock ahead expires nothing extra. Daily
+    tags are dropped by `tag_time`, if it is given and earlier.
     """
     if view.properties.get("gc.enabled") == "false" or not view.snapshots:
         return Expiry()
     view = replace(view, snapshots=dict(view.snapshots))  # made once, not at each look
     reference = min(now, max(snapshot.committed_at for snapshot in view.snapshots.values()))
     chain = list(view.ancestry(view.head))
-    put, drop = _daily_tags(view, chain, keep.daily, reference.date())
+    first = min(reference, tag_time or reference).date() - timedelta(days=keep.daily)
+    put, drop = _daily_tags(view, chain, first, reference.date())
     kept = {
         *_recent(chain, keep, reference),
         *_state_of_head(view, chain, checkpoint),
@@ -92,10 +96,9 @@ def _unreferenced(view: TableView, kept: set[int], chain: list[Snapshot], oldest
 
 
 def _daily_tags(
-    view: TableView, chain: list[Snapshot], days: int, today: date
+    view: TableView, chain: list[Snapshot], first: date, today: date
 ) -> tuple[dict[str, int], tuple[str, ...]]:
     """Tags to set on the last snapshot of each day that is over, and those that are out of date."""
-    first = today - timedelta(days=days)
     last_of_day: dict[date, Snapshot] = {}
     for snapshot in chain:
         day = snapshot.committed_at.date()

@@ -42,7 +42,8 @@ class Expiring:
     """Expires the snapshots of one table as a process sees them. Nothing in here fails a batch.
 
     The local clock is trusted for snapshots that this process committed, and for the time that passed since it first
-    saw the table. The snapshots that it found age from the newest of them, so a clock that is ahead expires none early.
+    saw the table. The snapshots and daily tags that it found age from the newest of these snapshots, so a clock that is
+    ahead removes none of them early.
     """
 
     keep: KeepSnapshots
@@ -73,13 +74,16 @@ class Expiring:
     def _expire(
         self, lake: Lake, logs: Callable[[], DeltaLogs], view: TableView, background: Background, now: datetime
     ) -> bool:
+        tag_time = self._tag_time(view, now)
         now = self._no_later_than(view, now)
-        if not self._is_time() or not self._is_due(view, now):
+        if not self._is_time() or not self._is_due(self._expiry_of(view, now, tag_time), view, now):
             return False
         fresh = lake.load(view.identifier)
-        if fresh is None or not self._is_due(fresh, now):
+        if fresh is None:
             return False
-        expiry = expiry_of(fresh, self.keep, now=now, checkpoint=self.checkpoint)
+        expiry = self._expiry_of(fresh, now, tag_time)
+        if not self._is_due(expiry, fresh, now):
+            return False
 
         def committed() -> bool:
             lake.expire(fresh, expiry)
@@ -89,8 +93,10 @@ class Expiring:
         since = now - self.keep.age
         return background.start(lambda: clean(lake, logs, fresh, expiry, since), before=committed)
 
-    def _is_due(self, view: TableView, now: datetime) -> bool:
-        expiry = expiry_of(view, self.keep, now=now, checkpoint=self.checkpoint)
+    def _expiry_of(self, view: TableView, now: datetime, tag_time: datetime) -> Expiry:
+        return expiry_of(view, self.keep, now=now, checkpoint=self.checkpoint, tag_time=tag_time)
+
+    def _is_due(self, expiry: Expiry, view: TableView, now: datetime) -> bool:
         return bool(expiry) and is_due(expiry, view, self.keep, now=now)
 
     def _is_time(self) -> bool:
@@ -102,15 +108,22 @@ class Expiring:
         return True
 
     def _no_later_than(self, view: TableView, now: datetime) -> datetime:
-        """Return the time to measure ages by: the local time or an earlier one.
+        """Return the time to measure the ages of snapshots by: the local time or an earlier one.
 
         Until the process has run for as long as snapshots are kept, only snapshots that it found can be too old, and
         their time goes on from the newest of them. Later only its own are left, which its own clock has stamped.
         """
+        return self._trusted_after(self.keep.age, view, now)
+
+    def _tag_time(self, view: TableView, now: datetime) -> datetime:
+        """Return the time to drop daily tags by, as above: a tag of the last day found stays for `daily` whole days."""
+        return self._trusted_after(max(self.keep.age, timedelta(days=self.keep.daily + 1)), view, now)
+
+    def _trusted_after(self, kept: timedelta, view: TableView, now: datetime) -> datetime:
         self.look(view, now=now)
         assert self._first_seen is not None  # noqa: S101 - noted by look
         passed = timedelta(seconds=self.clock() - self._first_seen.at)
-        start = self._first_seen.newest if passed < self.keep.age else self._first_seen.now
+        start = self._first_seen.newest if passed < kept else self._first_seen.now
         return min(now, start + passed)
 
 

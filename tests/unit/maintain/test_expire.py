@@ -186,3 +186,22 @@ def test_time_in_suspend_counts_where_there_is_a_clock_for_it(monkeypatch: pytes
     assert expiring.clock() == 90.0
     monkeypatch.delattr(time, "CLOCK_BOOTTIME")
     assert expiring.clock() == 5.0
+
+
+@pytest.mark.parametrize("ahead", [timedelta(0), timedelta(days=10)])
+def test_a_clock_ahead_keeps_the_daily_tags_that_the_process_found(ahead: timedelta) -> None:
+    elapsed, keep = [0.0], KeepSnapshots(timedelta(hours=24), 1_440, 7)
+    expiring = Expiring(keep, "frazil_checkpoint", clock=lambda: elapsed[0])
+    found = snapshots(*range(7 * 24, 0, -24))
+    tags = {f"frazil_daily_{each.committed_at.date().isoformat()}": each.id for each in found}
+    expiring.look(view(found, tags=tags), now=NOON + ahead)
+
+    def dropped(hours: int) -> tuple[str, ...]:
+        elapsed[0] = hours * 3600.0
+        local = NOON + ahead + timedelta(hours=hours)
+        own = view([*found, Snapshot(99, found[-1].id, "append", OURS, local)], tags=tags)
+        now, tag_time = expiring._no_later_than(own, local), expiring._tag_time(own, local)
+        return expiry_of(own, keep, now=now, checkpoint="frazil_checkpoint", tag_time=tag_time).drop
+
+    assert [len(dropped(hours)) for hours in (23, 24, 36, 100)] == [0, 0, 1, 3]
+    assert len(dropped(8 * 24)) == 7, "all of them are too old by now"
