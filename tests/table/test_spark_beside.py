@@ -24,7 +24,7 @@ from frazil.model.summary import store
 from frazil.query import extension_file
 from frazil.verify.table import verify_table
 from tests.faults.procedures import Procedures, procedures
-from tests.table.small_lake import Read, SmallLake, spec_of
+from tests.table.small_lake import Read, SmallLake, altered, spec_of
 
 MINUTE, DAY = 60_000, 24 * 3_600_000
 CLOCKS = {
@@ -159,3 +159,29 @@ def test_frazil_goes_on_from_what_spark_does_with_its_table(spark: Procedures, w
     assert len(spark.sql(checkpoint)) == 1
     proof = verify_table(lake.lake, lake.spec)
     assert proof.clean, [str(each) for each in proof.findings]
+
+
+def test_rows_that_were_marked_before_their_file_was_dropped_count_once(spark: Procedures, warehouse: Path) -> None:
+    """Iceberg keeps the mark when it drops the file, and its summary counts the row a second time."""
+    lake = SmallLake(warehouse, spec_of(table="marked"))
+    table = f"{CATALOG_NAME}.{lake.spec.identifier}"
+    lake.batch(Read("orders", 0, 0, 4))
+    lake.batch(Read("orders", 1, 0, 4))
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')")
+    spark.sql(f"DELETE FROM {table} WHERE kafka_partition = 1 AND kafka_offset = 2")
+    spark.sql(f"DELETE FROM {table} WHERE kafka_partition = 1")
+
+    lake.restart()
+    here = standing(lake.view, pipeline=lake.spec.pipeline)
+    assert [snapshot.operation for snapshot in here.foreign] == ["delete", "delete"]
+    assert here.foreign[-1].figure("removed-position-deletes") == 0, "the mark outlived its file"
+    assert here.state_with_foreign.foreign.rows_removed == rows_by_spark(spark, lake.spec.identifier) == 4
+    assert verify_table(lake.lake, lake.spec).findings == ()
+
+    lake.state = here.state_with_foreign
+    lake.batch(Read("orders", 0, 4, 8))
+    spark.sql(f"DELETE FROM {table} WHERE kafka_offset = 5")
+    assert standing(lake.view, pipeline=lake.spec.pipeline).state_with_foreign.foreign.rows_removed == 5
+    assert verify_table(lake.lake, lake.spec).findings == ()
+    lake.rewrite_in_place(altered("kafka_offset", {6: 7}), path=lake.files()[-1])
+    assert not verify_table(lake.lake, lake.spec).clean, "a real loss is found beside the marks"

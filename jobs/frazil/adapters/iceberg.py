@@ -35,6 +35,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from frazil.adapters.iceberg_changes import change_columns, repartition
 from frazil.adapters.iceberg_commits import QuickCommits, commit_time, local_clock
 from frazil.adapters.iceberg_expiry import delete_unreachable, expiry_commit
+from frazil.adapters.iceberg_live import LiveRows
 from frazil.adapters.iceberg_nulls import keep_nulls
 from frazil.adapters.iceberg_snapshots import SnapshotWriter, written_file
 from frazil.adapters.iceberg_types import to_partition_spec, to_schema
@@ -65,6 +66,7 @@ class IcebergLake:
         self._settings = settings
         self._now_ms = now_ms
         self._documents: Recent[bytes] = Recent(DOCUMENT_BYTES_KEPT)
+        self._live = LiveRows()
         self.storage: Mapping[str, SettingValue] = dict(settings.properties)
 
     @cached_property
@@ -79,7 +81,7 @@ class IcebergLake:
 
     def load(self, identifier: str) -> TableView | None:
         try:
-            return view_of(identifier, self.catalog.load_table(identifier), self._read_document)
+            return view_of(identifier, self.catalog.load_table(identifier), self._read_document, self._live.count)
         except NoSuchTableError:
             return None
         except FrazilError:

@@ -20,11 +20,14 @@ from frazil.adapters.iceberg_types import from_schema
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.unions import marked
 
+CountLive = Callable[[FileIO, Any], int | None]
+"""From storage and the library's own snapshot to the number of rows that a reader sees."""
+
 ReadDocument = Callable[[FileIO, str], bytes | None]
 """From storage and the address of a manifest list to the document in its header."""
 
 
-def view_of(identifier: str, table: Table, read: ReadDocument) -> TableView:
+def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive) -> TableView:
     metadata = table.metadata
     refs = metadata.refs
     spec = metadata.spec()
@@ -34,7 +37,7 @@ def view_of(identifier: str, table: Table, read: ReadDocument) -> TableView:
         head=metadata.current_snapshot_id,
         branches={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.BRANCH},
         tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
-        snapshots=_Snapshots(table, read),
+        snapshots=_Snapshots(table, read, count),
         properties=dict(metadata.properties),
         columns=marked(from_schema(metadata.schema()), metadata.properties),
         format_version=metadata.format_version,
@@ -63,10 +66,11 @@ def read_document(io: FileIO, manifest_list: str) -> bytes | None:
 
 
 class _Snapshots(Mapping[int, Snapshot]):
-    def __init__(self, table: Table, read: ReadDocument) -> None:
+    def __init__(self, table: Table, read: ReadDocument, count: CountLive) -> None:
         self._raw = {raw.snapshot_id: raw for raw in table.metadata.snapshots}
         self._io = table.io
         self._read = read
+        self._count = count
 
     def __getitem__(self, snapshot_id: int) -> Snapshot:
         raw: Any = self._raw[snapshot_id]
@@ -79,6 +83,7 @@ class _Snapshots(Mapping[int, Snapshot]):
             committed_at=datetime.fromtimestamp(raw.timestamp_ms / 1000, tz=UTC),
             manifest_list=raw.manifest_list or "",
             read_document=partial(self._read, self._io, raw.manifest_list),
+            count_live=partial(self._count, self._io, raw),
         )
 
     def __contains__(self, snapshot_id: object) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, FormatVersionError, StateLostError
 from frazil.model.progress import ForeignChanges, TableState
@@ -30,7 +31,7 @@ class Standing:
 
     @property
     def state_with_foreign(self) -> TableState:
-        return self.state.with_foreign(foreign_changes(self.foreign))
+        return self.state.with_foreign(foreign_changes(self.carrier, self.foreign))
 
 
 def standing(view: TableView, *, pipeline: str) -> Standing:
@@ -83,18 +84,45 @@ def _chain_broken(view: TableView, oldest: Snapshot) -> StateLostError:
     )
 
 
-def foreign_changes(foreign: tuple[Snapshot, ...]) -> ForeignChanges:
-    """What others' snapshots did to the rows, by their summaries. Compaction (`replace`) changes none."""
+def foreign_changes(before: Snapshot, foreign: tuple[Snapshot, ...]) -> ForeignChanges:
+    """What others' snapshots on top of `before` did to the rows. Compaction (`replace`) changes none.
+
+    Raises CatalogError where rows have to be counted and storage does not answer.
+    """
     total = ForeignChanges()
-    for snapshot in foreign:
-        total = total + _foreign_change(snapshot)
+    for is_replace, group in groupby(foreign, key=lambda snapshot: snapshot.operation == "replace"):
+        run = tuple(group)
+        total = total + (_replaced(run) if is_replace else _changed(before, run))
+        before = run[-1]
     return total
 
 
-def _foreign_change(snapshot: Snapshot) -> ForeignChanges:
+def _replaced(run: tuple[Snapshot, ...]) -> ForeignChanges:
+    return ForeignChanges(snapshots=len(run), names=tuple(snapshot.name for snapshot in run))
+
+
+def _changed(before: Snapshot, run: tuple[Snapshot, ...]) -> ForeignChanges:
+    """The rows added, by the summaries, and removed: where rows were marked as deleted, the rest of what was counted.
+
+    Rows are counted before and after the run, however long it is.
+    """
+    said = sum((_by_summary(snapshot) for snapshot in run), ForeignChanges())
+    if all(_is_exact(parent, snapshot) for parent, snapshot in pairwise((before, *run))):
+        return said
+    had, has = before.count_live(), run[-1].count_live()
+    if had is None or has is None:
+        return said
+    added = max(said.rows_added, has - had)
+    return replace(said, rows_added=added, rows_removed=had + added - has)
+
+
+def _is_exact(parent: Snapshot, snapshot: Snapshot) -> bool:
+    """Whether its summary gives the rows removed: not where rows are only marked, since marks outlive their files."""
+    return snapshot.operation == "append" or (parent.has_no_deletes and snapshot.has_no_deletes)
+
+
+def _by_summary(snapshot: Snapshot) -> ForeignChanges:
     """Its own figures, not the difference to its parent: an overwrite that adds rows removes some as well."""
-    if snapshot.operation == "replace":
-        return ForeignChanges(snapshots=1, names=(snapshot.name,))
     marked = snapshot.figure("added-position-deletes") - snapshot.figure("removed-position-deletes")
     return ForeignChanges(
         snapshots=1,

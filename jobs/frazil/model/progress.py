@@ -105,7 +105,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ForeignChanges:
-    """What others have committed between our own snapshots, as their summaries say it."""
+    """What others have committed between our own snapshots (`materialize/state.py` counts it)."""
 
     snapshots: int = 0
     rows_added: int = 0

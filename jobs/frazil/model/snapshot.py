@@ -14,11 +14,16 @@ def no_document() -> bytes | None:
     return None
 
 
+def not_counted() -> int | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One snapshot. `operation` is Iceberg's: append, replace, overwrite or delete.
 
     `read_document` reads the compressed state from the header of the file `manifest_list`; None where it holds none.
+    `count_live` counts the rows that a reader sees in manifests and position deletes; None where that is not possible.
     """
 
     id: int
@@ -28,6 +33,7 @@ class Snapshot:
     committed_at: datetime
     manifest_list: str = ""
     read_document: Callable[[], bytes | None] = field(default=no_document, compare=False, repr=False)
+    count_live: Callable[[], int | None] = field(default=not_counted, compare=False, repr=False)
 
     def figure(self, name: str) -> int:
         """A count in the summary; 0 where it is left out, as the specification allows."""
@@ -37,6 +43,11 @@ class Snapshot:
     def live_rows(self) -> int:
         """Rows that a reader sees, as far as the summary says (equality deletes are not counted there)."""
         return self.figure("total-records") - self.figure("total-position-deletes")
+
+    @property
+    def has_no_deletes(self) -> bool:
+        """Whether the summary says that no row is marked as deleted."""
+        return self.summary.get("total-delete-files") == "0"
 
     @property
     def name(self) -> str:

@@ -93,6 +93,48 @@ def test_changes_of_others_add_up_in_their_order() -> None:
     )
 
 
+def counted(number: int, live: int | None, operation: str = "delete", **figures: object) -> Snapshot:
+    """A snapshot on the one before, in which a reader sees `live` rows."""
+    return replace(snapshot(number, number - 1, operation=operation, **figures), count_live=lambda: live)
+
+
+MARKED = counted(2, 6, added_position_deletes=1, total_delete_files=1)
+FILE_DROPPED = counted(3, 3, deleted_records=4, total_delete_files=1)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "changes"),
+    [
+        ((MARKED,), (0, 1)),
+        ((MARKED, FILE_DROPPED), (0, 4)),
+        ((MARKED, FILE_DROPPED, counted(4, 5, "overwrite", added_records=2, total_delete_files=1)), (2, 4)),
+        ((MARKED, counted(3, 5, "replace", total_delete_files=0), counted(4, 2, deleted_records=3)), (0, 4)),
+        ((MARKED, counted(3, None, deleted_records=4, total_delete_files=1)), (0, 5)),
+        ((counted(2, 9, "overwrite", total_delete_files=1),), (2, 0)),
+    ],
+    ids=["marked", "file dropped", "rows added", "a row lost in a compaction", "not countable", "marks removed"],
+)
+def test_where_rows_are_marked_as_deleted_the_rows_are_counted(
+    theirs: tuple[Snapshot, ...], changes: tuple[int, int]
+) -> None:
+    ours = replace(OURS, count_live=lambda: 7)
+
+    foreign = stand(view(ours, *theirs)).state_with_foreign.foreign
+
+    assert (foreign.rows_added, foreign.rows_removed) == changes
+    assert foreign.snapshots == len(theirs)
+
+
+def test_rows_are_not_counted_where_none_are_marked() -> None:
+    def fails() -> int:
+        raise AssertionError("counted")
+
+    ours = replace(snapshot(1, None, carries=STATE, total_delete_files=0), count_live=fails)
+    theirs = snapshot(2, 1, operation="delete", deleted_records=2, total_delete_files=0)
+
+    assert stand(view(ours, replace(theirs, count_live=fails))).state_with_foreign.foreign.rows_removed == 2
+
+
 def test_a_table_that_was_rolled_back_stands_where_it_was_rolled_back_to() -> None:
     later = snapshot(2, 1, carries=state({0: progress(0, 9)}, epoch=4))
 

@@ -1,0 +1,99 @@
+"""The rows that a reader of a snapshot sees, counted in its manifests and position deletes.
+
+Summaries cannot say it: a position delete stays when its data file is dropped, and two may name the same row.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import _read_deletes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestFile
+from pyiceberg.table.snapshots import Snapshot
+from pyroaring import BitMap64
+
+from frazil.adapters.recent import Recent
+from frazil.model.errors import CatalogError
+
+COUNTS_KEPT = 1_024
+BATCH_ROWS = 100_000
+
+Marks = dict[str, BitMap64]
+"""The positions of deleted rows by data file."""
+
+
+class LiveRows:
+    """Counts a snapshot once: snapshots never change."""
+
+    def __init__(self) -> None:
+        self._counted: Recent[int] = Recent(COUNTS_KEPT)
+
+    def count(self, io: FileIO, snapshot: Snapshot) -> int | None:
+        """Return the number of live rows, or None if there are equality deletes or files that cannot be parsed.
+
+        Raises CatalogError if storage does not answer.
+        """
+        known = self._counted.get(snapshot.manifest_list)
+        if known is not None:
+            return known
+        try:
+            found = live_rows(io, snapshot.manifests(io))
+        except (FileNotFoundError, ValueError):
+            return None
+        except Exception as problem:
+            raise CatalogError(
+                f"the rows of snapshot {snapshot.snapshot_id} cannot be counted: {type(problem).__name__}: {problem}",
+                hint="check the credentials, the network and `catalog` in frazil.yaml",
+            ) from problem
+        if found is not None:
+            self._counted.put(snapshot.manifest_list, found, weight=1)
+        return found
+
+
+def live_rows(io: FileIO, manifests: Iterable[ManifestFile]) -> int | None:
+    """Holds the marks of deleted rows in memory, and one manifest of data files at a time."""
+    by_content: dict[ManifestContent, list[ManifestFile]] = defaultdict(list)
+    for manifest in manifests:
+        by_content[manifest.content].append(manifest)
+    deletes = list(_files(io, by_content[ManifestContent.DELETES]))
+    if any(file.content is not DataFileContent.POSITION_DELETES for file in deletes):
+        return None
+    marks = _marks(io, deletes)
+    return sum(
+        file.record_count - len(marks.get(file.file_path, ())) for file in _files(io, by_content[ManifestContent.DATA])
+    )
+
+
+def _files(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[DataFile]:
+    return (entry.data_file for manifest in manifests for entry in manifest.fetch_manifest_entry(io))
+
+
+def _marks(io: FileIO, deletes: Iterable[DataFile]) -> Marks:
+    marks: Marks = defaultdict(BitMap64)
+    for file in deletes:
+        for path, positions in _positions(io, file):
+            marks[path].update(positions.to_numpy())
+    return marks
+
+
+def _positions(io: FileIO, file: DataFile) -> Iterator[tuple[str, pa.Array | pa.ChunkedArray]]:
+    if file.file_format != FileFormat.PARQUET:
+        yield from _read_deletes(io, file).items()
+        return
+    with io.new_input(file.file_path).open() as stream:
+        for batch in pq.ParquetFile(stream).iter_batches(BATCH_ROWS, columns=["file_path", "pos"]):
+            yield from _by_path(batch)
+
+
+def _by_path(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
+    """A file of position deletes is sorted by path: runs of equal paths are slices."""
+    runs = pc.run_end_encode(batch.column("file_path"))
+    start = 0
+    for path, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield path, batch.column("pos").slice(start, end - start)
+        start = end
