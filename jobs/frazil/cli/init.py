@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -101,7 +102,8 @@ def _draft(settings: Settings, broker: KafkaTopics, topic: str, taken: Collectio
     from frazil.peek import peek  # noqa: PLC0415
 
     facts, registry = described(broker, topic), ConfluentRegistry(settings.registry)
-    sample = peek(KafkaReader(settings.kafka, chunk_bytes=1 << 20), registry, facts, SAMPLE)
+    with closing(KafkaReader(settings.kafka, chunk_bytes=1 << 20)) as reader:
+        sample = peek(reader, registry, facts, SAMPLE)
     return draft(registry, facts, sample, taken=taken)
 
 

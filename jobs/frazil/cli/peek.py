@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,7 +43,8 @@ def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config =
     settings = connections_from(config)
     facts = described(KafkaTopics(settings.kafka), topic)
     registry = ConfluentRegistry(settings.registry)
-    found = newest(KafkaReader(settings.kafka, chunk_bytes=1 << 20), registry, facts, count)
+    with closing(KafkaReader(settings.kafka, chunk_bytes=1 << 20)) as reader:
+        found = newest(reader, registry, facts, count)
     if as_json:
         print(json.dumps([_to_json(each) for each in found], indent=2, ensure_ascii=False))
         return
