@@ -1,7 +1,7 @@
 """A NAT instance: a small virtual machine in place of a NAT gateway, at a tenth of its price.
 
-It is one machine: if it fails, nothing behind it gets out until it is replaced (`terraform taint`, then `create`), and
-its bandwidth is that of its type. It runs no agent and lets nobody log in.
+It is one machine: if it fails, nothing behind it gets out until it is replaced, and its bandwidth is that of its type.
+It runs no agent and lets nobody log in, so it is patched by replacing it (docs/deploy.md).
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ FORWARD = """#!/bin/bash
 set -euxo pipefail
 echo 'net.ipv4.ip_forward = 1' > /etc/sysctl.d/90-nat.conf
 sysctl --system
+dd if=/dev/zero of=/swapfile bs=1M count=1024
+chmod 600 /swapfile
+mkswap /swapfile
+swapon /swapfile
+echo '/swapfile none swap defaults 0 0' >> /etc/fstab
 until dnf install -y iptables-services; do sleep 5; done
 outside=$(ip -o -4 route show to default | awk '{print $5; exit}')
 iptables -F FORWARD
@@ -26,7 +31,10 @@ iptables -t nat -A POSTROUTING -o "$outside" -j MASQUERADE
 iptables-save > /etc/sysconfig/iptables
 systemctl enable --now iptables
 """
-"""As the documentation of VPC has it for NAT instances. The loop waits for its address."""
+"""As the documentation of VPC has it for NAT instances. The loop waits for its address.
+
+dnf needs more memory than the 512 MB of this type, hence the swap.
+"""
 
 
 class NatInstance(Construct):
@@ -56,6 +64,7 @@ class NatInstance(Construct):
             vpc_security_group_ids=[group.id],
             source_dest_check=False,
             user_data=FORWARD,
+            user_data_replace_on_change=True,
             metadata_options=aws.Instance_MetadataOptions(http_tokens="required"),
             root_block_device=aws.Instance_RootBlockDevice(
                 encrypted=True, volume_type="gp3", volume_size=DISK_GB, tags=tags

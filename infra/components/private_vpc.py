@@ -96,6 +96,7 @@ class PrivateVpc(Construct):
         return subnet, route
 
     def _by_instance(self, letter: str, subnet: aws.Subnet, route: aws.Route, *, inside: str) -> WayOut:
+        """Create the instance with an address of its own: that of a NAT gateway cannot be taken while it exists."""
         called = self._called(f"nat-{letter}")
         made = NatInstance(
             self,
@@ -107,7 +108,7 @@ class PrivateVpc(Construct):
             ready=route,
         )
         address = aws.Eip(
-            self, f"nat-{letter}-address", domain="vpc", instance=made.id, tags=called, depends_on=[route]
+            self, f"nat-{letter}-instance-address", domain="vpc", instance=made.id, tags=called, depends_on=[route]
         )
         self.nat_addresses.append(address.public_ip)
         return WayOut(interface_id=made.interface_id)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.model.errors import ServiceError
+from infra.components.key_rotation import SECONDS
 
-ANSWER_SECONDS = 120
-"""Timeout of one call; a step that waits must wait less."""
+ANSWER_SECONDS = SECONDS + 15
+"""Timeout of one call: longer than the function may run, so that its own error is reported."""
 
 
 class FunctionFailedError(ServiceError):
@@ -70,11 +71,11 @@ class RotationFunction:
 
 
 def rotation_function(name: str) -> RotationFunction:
-    """Return the function with a client that does not retry."""
+    """Return the function with a client that does not retry, and keeps its connection alive while a step waits."""
     import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
     from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    once = Config(read_timeout=ANSWER_SECONDS, retries={"total_max_attempts": 1})
+    once = Config(read_timeout=ANSWER_SECONDS, retries={"total_max_attempts": 1}, tcp_keepalive=True)
     return RotationFunction(name, boto3.client("lambda", config=once))
 
 

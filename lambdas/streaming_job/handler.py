@@ -29,6 +29,7 @@ SPARE_SECONDS = 20.0
 """What is left of the function's time when it gives up waiting, to say so itself rather than be cut off."""
 
 
+NOT_FOUND = "ResourceNotFoundException"
 DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
 TRIES, PAUSE_SECONDS = 12, 5.0
 
@@ -135,7 +136,15 @@ class Keeper:
         return {"job_run_id": started or steps.kept, "started": started is not None, "cancelled": list(steps.cancel)}
 
     def leave(self) -> dict[str, Any]:
-        """No run, not of a scheduled batch either, and the application stopped."""
+        """No run, not of a scheduled batch either, and the application stopped; nothing to do if it was deleted."""
+        try:
+            return self._leave()
+        except Exception as failed:
+            if _code(failed) != NOT_FOUND or not self._is_deleted():
+                raise
+            return {"job_run_id": None, "started": False, "cancelled": []}
+
+    def _leave(self) -> dict[str, Any]:
         running = tuple(each["id"] for each in self._listed() if each["state"] in ACTIVE)
         self._cancel(running)
         self._stop()
@@ -185,6 +194,14 @@ class Keeper:
         except Exception as refused:
             if _code(refused) != "ValidationException" or self._state() in STOPPABLE:
                 raise
+
+    def _is_deleted(self) -> bool:
+        try:
+            return self._state() == "TERMINATED"
+        except Exception as failed:
+            if _code(failed) != NOT_FOUND:
+                raise
+            return True
 
     def _is_stopped(self) -> bool:
         return self._state() in STOPPED

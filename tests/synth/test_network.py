@@ -272,6 +272,9 @@ def test_a_nat_instance_forwards_in_place_of_a_gateway(tmp_path: Path) -> None:
     assert (machine["source_dest_check"], machine["root_block_device"]["encrypted"]) == (False, True)
     assert machine["metadata_options"] == {"http_tokens": "required"}
     assert "MASQUERADE" in machine["user_data"]
+    assert machine["user_data_replace_on_change"] is True
+    assert machine["user_data"].index("swapon") < machine["user_data"].index("dnf install")
+    assert stack.of("aws_eip").keys() == {"made/nat-a-instance-address"}, "not the address of a NAT gateway"
     (ingress,) = stack.of("aws_vpc_security_group_ingress_rule").values()
     assert ingress["cidr_ipv4"] == MADE.cidr
     assert {path: route.get("network_interface_id") for path, route in stack.of("aws_route").items()} == {

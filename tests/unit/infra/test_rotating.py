@@ -11,9 +11,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from frazil.model.errors import ServiceError, SettingError
+from infra.components.key_rotation import SECONDS
 from infra.deploy.keys import Waiting
 from infra.deploy.rotating import MOST_ABANDONED, MOST_FAILURES, Clouds, Rotating
-from infra.deploy.rotation_function import RotationFunction
+from infra.deploy.rotation_function import RotationFunction, rotation_function
 
 SECRETS = {"producer": "frazil/dev/producer", "snowflake/loader": "frazil/dev/snowflake/loader"}
 WHY = "Snowflake does not let ROTATOR set RSA_PUBLIC_KEY_2 of LOADER\n\nhint: GRANT MONITOR"
@@ -257,3 +258,13 @@ def test_a_secret_that_does_not_rotate_says_what_switches_it_on() -> None:
         rotating(account, []).rotate("producer", leaked=False)
 
     assert "deploy.sh create" in why.value.hint
+
+
+def test_the_function_is_given_all_of_its_time_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "us-east-1")  # else boto3 looks for credentials in the network
+
+    config = rotation_function("frazil-dev-rotate-keys").client.meta.config
+
+    assert config.read_timeout > SECONDS
+    assert config.retries["total_max_attempts"] == 1

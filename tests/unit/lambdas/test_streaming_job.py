@@ -180,6 +180,41 @@ def test_leaving_an_application_that_is_not_started_is_no_failure(state: str, id
     assert emr.application in ("STOPPED", "CREATED", "TERMINATED")
 
 
+class Gone(Emr):
+    """An application that was deleted by hand."""
+
+    def paginate(self, **_: object) -> list[dict[str, Any]]:
+        raise gone("ListJobRuns")
+
+    def get_application(self, **_: object) -> dict[str, Any]:
+        raise gone("GetApplication")
+
+
+class WithoutStop(Emr):
+    """An application that exists, in an API that says otherwise of a stop."""
+
+    def stop_application(self, **_: object) -> None:
+        raise gone("StopApplication")
+
+
+def gone(operation: str) -> ClientError:
+    return ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "Application app"}}, operation)
+
+
+def test_leaving_an_application_that_was_deleted_by_hand_is_no_failure() -> None:
+    assert keeper(Gone()).leave() == {"job_run_id": None, "started": False, "cancelled": []}
+
+
+def test_keeping_a_run_of_an_application_that_was_deleted_by_hand_fails() -> None:
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        keeper(Gone()).keep(WANTED)
+
+
+def test_leaving_fails_where_something_else_is_missing() -> None:
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        keeper(WithoutStop()).leave()
+
+
 def test_the_definition_is_the_same_however_the_request_is_ordered() -> None:
     assert definition_of({"a": 1, "b": 2}) == definition_of({"b": 2, "a": 1})
     assert definition_of(WANTED) != definition_of({**WANTED, "name": "other"})
