@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from frazil.materialize.fenced_pause import pause_at
-from frazil.materialize.pausing import PAUSED_PROPERTY
+from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
 from frazil.model.errors import BadRecordLimitError, FencedError
 from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
@@ -26,6 +28,18 @@ def test_a_table_that_stands_where_it_was_seen_is_paused(lake: SmallLake) -> Non
     pause(lake, lake.state)
 
     assert lake.view.properties[PAUSED_PROPERTY] == "why"
+
+
+def test_a_pause_by_an_operator_is_kept_and_one_by_a_run_is_replaced(lake: SmallLake) -> None:
+    at = datetime(2026, 1, 31, tzinfo=UTC)
+    lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: pause_property(by="frazil", why="", at=at)})
+    pause(lake, lake.state)
+    assert lake.view.properties[PAUSED_PROPERTY] == "why"
+
+    theirs = pause_property(by="alice", why="maintenance", at=at)
+    lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: theirs})
+    pause(lake, lake.state)
+    assert lake.view.properties[PAUSED_PROPERTY] == theirs
 
 
 def test_a_process_that_was_overtaken_does_not_pause_what_its_successor_published(lake: SmallLake) -> None:

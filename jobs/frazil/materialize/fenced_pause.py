@@ -10,11 +10,12 @@ from frazil.materialize.account import Ingested
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.doors import Doors
 from frazil.materialize.limits import through
-from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.pausing import BY_FRAZIL, PAUSED_PROPERTY, pause_of, pause_property
 from frazil.materialize.state import standing
 from frazil.materialize.verdicts import loaded
 from frazil.model.errors import FencedError, FrazilError, IncompatibleSchemaError
 from frazil.model.progress import TableState
+from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
 
@@ -29,7 +30,7 @@ class Pauser:
     def pause(self, doors: Doors, error: FrazilError, got: Ingested | None = None) -> None:
         """Pause the table. `resume` then accepts what was read, if `got` is given. Raises as `pause_at`."""
         accept = None if got is None else through(got.ranges)
-        said = pause_property(by="frazil", why=error.what, at=doors.now(), accept=accept, hint=error.hint)
+        said = pause_property(by=BY_FRAZIL, why=error.what, at=doors.now(), accept=accept, hint=error.hint)
         assert self.planned_on is not None  # noqa: S101 - every reason to pause comes after the first look
         pause_at(doors.lake, self.spec, self.planned_on, said, because=error)
 
@@ -44,7 +45,7 @@ class Pauser:
 
 
 def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, because: FrazilError) -> None:
-    """Pause the table for `reason`, a value of the property.
+    """Pause the table for `reason`, a value of the property. A pause by an operator is kept.
 
     A table that was rolled back meanwhile is left alone: the next batch judges it anew. Raises FencedError where
     another process has published since, so that what it did is not paused for what this one found before.
@@ -52,7 +53,7 @@ def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, b
     failure: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
         view = loaded(lake, spec.identifier)
-        if view.properties.get(PAUSED_PROPERTY) == reason:
+        if view.properties.get(PAUSED_PROPERTY) == reason or _paused_by_operator(view):
             return
         now = standing(view, pipeline=spec.pipeline).state
         if (now.epoch, now.batch_id) != (planned.epoch, planned.batch_id):
@@ -65,6 +66,12 @@ def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, b
         else:
             return
     raise given_up(spec.identifier, "pause", failure) from failure
+
+
+def _paused_by_operator(view: TableView) -> bool:
+    """If so, `resume` lets the next run find again what this one found."""
+    there = pause_of(view.properties)
+    return there is not None and there.by != BY_FRAZIL
 
 
 def _check_fenced(spec: TableSpec, planned: TableState, now: TableState, because: FrazilError) -> None:

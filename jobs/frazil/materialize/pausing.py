@@ -19,6 +19,9 @@ ACCEPTED_PROPERTY = "frazil.accepted-through"
 DEAD_LETTER_SCHEMAS_PROPERTY = "frazil.dead-letter-schemas"
 """A table property: JSON list of schema ids. Records that a writer wrote with one of them become dead letters."""
 
+BY_FRAZIL = "frazil"
+"""Who paused a table, if a run did."""
+
 UNKNOWN = "?"
 """Who paused a table, and when, where the property is not what Frazil writes."""
 
