@@ -78,9 +78,16 @@ def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], 
 def _chain_broken(view: TableView, oldest: Snapshot) -> StateLostError:
     return StateLostError(
         f"the table {view.identifier} holds rows but its state is unreachable: the ancestry of `main` ends at"
-        f" snapshot {oldest.id} ({oldest.operation}), whose parent {oldest.parent_id} has expired,"
-        f" before any Frazil snapshot",
+        f" snapshot {oldest.id} ({oldest.operation}), {_end_of_chain(oldest)}, before any Frazil snapshot",
         hint="see docs/operate.md, StateLostError: find the newest Frazil snapshot and roll `main` back to it",
+    )
+
+
+def _end_of_chain(oldest: Snapshot) -> str:
+    if oldest.parent_id is not None:
+        return f"whose parent {oldest.parent_id} has expired"
+    return (
+        "which has no parent because another engine replaced the table (CREATE OR REPLACE TABLE) or expired snapshots"
     )
 
 

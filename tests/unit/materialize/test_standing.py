@@ -155,6 +155,12 @@ def test_a_broken_chain_is_never_taken_for_a_new_table(tags: dict[str, int]) -> 
     assert "ends at snapshot 3 (delete), whose parent 2 has expired" in lost.what
 
 
+def test_a_table_that_another_engine_replaced_is_named_as_such() -> None:
+    lost = refused(view(OURS, snapshot(2, None), tags={CHECKPOINT_TAG: 1}))
+
+    assert "ends at snapshot 2 (append), which has no parent because another engine replaced the table" in lost.what
+
+
 def test_a_table_whose_only_snapshots_are_not_ours_though_the_tag_is_there_has_lost_its_state() -> None:
     assert type(refused(view(snapshot(1, None), tags={CHECKPOINT_TAG: 9}))) is StateLostError
 
