@@ -30,7 +30,10 @@ _PROMOTIONS = {
     (pa.float32(), pa.float64()),
     (pa.string(), pa.large_string()),
     (pa.binary(), pa.large_binary()),
+    (pa.large_string(), pa.string()),
+    (pa.large_binary(), pa.binary()),
 }
+"""The last two narrow offsets, not values: other engines' files are read so. Arrow refuses offsets that do not fit."""
 
 
 VALUE = "value"
@@ -162,6 +165,8 @@ def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _fit_struct(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.StructArray:
+    if wanted.num_fields == 0:
+        return pa.StructArray.from_buffers(wanted, len(array), [array.is_valid().buffers()[1]], children=[])
     children = {field.name: array.field(index) for index, field in enumerate(array.type)}
     fitted = _fit_fields(children, list(wanted), path, sources, len(array))
     return pa.StructArray.from_arrays(fitted, fields=list(wanted), mask=_mask(array))

@@ -21,7 +21,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from frazil.formats.arrow import array_of, arrow_schema, arrow_type, project
+from frazil.formats.arrow import array_of, arrow_schema, arrow_type, fit, project
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
 
@@ -164,3 +164,14 @@ def test_an_unsafe_change_of_type_is_refused(given: ColumnType, wanted: pa.DataT
 
     with pytest.raises(IncompatibleSchemaError, match="c: the table has"):
         project(rows, pa.schema([("c", wanted)]))
+
+
+@pytest.mark.parametrize("last", [{"b": 3}, None])
+def test_a_struct_that_lost_all_its_fields_keeps_its_rows(last: object) -> None:
+    given = pa.array([None, {"b": 1}, last], pa.struct([("b", pa.int32())]))[1:]
+    target = pa.schema([("a", pa.struct([]))])
+
+    fitted = fit(pa.RecordBatch.from_arrays([given], names=["a"]), target, {"a": "a"})
+
+    fitted.validate(full=True)
+    assert fitted.to_pylist() == [{"a": {}}, {"a": None if last is None else {}}]
