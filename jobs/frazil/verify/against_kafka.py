@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from frazil.adapters.iceberg_scan import TableScan
 from frazil.materialize.applied_spec import applied_spec_of
+from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing
+from frazil.model.columns import Scalar
 from frazil.model.errors import RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress
@@ -79,13 +81,25 @@ def check_against_kafka(
     result = _Result()
     for source in at.state.sources:
         _compare_topic(_Comparing(spec, at, dead_letters, kafka, watch), source, result)
+    result.findings += lacking_metadata(spec, at)
     _judge(at, result, proof)
     says = (
         f"{result.total('records'):,} records in Kafka: {result.total('rows'):,} are rows,"
-        f" equal in every column; {result.total('dead_letters'):,} are dead letters, equal in every byte;"
+        f" equal in every column; {result.total('dead_letters'):,} are dead letters, equal in key, value,"
+        f" headers and timestamp;"
         f" {result.total('skipped'):,} were skipped according to the spec"
     )
     return Check("kafka", says, tuple(result.findings), tuple(result.notes))
+
+
+def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
+    """Metadata columns that the spec keeps and the table lacks. An Avro key has a column once a key schema is known."""
+    present = {column.name for column in at.view.columns}
+    key_type = Scalar("string") if at.state.key_schema_ids else None
+    for column in metadata_columns(spec, key_type):
+        if column.name not in present:
+            what = f"the table has no column {column.name}, which `metadata.keep` names: its values cannot be compared"
+            yield Discrepancy(FindingKind.NO_COLUMN, at.view.identifier, what)
 
 
 def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Result) -> None:
@@ -180,7 +194,17 @@ class _Comparing:
             offset_column=columns.offset,
             dead_letters=TableScan(
                 self.dead_letters,
-                columns=("table_uuid", "topic", "generation", "partition", "offset", "timestamp", "key", "value"),
+                columns=(
+                    "table_uuid",
+                    "topic",
+                    "generation",
+                    "partition",
+                    "offset",
+                    "timestamp",
+                    "key",
+                    "value",
+                    "headers",
+                ),
                 equal={"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]},
                 snapshot_id=None if snapshot is None else snapshot.id,
             ),

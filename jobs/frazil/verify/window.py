@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from frazil.adapters.iceberg_scan import TableScan
 from frazil.formats.arrow import project
 from frazil.formats.framing import group_by_schema_id
-from frazil.materialize.ingest.dead_rows import micros
+from frazil.materialize.ingest.dead_rows import header_structs, micros
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.model.records import Records
 from frazil.verify.columns import differing
@@ -24,7 +24,10 @@ from frazil.verify.verification import NAMED, Discrepancy, FindingKind
 
 Offsets = npt.NDArray[np.int64]
 
-DEAD_LETTER_BYTES = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC"))])
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+DEAD_LETTER_BYTES = pa.schema(
+    [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC")), ("headers", HEADERS)]
+)
 SHOWN = 80
 """Characters of a value in a finding."""
 
@@ -197,6 +200,7 @@ def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
     yield "value", pa.array(records.values, pa.binary())
     stamps = [micros(stamp) for stamp in records.timestamps_ms]
     yield "timestamp", pa.array(stamps, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    yield "headers", pa.array(list(map(header_structs, records.headers)), HEADERS)
 
 
 def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Schema) -> Side:

@@ -16,7 +16,7 @@ from frazil.dead_letters import _newest
 from frazil.model.plan import OffsetRange
 from frazil.model.records import Records, Wanted
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
-from frazil.verify.window import _dead_columns, _shown
+from frazil.verify.window import DEAD_LETTER_BYTES, PartitionComparison, _dead_columns, _shown, _side
 
 
 def records(first: int, count: int, size: int) -> Records:
@@ -93,10 +93,31 @@ def test_headers_count_as_bytes() -> None:
 
 @pytest.mark.parametrize("stamp", [2**62, -(2**62), 253_402_300_800_000, None])
 def test_a_dead_letters_stamp_is_compared_however_far_off(stamp: int | None) -> None:
-    (_, _, (name, column)) = _dead_columns(Records([0], [stamp], [None], [None], [None], 1))
+    column = dict(_dead_columns(Records([0], [stamp], [None], [None], [None], 1)))["timestamp"]
 
     beyond = stamp is None or abs(stamp) >= 2**63 // 1000
-    assert (name, column.cast(pa.int64()).to_pylist()) == ("timestamp", [None if beyond else stamp * 1000])
+    assert column.cast(pa.int64()).to_pylist() == [None if beyond else stamp * 1000]
+
+
+@pytest.mark.parametrize(
+    ("stored", "same"),
+    [([{"key": "h", "value": b"v"}, {"key": "h", "value": None}], True), ([{"key": "h", "value": b"v"}], False),
+     ([{"key": "h", "value": b"w"}, {"key": "h", "value": None}], False), (None, False)],
+    ids=["same", "one is gone", "altered", "all are gone"],
+)  # fmt: skip
+def test_a_dead_letters_headers_are_compared(stored: object, same: bool) -> None:
+    """Other engines may write the table's strings with 64-bit offsets."""
+    large = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+    columns = {"offset": [7], "key": pa.array([b"k"], pa.large_binary()), "value": pa.array([b"v"], pa.large_binary()),
+               "timestamp": pa.array([0], pa.timestamp("us", "UTC")), "headers": pa.array([stored], large)}  # fmt: skip
+    side = _side([pa.RecordBatch.from_pydict(columns)], "offset", DEAD_LETTER_BYTES)
+    comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any, Any, Any]", (None,) * 6))
+
+    comparison._compare_dead_letters(Records([7], [0], [b"k"], [b"v"], [[("h", b"v"), ("h", None)]], 8), side)
+
+    assert [str(each).partition(": ")[2].partition(": ")[0] for each in comparison.found.differences] == (
+        [] if same else ["dead letter, headers"]
+    )
 
 
 def test_a_stamp_beyond_the_year_9999_is_shown_as_a_number() -> None:
