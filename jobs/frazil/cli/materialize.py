@@ -226,10 +226,14 @@ def _announce(receipt: Receipt, display: Display) -> None:
 
 def _summary(report: TableReport) -> str:
     if report.failure is not None:
-        return f"{report.table}: failed after {report.batches} batch(es)"
+        return f"{report.table}: failed after {_batches(report)}"
     if report.batches == 0:
         return f"{report.table}: nothing new"
-    return f"{report.table}: {report.rows:,} rows in {report.batches} batch(es)"
+    return f"{report.table}: {report.rows:,} rows in {_batches(report)}"
+
+
+def _batches(report: TableReport) -> str:
+    return f"{report.batches:,} batch{'es'[: 2 * (report.batches != 1)]}"
 
 
 def _raise_all(failures: Sequence[FrazilError], command: str) -> None:

@@ -109,10 +109,14 @@ def _summary(facts: TopicFacts, found: Sequence[PeekedRecord]) -> str:
         return f"{facts.topic} has no records in {partitions}"
     dead = sum(each.reject is not None for each in found)
     bad = f", {dead} of them would be {'a dead letter' if dead == 1 else 'dead letters'}" if dead else ""
-    return (
-        f"({plural(len(found), 'record')} of at most {offsets:,} in {partitions}{bad};"
-        f" `frazil init {facts.topic}` writes a table spec)"
-    )
+    return f"({plural(len(found), 'record')} of at most {offsets:,} in {partitions}{bad}; {_next(facts, found, dead)})"
+
+
+def _next(facts: TopicFacts, found: Sequence[PeekedRecord], dead: int) -> str:
+    """What to do next: a table spec helps only if some record can become a row."""
+    if dead == len(found):
+        return "only Avro values that were written with a schema registry become rows"
+    return f"`frazil init {facts.topic}` writes a table spec"
 
 
 def _to_json(each: PeekedRecord) -> dict[str, Any]:
