@@ -39,11 +39,11 @@ def make_room() -> None:
 class WaitsForRoom(Stopping):
     """Whoever waits for what is outside finds room; how often that was is remembered."""
 
-    waits = 0
+    slept = 0
 
     def sleep(self, seconds: float) -> bool:
         del seconds
-        self.waits += 1
+        self.slept += 1
         make_room()
         return False
 
@@ -58,7 +58,7 @@ def test_a_run_that_cannot_write_manifests_waits_for_room_and_goes_on(local_worl
 
     (report,) = run_once([local_world.run(at(moment, no_room))], stopping)
 
-    assert (report.failure, report.batches, stopping.waits) == (None, 1, 1)
+    assert (report.failure, report.batches, stopping.slept) == (None, 1, 1)
     assert_exactly_once(local_world)
 
 

@@ -107,14 +107,14 @@ class Waiting(Stopping):
     """Whoever waits for something that is down gets it back; what it was waited for is remembered."""
 
     bring_back: Act
-    waits: int = 0
+    slept: int = 0
 
     def __post_init__(self) -> None:
         Stopping.__init__(self)
 
     def sleep(self, seconds: float) -> bool:
         del seconds
-        self.waits += 1
+        self.slept += 1
         self.bring_back()
         return False
 
@@ -208,7 +208,7 @@ def test_the_broker_is_killed_while_a_range_is_read_and_comes_back_when_the_run_
     materialize(world, stopping, runner=runner)
 
     assert {type(failure) for failure in runner.failures} == {BrokerError}
-    assert stopping.waits == len(runner.failures)
+    assert stopping.slept == len(runner.failures)
     assert_exactly_once(world)
 
 
@@ -221,7 +221,7 @@ def test_the_broker_is_down_when_a_batch_is_planned_and_comes_back_when_the_run_
 
     materialize(world, stopping, at(("before", "plan"), lambda: own.end("broker")))
 
-    assert stopping.waits == 1
+    assert stopping.slept == 1
     assert_exactly_once(world, kafka_side(world))
 
 
@@ -240,7 +240,7 @@ def test_the_registry_dies_and_comes_back_when_the_run_waits(own: Own, world: Wo
 
     materialize(world, stopping, at(moment, lambda: own.end("registry", signal.SIGKILL)))
 
-    assert stopping.waits == 1
+    assert stopping.slept == 1
     assert_exactly_once(world, kafka_side(world))
 
 
