@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from frazil.adapters.iceberg_scan import LiveFiles, live_files
 from frazil.materialize.state import standing
+from frazil.model.changes import AddColumn
+from frazil.model.columns import Scalar
+from frazil.model.snapshot import TableView
 from frazil.verify.against_kafka import lacking_metadata
+from frazil.verify.table import verify_table
 from frazil.verify.verification import FindingKind
 from tests.table.small_lake import SmallLake
 
@@ -20,3 +29,35 @@ def test_a_metadata_column_that_was_dropped_is_named(lake: SmallLake) -> None:
         (FindingKind.NO_COLUMN, "the table has no column kafka_timestamp"),
         (FindingKind.NO_COLUMN, "the table has no column kafka_key"),
     ]
+
+
+@pytest.mark.parametrize(("change", "fate"), [("rename", "renamed to theirs"), ("drop", "dropped")])
+def test_rows_before_a_traced_column_was_made_again_are_not_called_lost(
+    lake: SmallLake, change: str, fate: str
+) -> None:
+    with lake.table.update_schema(allow_incompatible_changes=True) as update:
+        update.rename_column("kafka_offset", "theirs") if change == "rename" else update.delete_column("kafka_offset")
+    lake.lake.change_schema(lake.view, [AddColumn("kafka_offset", Scalar("long"))], {})
+
+    verification = verify_table(lake.lake, lake.spec)
+
+    assert [each.kind for each in verification.findings] == [FindingKind.UNPROVABLE]
+    assert f"the column kafka_offset was {fate} by another writer and made again" in verification.findings[0].what
+    assert verification.notes == ()
+
+
+@pytest.mark.parametrize("where", ["rows", "dead letters"])
+def test_a_file_in_another_format_is_unprovable(lake: SmallLake, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_orc = lake.view.uuid if where == "rows" else lake.dead_view.uuid
+
+    def live(view: TableView, snapshot_id: int) -> LiveFiles:
+        there = live_files(view, snapshot_id)
+        data = there.data if view.uuid != in_orc else tuple(replace(file, format="ORC") for file in there.data)
+        return replace(there, data=data)
+
+    monkeypatch.setattr("frazil.verify.files.live_files", live)
+
+    findings = verify_table(lake.lake, lake.spec).findings
+
+    assert {each.kind for each in findings} == {FindingKind.UNPROVABLE}
+    assert "in the format ORC, expected PARQUET" in findings[0].what

@@ -36,6 +36,7 @@ class LiveFile:
     path: str
     rows: int
     size: int
+    format: str = "PARQUET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ def live_files(view: TableView, snapshot_id: int) -> LiveFiles:
         for manifest in [] if snapshot is None else snapshot.manifests(table.io):
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 file = entry.data_file
-                found[file.content].append(LiveFile(file.file_path, file.record_count, file.file_size_in_bytes))
+                found[file.content].append(
+                    LiveFile(file.file_path, file.record_count, file.file_size_in_bytes, file.file_format.value)
+                )
     return LiveFiles(
         data=tuple(found[DataFileContent.DATA]),
         position_deletes=tuple(found[DataFileContent.POSITION_DELETES]),
@@ -205,6 +208,15 @@ def _all_of(conditions: Sequence[BooleanExpression]) -> BooleanExpression:
 def _table(view: TableView) -> Table:
     table: Table = view.current
     return table
+
+
+def former_columns(view: TableView, name: str) -> tuple[str | None, ...]:
+    """What became of the earlier columns of this name: their names now, None for one that was dropped."""
+    metadata = _table(view).metadata
+    now = metadata.schema()
+    ids = {field.field_id for schema in metadata.schemas for field in schema.fields if field.name == name}
+    earlier = sorted(ids - {field.field_id for field in now.fields if field.name == name})
+    return tuple(now.find_column_name(each) for each in earlier)
 
 
 def schemas_of(view: TableView) -> Iterator[pa.Schema]:

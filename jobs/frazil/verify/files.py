@@ -18,12 +18,17 @@ class CheckedFiles:
     check: Check
     unreadable: frozenset[str]
 
+    @property
+    def unprovable(self) -> bool:
+        """Whether the rows cannot be counted, because the table has files that Frazil does not look through."""
+        return any(finding.kind is FindingKind.UNPROVABLE for finding in self.check.findings)
+
 
 def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch) -> CheckedFiles:
     """Read the footer of each file, and compare the manifests' totals with the snapshot's summary."""
     live = live_files(view, snapshot.id)
-    files = (*live.data, *live.position_deletes)
-    findings: list[Discrepancy] = []
+    files = [file for file in (*live.data, *live.position_deletes) if file.format == "PARQUET"]
+    findings: list[Discrepancy] = list(_other_formats([*live.data, *live.position_deletes]))
     unreadable: set[str] = set()
     for done, footer in enumerate(footers(view, files), start=1):
         found = list(_of_file(footer))
@@ -38,6 +43,13 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
         f" the manifests add up to the summary of snapshot {snapshot.id}"
     )
     return CheckedFiles(Check(name, says, tuple(findings)), frozenset(unreadable))
+
+
+def _other_formats(files: Sequence[LiveFile]) -> Iterator[Discrepancy]:
+    others = [file for file in files if file.format != "PARQUET"]
+    if others:
+        what = f"{len(others)} files of another writer in the format {others[0].format}, expected PARQUET"
+        yield Discrepancy(FindingKind.UNPROVABLE, others[0].path, f"{what}: Frazil does not read them")
 
 
 def _of_file(footer: Footer) -> Iterator[Discrepancy]:

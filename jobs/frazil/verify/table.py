@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frazil.adapters.iceberg_scan import former_columns
 from frazil.materialize.applied_spec import as_applied
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
@@ -14,7 +15,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake
 from frazil.verify.dead import check_dead_letters, tally_dead_letters
-from frazil.verify.files import check_files
+from frazil.verify.files import CheckedFiles, check_files
 from frazil.verify.rows import Expected, check_rows
 from frazil.verify.scan import Source, Watch, progress_by_source, source_columns, tally_rows
 from frazil.verify.verification import Check, Discrepancy, FindingKind, Verification
@@ -96,10 +97,13 @@ def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Wa
     head = at.view.head_snapshot() or at.carrier
     files = check_files(at.view, head, name="files", watch=watch)
     checks = [_check_state(at), files.check]
-    unprovable = tuple(_unprovable(spec, at.view, files.check))
+    unprovable = tuple(_unprovable(spec, at.view, files))
     if unprovable:
         return _Proven((*checks, Check("rows", "", unprovable)))
     rows = tally_rows(at.view, spec, at.state, without=files.unreadable, watch=watch)
+    untraced = tuple(_untraced(spec, at.view)) if rows.unsourced else ()
+    if untraced:
+        return _Proven((*checks, Check("rows", "", untraced)))
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
     progress = progress_by_source(at.state)
     expected = Expected(progress, at.state_with_foreign.foreign)
@@ -109,16 +113,24 @@ def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Wa
     return _Proven(tuple(checks), sums_hold, rows.unsourced)
 
 
-def _unprovable(spec: TableSpec, view: TableView, files: Check) -> Iterator[Discrepancy]:
+def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterator[Discrepancy]:
     present = {column.name for column in view.columns}
     lacking = [name for name in source_columns(spec).names if name not in present]
     if lacking:
         what = f"the table has no column {' and no column '.join(lacking)}: rows cannot be traced to their records"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
-    if any(finding.kind is FindingKind.UNPROVABLE for finding in files.findings):
-        yield Discrepancy(
-            FindingKind.UNPROVABLE, view.identifier, "the rows were not counted, because the table has equality deletes"
-        )
+    if files.unprovable:
+        what = "the rows were not counted, because Frazil cannot look through all files of other writers"
+        yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
+
+
+def _untraced(spec: TableSpec, view: TableView) -> Iterator[Discrepancy]:
+    """Columns that were made again: rows from before have their values in a column of another name, or nowhere."""
+    for name in source_columns(spec).names:
+        for now in former_columns(view, name):
+            fate = "dropped" if now is None else f"renamed to {now}"
+            what = f"the column {name} was {fate} by another writer and made again: earlier rows have no value in it"
+            yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, f"{what} and cannot be traced to their records")
 
 
 def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:
