@@ -48,8 +48,9 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
 def _other_formats(files: Sequence[LiveFile]) -> Iterator[Discrepancy]:
     others = [file for file in files if file.format != "PARQUET"]
     if others:
-        what = f"{len(others)} files of another writer in the format {others[0].format}, expected PARQUET"
-        yield Discrepancy(FindingKind.UNPROVABLE, others[0].path, f"{what}: Frazil does not read them")
+        files_of = f"{len(others):,} file{'s'[: len(others) != 1]} of another writer"
+        what = f"{files_of} in the format {others[0].format}, expected PARQUET: the rows cannot be checked"
+        yield Discrepancy(FindingKind.UNPROVABLE, others[0].path, what)
 
 
 def _of_file(footer: Footer) -> Iterator[Discrepancy]:
