@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from every_feature import BACKENDS
 
-from frazil.materialize import schedule
+from frazil.materialize import waiting
 from frazil.materialize.schedule import SICK_SECONDS
 from frazil.model.errors import SettingError
 from infra.app import build
@@ -363,7 +363,7 @@ def test_a_table_that_keeps_failing_beside_healthy_ones_is_told_of(
     assert (watched["namespace"], watched["metric_name"]) == (transformed["namespace"], transformed["name"])
     assert watched["period"] * alarm["evaluation_periods"] > 2 * SICK_SECONDS
     assert watched["period"] > SICK_SECONDS, "each period meets a try"
-    assert f'LOG.error("{counted["pattern"]}"' in inspect.getsource(schedule)
+    assert f'LOG.error("{counted["pattern"]}"' in inspect.getsource(waiting)
 
 
 def test_alarms_are_mailed_where_there_is_an_address(synthesize: Synthesize, msk: EnvironmentSettings) -> None:
