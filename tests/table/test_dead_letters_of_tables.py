@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from pyiceberg.types import BooleanType
 
 from frazil.adapters.iceberg_scan import TableScan
 from frazil.materialize.dead_letters import ACCEPT_LOST_PROPERTY, PREPARED_PREFIX, drop_others, ensure_dead_letters
 from frazil.materialize.state import CHECKPOINT_TAG, standing
-from frazil.model.errors import StateLostError
+from frazil.model.errors import ForeignTableError, StateLostError
 from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake
 
@@ -119,6 +120,20 @@ def test_a_dropped_table_of_dead_letters_is_not_made_again(lake: SmallLake) -> N
     lake.lake.catalog.register_table(lake.spec.dead_letters_identifier, metadata)
     ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
     assert dead(lake) == OLD
+
+
+def test_a_renamed_column_of_dead_letters_is_named_before_a_batch_is_read(lake: SmallLake) -> None:
+    table = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
+    with table.update_schema() as update:
+        update.rename_column("offset", "position")
+        update.add_column("triaged", BooleanType())
+
+    with pytest.raises(ForeignTableError, match=r"which holds the dead letters, lacks the columns offset, which"):
+        ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
+
+    with table.refresh().update_schema() as update:
+        update.rename_column("position", "offset")
+    ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
 
 
 def test_an_operator_accepts_the_loss_of_dead_letters_and_verify_goes_on_naming_it(lake: SmallLake) -> None:

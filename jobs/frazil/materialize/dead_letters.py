@@ -53,7 +53,20 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
             view = _load(lake, spec.dead_letters_identifier)
     check_owner(view, spec)
     check_format(view)
+    _check_columns(view)
     return view
+
+
+def _check_columns(view: TableView) -> None:
+    """Columns that others added are left null; one that they renamed or dropped would lose what a record holds."""
+    there = {column.name for column in view.columns}
+    missing = [column.name for column in DEAD_LETTER_COLUMNS if column.name not in there]
+    if missing:
+        raise ForeignTableError(
+            f"the table {view.identifier}, which holds the dead letters, lacks the columns {', '.join(missing)}, which"
+            " another writer renamed or dropped",
+            hint="rename a renamed column back, and add a dropped one again with its type",
+        )
 
 
 def _check_not_lost(spec: TableSpec, here: Standing) -> None:

@@ -148,6 +148,7 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
         headers: Mapping[int, Headers | UnreadableHeaders | None] | None = None,
         stamps: Sequence[int | None] | None = None,
         partition_by: str | None = None,
+        added_by_others: tuple[Column, ...] = (),
     ) -> Read:
         wanted = wanted or spec()
         about = metadata_columns(wanted, key_type)
@@ -157,7 +158,7 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
             batch_id="b",
             file_prefix="w-1",
             rows=target(tmp_path / "rows", columns, partition_by),
-            dead_letters=target(tmp_path / "dead", DEAD_LETTER_COLUMNS),
+            dead_letters=target(tmp_path / "dead", (*DEAD_LETTER_COLUMNS, *added_by_others)),
             former_names={"m": ("n",), **(former_names or {})},
             schemas=WriterSchemas({i: registry.schemas[i] for i in values}, {i: registry.schemas[i] for i in keys}),
             kafka={},
@@ -271,6 +272,12 @@ def test_keys_that_cannot_be_read_are_bad_keys(
         ("bad_key", reason) for reason in reasons
     ]
     assert got.range.counts.rows == len(sent) - len(reasons)
+
+
+def test_a_column_that_others_added_to_the_dead_letters_is_null(read: Any) -> None:
+    got = read((b"k", b"no frame"), added_by_others=(Column("triaged", Scalar("boolean")),))
+
+    assert got.dead("offset", "triaged") == [(0, None)]
 
 
 def test_a_bad_value_with_a_bad_key_is_one_dead_letter(read: Any) -> None:

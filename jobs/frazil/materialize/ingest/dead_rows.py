@@ -26,7 +26,10 @@ def dead_rows(
     dead: Sequence[Reject],
     now: Callable[[], datetime],
 ) -> pa.RecordBatch | None:
-    """The refused records in the dead-letter table's schema; None where there is none."""
+    """The refused records in the dead-letter table's schema; None where there is none.
+
+    Columns that others added to the table are null.
+    """
     if not dead:
         return None
     topic_id, generation = context.source_ids[topic]
@@ -50,7 +53,8 @@ def dead_rows(
         "read_at": [(now() - _EPOCH).total_seconds() * 1e6 // 1] * len(dead),
         "table_uuid": [context.rows.uuid] * len(dead),
     }
-    return pa.RecordBatch.from_arrays([_column(columns[f.name], f.type) for f in schema], schema=schema)
+    unknown = [None] * len(dead)
+    return pa.RecordBatch.from_arrays([_column(columns.get(f.name, unknown), f.type) for f in schema], schema=schema)
 
 
 def header_structs(headers: Headers | UnreadableHeaders | None) -> list[dict[str, Any]] | None:
