@@ -221,7 +221,7 @@ def test_the_broker_is_down_when_a_batch_is_planned_and_comes_back_when_the_run_
 
     materialize(world, stopping, at(("before", "plan"), lambda: own.end("broker")))
 
-    assert stopping.slept == 1
+    assert stopping.slept >= 1, "once, or twice where the client takes long to connect again"
     assert_exactly_once(world, kafka_side(world))
 
 

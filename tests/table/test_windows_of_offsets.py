@@ -41,7 +41,7 @@ def test_a_range_of_offsets_is_what_a_filtered_scan_gives(
     for start, end in RANGES:
         inside = And(GreaterThanOrEqual("kafka_offset", start), LessThan("kafka_offset", end))
         expected = evolved.table.scan(row_filter=And(EqualTo("kafka_partition", 0), inside)).to_arrow()
-        found = scan.between("kafka_offset", start, end)
+        found = list(scan.between("kafka_offset", start, end))
         together = pa.Table.from_batches(found, found[0].schema) if found else expected.slice(0, 0)
         order = [("kafka_offset", "ascending")]
         assert together.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
@@ -58,7 +58,7 @@ def test_row_groups_outside_the_range_are_not_decoded(lake: SmallLake, monkeypat
     monkeypatch.setattr(iceberg_windows.pq.ParquetFile, "iter_batches", counting)
     lake.batch(Read("orders", 0, 100, 120))
 
-    TableScan(lake.view, columns=("*",)).between("kafka_offset", 105, 106)
+    list(TableScan(lake.view, columns=("*",)).between("kafka_offset", 105, 106))
 
     assert len(read) == 1
 
@@ -92,7 +92,7 @@ def test_a_row_group_of_large_values_is_not_held_whole(
     usual = pa.default_memory_pool()
     pa.set_memory_pool(pool)
     try:
-        found = scan.between("kafka_offset", 1_001, 1_003)
+        found = list(scan.between("kafka_offset", 1_001, 1_003))
     finally:
         pa.set_memory_pool(usual)
 

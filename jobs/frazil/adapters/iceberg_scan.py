@@ -141,14 +141,15 @@ class TableScan:
                 batches = list(scan.to_record_batches(tasks))
             yield from batches
 
-    def between(self, column: str, start: int, end: int) -> list[pa.RecordBatch]:
-        """The rows whose `column`, a number, lies in `[start, end)`."""
+    def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows whose `column`, a number, lies in `[start, end)`, a batch at a time."""
         inside = _all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
         field = self._table.schema().find_field(column)
         tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]
         wanted = Range(field.field_id, start, end, inside)
         with reading(self._identifier):  # one file after the other: together they would all be in memory
-            return [batch for task in tasks for batch in self._rows_in(task, wanted)]
+            for task in tasks:
+                yield from self._rows_in(task, wanted)
 
     def _rows_in(self, task: FileScanTask, wanted: Range) -> Iterator[pa.RecordBatch]:
         if can_read(task):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,14 +99,34 @@ class PartitionComparison:
     found: Compared = field(default_factory=Compared)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
-        """Compare `[start, end)`, of which `chunks` are all that Kafka has."""
-        rows = _side(self.rows.between(self.offset_column, start, end), self.offset_column, self.as_rows.row_schema)
-        dead = _side(self.dead_letters.between("offset", start, end), "offset", DEAD_LETTER_BYTES)
+        """Compare `[start, end)`, of which `chunks` are all that Kafka has.
+
+        Only rows that Kafka has too are held: compaction may have left few of millions.
+        """
+        in_kafka = np.asarray([offset for records in chunks for offset in records.offsets], np.int64)
+        rows = _side(
+            self._known(self.rows.between(self.offset_column, start, end), self.offset_column, in_kafka),
+            self.offset_column,
+            self.as_rows.row_schema,
+        )
+        dead = _side(
+            self._known(self.dead_letters.between("offset", start, end), "offset", in_kafka),
+            "offset",
+            DEAD_LETTER_BYTES,
+        )
         for records in chunks:
             self._chunk(records, rows, dead)
-        in_kafka = np.asarray([offset for records in chunks for offset in records.offsets], np.int64)
-        for side in (rows, dead):
-            self.found.not_in_kafka |= bitmap_of(side.offsets[~np.isin(side.offsets, in_kafka)])
+
+    def _known(self, batches: Iterable[pa.RecordBatch], offset_column: str, in_kafka: Offsets) -> list[pa.RecordBatch]:
+        """Keep the rows that Kafka has; note the offsets of the others."""
+        kept = []
+        for batch in batches:
+            offsets = batch.column(offset_column).to_numpy(zero_copy_only=False).astype(np.int64)
+            there = np.isin(offsets, in_kafka)
+            self.found.not_in_kafka |= bitmap_of(offsets[~there])
+            if there.any():
+                kept.append(batch if there.all() else batch.filter(pa.array(there)))
+        return kept
 
     def _chunk(self, records: Records, rows: Side, dead: Side) -> None:
         offsets = np.asarray(records.offsets, np.int64)

@@ -127,7 +127,7 @@ def differing_rows(y: Sequence[int | None], x: Sequence[int | None]) -> list[tup
 
 
 def _sides(comparison: PartitionComparison, count: int) -> Any:
-    side = window._side(comparison.rows.between("offset", 0, count), "offset", RENAMED[-1])
+    side = window._side(list(comparison.rows.between("offset", 0, count)), "offset", RENAMED[-1])
     return side, window._side([], "offset", window.DEAD_LETTER_BYTES)
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -118,6 +119,21 @@ def test_a_dead_letters_headers_are_compared(stored: object, same: bool) -> None
     assert [str(each).partition(": ")[2].partition(": ")[0] for each in comparison.found.differences] == (
         [] if same else ["dead letter, headers"]
     )
+
+
+def test_rows_that_kafka_compacted_away_are_noted_and_not_held() -> None:
+    """The records of a compacted topic may be far apart, and the table has all that were between them."""
+
+    def stored(first: int) -> pa.RecordBatch:
+        offsets = pa.array(range(first, first + 1_000))
+        return pa.record_batch([offsets, pa.array([b"x" * 100] * 1_000)], names=["offset", "value"])
+
+    comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any, Any, Any]", (None,) * 6))
+
+    kept = comparison._known((stored(first) for first in range(0, 100_000, 1_000)), "offset", np.asarray([7, 42_000]))
+
+    assert [batch.column("offset").to_pylist() for batch in kept] == [[7], [42_000]]
+    assert len(comparison.found.not_in_kafka) == 99_998
 
 
 def test_a_stamp_beyond_the_year_9999_is_shown_as_a_number() -> None:
