@@ -14,7 +14,7 @@ from frazil.materialize.notices import left_out
 from frazil.materialize.pausing import Pause, pause_of
 from frazil.materialize.plan import source_problems
 from frazil.materialize.state import Standing, standing
-from frazil.model.errors import ServiceError, TableError
+from frazil.model.errors import CatalogError, ServiceError, TableError
 from frazil.model.moments import rfc3339
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import Counts, ForeignChanges
@@ -153,7 +153,8 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         return TableStatus(spec.identifier, problem="not created yet: run `frazil materialize`")
     try:
         at = standing(view, pipeline=spec.pipeline)
-    except TableError as error:
+        foreign = at.state_with_foreign.foreign
+    except (TableError, CatalogError) as error:
         return TableStatus(spec.identifier, problem=error.what, pause=pause_of(view.properties))
     through, head = at.state.complete_through, view.head_snapshot()
     partitions = tuple(_lags(spec, at, ends))
@@ -170,7 +171,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         complete_through=through,
         age_seconds=None if through is None else (now - through).total_seconds(),
         last_batch=_last_batch(at),
-        foreign=at.state_with_foreign.foreign,
+        foreign=foreign,
         rolled_back=at.rolled_back,
         left_out=left_out(view.properties),
     )

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+import pytest
+
 from frazil.adapters.delta_log import DeltaLogs
 from frazil.cli.status import remarks
 from frazil.delta.standing import LogStanding
 from frazil.materialize.announce_delta import announce_delta
 from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.state import Standing
 from frazil.model.changes import RenameColumn
-from frazil.model.errors import BrokerError
+from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.progress import Counts
 from frazil.model.spec import Start, TableSpec
@@ -128,6 +131,19 @@ def test_missing_table_and_foreign_owner_are_told(lake: SmallLake) -> None:
 
     assert status_of(lake, broker, spec_of("orders", table="sales")).state == "no table"
     assert status_of(lake, broker, spec_of("returns")).state == "in trouble"
+
+
+def test_a_table_whose_files_cannot_be_read_hides_no_other(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(_: Standing) -> None:
+        raise CatalogError("the rows of snapshot 7 cannot be counted", hint="check the network")
+
+    monkeypatch.setattr(Standing, "state_with_foreign", property(unreadable))
+
+    found = statuses_of(lake, Broker({0: 100}), lake.spec, spec_of("other"))
+
+    first, second = (str(each.problem) for each in found)
+    assert first == "the rows of snapshot 7 cannot be counted"
+    assert second.startswith("the table lake.orders is owned by")
 
 
 def test_json_holds_all_of_it(lake: SmallLake) -> None:
