@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,7 +81,8 @@ class Life:
         assert self.account is not None, "nothing was created"
         mine = [call for call in self.deployed.calls() if call["principal"].endswith(f":role/{role}")]
         assert mine, f"{role} was never used"
-        return {need for call in mine for need in needed_by(call, self.account)}
+        needs = {need for call in mine for need in needed_by(call, self.account)}
+        return {replace(need, resource=self.account.now(need.resource)) for need in needs}
 
 
 @dataclass(frozen=True)

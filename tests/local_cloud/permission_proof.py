@@ -53,6 +53,11 @@ class Account:
     def arn(self, service: str, resource: str) -> str:
         return f"arn:aws:{service}:{self.region}:{self.id}:{resource}"
 
+    def now(self, resource: str) -> str:
+        """The ARN that a secret has now: one that was deleted and made again got other letters after its name."""
+        name = resource.partition(":secret:")[2].rpartition("-")[0]
+        return self.secrets.get(name, resource)
+
 
 def granted_to(iam: Any, role: str) -> list[Granted]:
     """All that the role's policies allow, as IAM has them now."""
