@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,14 +14,17 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg_glue import QuickGlueCatalog
 from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.storage_probe import bounded
 from frazil.adapters.warehouse_folder import check_warehouse
 from frazil.cli.app import run
 from frazil.materialize.fair_queue import FairQueue
 from frazil.materialize.run import TableRun
 from frazil.materialize.schedule import RETRY_WAITS_SECONDS, Stopping, _until_caught_up, retrying
 from frazil.model.errors import BrokerError, CatalogError
-from frazil.model.spec import CatalogSettings
+from frazil.model.spec import CatalogSettings, SettingValue
 from tests.table.small_lake import spec_of
 
 
@@ -76,6 +80,20 @@ def test_a_cluster_that_does_not_answer_is_reported_within_ten_seconds_of_the_st
 
     assert isinstance(report.failure, BrokerError)
     assert clock.now == pytest.approx(told, abs=0.2)
+
+
+def test_glue_is_asked_twice_by_who_waits_and_as_often_as_a_configuration_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyIceberg would ask eleven times, with waits of up to 20 s, and takes no text for a number."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+
+    def attempts(properties: Mapping[str, SettingValue]) -> int:
+        lake = IcebergLake(CatalogSettings("glue", "s3://lake/warehouse", properties))
+        return int(cast(QuickGlueCatalog, lake.catalog).glue.meta.config.retries["total_max_attempts"])
+
+    assert attempts(bounded(5.0)) == 2
+    assert attempts({"glue.max-retries": "4"}) == 5
 
 
 def test_a_new_cluster_is_asked_again_while_it_has_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from pyiceberg.catalog import METADATA_LOCATION
-from pyiceberg.catalog.glue import GlueCatalog
+from pyiceberg.catalog.glue import GLUE_MAX_RETRIES, GlueCatalog
 from pyiceberg.table import Table
 
 from frazil.adapters.iceberg_commits import QuickCommits
 
 
 class QuickGlueCatalog(QuickCommits, GlueCatalog):
+    def __init__(self, name: str, **properties: Any) -> None:
+        """Raises ValueError if `glue.max-retries` is no number: boto3 wants one, and a configuration has text."""
+        if GLUE_MAX_RETRIES in properties:
+            properties[GLUE_MAX_RETRIES] = int(properties[GLUE_MAX_RETRIES])
+        super().__init__(name, **properties)
+
     def _convert_glue_to_iceberg(self, glue_table: Any) -> Table:
         location = glue_table.get("Parameters", {}).get(METADATA_LOCATION, "")
         metadata = self.remembered(location)

@@ -84,8 +84,12 @@ class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]  # pyarrow i
 
 
 def bounded(seconds: float) -> Mapping[str, SettingValue]:
-    """Settings for the catalog's library by which S3 answers within this time, or not at all."""
+    """Settings for the catalog's library by which S3 answers within this time, or not at all, and Glue is asked twice.
+
+    PyIceberg asks Glue eleven times, with waits of up to 20 s.
+    """
     return {
+        "glue.max-retries": "1",
         "s3.connect-timeout": f"{seconds / 2:g}",
         "s3.request-timeout": f"{seconds:g}",
         "s3.retry-strategy-impl": f"{__name__}.{OneAttempt.__name__}",
