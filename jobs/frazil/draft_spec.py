@@ -12,6 +12,7 @@ from frazil.model.errors import IncompatibleSchemaError, SubjectMissingError
 from frazil.model.plan import TopicFacts
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import SCHEMA_TYPES
+from frazil.model.spelling import plural
 from frazil.peek import PeekedRecord
 from frazil.ports import SchemaRegistry
 from frazil.specs import table_keys as keys
@@ -157,8 +158,7 @@ def _comment(text: str) -> Iterator[str]:
 
 
 def _size(facts: TopicFacts) -> str:
-    count, offsets = len(facts.partitions), sum(each.end - each.earliest for each in facts.partitions.values())
-    return f"{count:,} partition{'s'[: count != 1]} and at most {offsets:,} records"
+    return f"{plural(len(facts.partitions), 'partition')} and at most {facts.offsets:,} records"
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from frazil.model.errors import ServiceError
 from frazil.model.secret_history import SecretHistory
+from frazil.model.spelling import plural
 
 CURRENT, PENDING = "AWSCURRENT", "AWSPENDING"
 RATE = re.compile(r"rate\((\d+) (hour|day)s?\)")
@@ -77,11 +78,11 @@ def _schedule(rules: Mapping[str, Any]) -> tuple[str | None, timedelta | None]:
     found = RATE.fullmatch(expression or "")
     if found:
         every = timedelta(**{f"{found[2]}s": int(found[1])})
-        return f"every {found[1]} {found[2]}{'s'[: found[1] != '1']}", every
+        return f"every {plural(int(found[1]), found[2])}", every
     if expression:
         return str(expression), None
     days = rules.get("AutomaticallyAfterDays")
-    return (f"every {days} day{'s'[: days != 1]}", timedelta(days=days)) if days else (None, None)
+    return (f"every {plural(days, 'day')}", timedelta(days=days)) if days else (None, None)
 
 
 def _undescribed(name: str, error: Exception) -> ServiceError:

@@ -13,6 +13,7 @@ from pyiceberg.io import FileIO, load_file_io
 
 from frazil.model.errors import CatalogError
 from frazil.model.spec import CatalogSettings, SettingValue, revealed
+from frazil.model.spelling import plural
 
 CONTENT = b"Written by `frazil doctor` to see whether it may. No table knows it: remove it.\n"
 NAME = "frazil-doctor-probe-"
@@ -36,7 +37,7 @@ class StorageProbe:
                 found = opened.fs_by_scheme("s3", bucket).get_file_info(FileSelector(f"{bucket}/{prefix}".rstrip("/")))
             except FileNotFoundError:
                 return "empty"
-            return f"{len(found)} folder{'s'[: len(found) != 1]} or objects at the top level"
+            return f"{plural(len(found), 'folder')} or objects at the top level"
 
         return str(_tried("list", self._warehouse, "s3:ListBucket on the bucket", listed))
 

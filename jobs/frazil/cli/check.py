@@ -11,6 +11,7 @@ import typer
 from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
 from frazil.model.errors import FrazilError
 from frazil.model.spec import Settings, TableSpec
+from frazil.model.spelling import plural
 
 Check = Callable[[Settings], Iterable[FrazilError]]
 """Gives (or raises) what it finds wrong. It imports what is slow when it is called."""
@@ -66,7 +67,7 @@ def check(offline: Offline = False, config: Config = DEFAULT_CONFIG) -> None:
     if findings:
         raise together(findings)
     count = len(settings.tables)
-    print(f"{settings.source_file}: {count} table{'s'[: count > 1]}, no problems found.", file=sys.stderr)
+    print(f"{settings.source_file}: {plural(count, 'table')}, no problems found.", file=sys.stderr)
 
 
 def find_problems(settings: Settings, checks: Iterable[Check]) -> list[FrazilError]:

@@ -15,6 +15,7 @@ import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
 from frazil.model.errors import FrazilError, SettingError, SubjectMissingError, TopicMissingError
+from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.cli.progress import Display
@@ -172,7 +173,6 @@ def _carry_out(runs: Sequence[TableRun], display: Display, *, once: bool, every:
 def _waiting(runs: Sequence[TableRun], every: timedelta | None) -> str:
     """`5 tables, every 10 s, waiting`."""
     from frazil.cli.backlog import duration  # noqa: PLC0415
-    from frazil.cli.text import plural  # noqa: PLC0415
 
     triggers = {every} if every is not None else {run.spec.trigger.every for run in runs}
     often = f"every {duration(triggers.pop().total_seconds())}" if len(triggers) == 1 else "each at its own trigger"
@@ -233,7 +233,7 @@ def _summary(report: TableReport) -> str:
 
 
 def _batches(report: TableReport) -> str:
-    return f"{report.batches:,} batch{'es'[: 2 * (report.batches != 1)]}"
+    return plural(report.batches, "batch", "batches")
 
 
 def _raise_all(failures: Sequence[FrazilError], command: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, connections_from, example
+from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.model.plan import TopicFacts
@@ -101,15 +102,13 @@ def _reason(each: PeekedRecord) -> str:
 
 
 def _summary(facts: TopicFacts, found: Sequence[PeekedRecord]) -> str:
-    from frazil.cli.text import plural  # noqa: PLC0415
-
-    offsets = sum(each.end - each.earliest for each in facts.partitions.values())
     partitions = plural(len(facts.partitions), "partition")
     if not found:
         return f"{facts.topic} has no records in {partitions}"
     dead = sum(each.reject is not None for each in found)
     bad = f", {dead} of them would be {'a dead letter' if dead == 1 else 'dead letters'}" if dead else ""
-    return f"({plural(len(found), 'record')} of at most {offsets:,} in {partitions}{bad}; {_next(facts, found, dead)})"
+    count = f"{plural(len(found), 'record')} of at most {facts.offsets:,}"
+    return f"({count} in {partitions}{bad}; {_next(facts, found, dead)})"
 
 
 def _next(facts: TopicFacts, found: Sequence[PeekedRecord], dead: int) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_from
 from frazil.model.errors import Misuse
+from frazil.model.spelling import plural
 
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="One read-only statement in DuckDB's SQL.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
@@ -30,7 +31,7 @@ def query(sql: Sql, as_json: Json = False, as_csv: Csv = False, config: Config =
 
     Tables are named as they are, or with their database before a dot. Nothing is written.
     """
-    from frazil.cli.text import aligned, plural, write_csv, write_json  # noqa: PLC0415
+    from frazil.cli.text import aligned, write_csv, write_json  # noqa: PLC0415
     from frazil.query import ask, is_numeric  # noqa: PLC0415
 
     if as_json and as_csv:

@@ -96,7 +96,3 @@ def age(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s'[: count != 1]}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
+from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.model.spec import Settings
@@ -110,13 +111,11 @@ def lines(verification: Verification) -> Iterator[str]:
 
 
 def _failed(check: Check) -> str:
-    from frazil.cli.text import plural  # noqa: PLC0415
-
     return plural(len(check.findings), "finding")
 
 
 def _verdict(verification: Verification) -> str:
-    from frazil.cli.text import moment, plural  # noqa: PLC0415
+    from frazil.cli.text import moment  # noqa: PLC0415
 
     through = verification.complete_through
     if not verification.checks:

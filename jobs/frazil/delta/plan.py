@@ -30,6 +30,7 @@ from frazil.model.delta import (
     Withheld,
 )
 from frazil.model.snapshot import TableView
+from frazil.model.spelling import plural
 
 ReadShapes = Callable[[Sequence[TableFile]], Iterable[FileShape]]
 """Reads footers; asked only for files that the log does not name."""
@@ -68,7 +69,7 @@ def _without_words(files: TableFiles) -> str | None:
     """What reader version 1 has no words for, whatever the log says now."""
     deletes = files.position_deletes + files.equality_deletes
     if deletes:
-        return f"the table has {deletes} delete file{'s'[: deletes != 1]}: compact the table"
+        return f"the table has {plural(deletes, 'delete file')}: compact the table"
     for file in files.data:
         if file.format != "PARQUET":
             return f"{file.location} is not a Parquet file"
@@ -100,7 +101,7 @@ def _old_names(files: TableFiles, log: DeltaLog | None, wanted: DeltaMetadata) -
     if log is None or not kept:
         return None
     problem = _difference(columns_of(log.metadata.schema), columns_of(wanted.schema))
-    return problem and f"{problem}, and the old columns remain in {kept} file{'s'[: kept != 1]}: compact the table"
+    return problem and f"{problem}, and the old columns remain in {plural(kept, 'file')}: compact the table"
 
 
 def _misfit(shapes: Iterable[FileShape], wanted: DeltaMetadata) -> str | None:

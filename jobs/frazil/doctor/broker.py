@@ -17,6 +17,7 @@ from frazil.doctor.ways import SLACK_SECONDS, ways
 from frazil.model.errors import BrokerError, FrazilError, TopicMissingError
 from frazil.model.plan import TopicFacts
 from frazil.model.spec import SettingValue, TableSpec
+from frazil.model.spelling import plural
 
 CLUSTER = "metadata"
 GROUP = "group"
@@ -46,7 +47,7 @@ def _ask_cluster(kafka: Mapping[str, SettingValue], topics: Sequence[str], askin
 
     def cluster() -> str:
         brokers.extend(address_of(each) for each in probe.brokers(topics[0]))
-        return f"{len(brokers)} broker{'s'[: len(brokers) != 1]}{_proof(kafka)}"
+        return f"{plural(len(brokers), 'broker')}{_proof(kafka)}"
 
     try:
         opened = closing(KafkaProbe(kafka, seconds=asking.seconds))
@@ -96,9 +97,7 @@ def _describe(admin: KafkaTopics, topic: str, found: list[TopicFacts]) -> str:
 def in_words(facts: TopicFacts) -> str:
     if not facts.partitions:
         raise BrokerError(f"the topic {facts.topic} has no partitions", hint="inspect it with your Kafka tools")
-    records = sum(each.end - each.earliest for each in facts.partitions.values())
-    count = len(facts.partitions)
-    return f"{count} partition{'s'[: count != 1]}, offsets for {records:,} record{'s'[: records != 1]}"
+    return f"{plural(len(facts.partitions), 'partition')}, offsets for {plural(facts.offsets, 'record')}"
 
 
 def _proof(kafka: Mapping[str, SettingValue]) -> str:

@@ -15,6 +15,7 @@ from frazil.doctor.ways import SLACK_SECONDS
 from frazil.model.errors import CatalogError, FrazilError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spelling import plural
 from frazil.ports import Lake
 
 NOT_MADE = "not created yet"
@@ -68,7 +69,7 @@ def ask_tables(lake: Lake, names: Sequence[str], asking: Asking) -> Listed:
             return f"{NOT_MADE}: {MAKES_IT}"
         views[name] = view
         count = len(view.snapshots)
-        return f"loaded, {count} snapshot{'s'[: count != 1]}, in {view.location}"
+        return f"loaded, {plural(count, 'snapshot')}, in {view.location}"
 
     findings: list[Finding] = []
     for number, name in enumerate(names):

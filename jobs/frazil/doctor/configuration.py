@@ -12,6 +12,7 @@ from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding, failed, not_asked
 from frazil.model.errors import FrazilError, ServiceError
 from frazil.model.spec import DeferredSecret, Secret, Settings, SettingValue, revealed
+from frazil.model.spelling import plural
 from frazil.specs.load import load_settings
 from frazil.specs.placeholders import LocalAddress, SecretSource, no_local_services
 
@@ -154,7 +155,7 @@ def lacks_a_secret(settings: Mapping[str, SettingValue]) -> bool:
 
 def _described(settings: Settings) -> str:
     count = len(settings.tables)
-    return f"{count} table{'s'[: count != 1]}, catalog {settings.catalog.type}, database {settings.database}"
+    return f"{plural(count, 'table')}, catalog {settings.catalog.type}, database {settings.database}"
 
 
 def _secrets_of(settings: Settings) -> Iterator[str]:

@@ -16,6 +16,7 @@ from frazil.model.errors import FrazilError
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served, iceberg_table
 from frazil.model.spec import DeferredSecret, SnowflakeSettings, TableSpec
+from frazil.model.spelling import plural
 from frazil.ports import Snowflake
 from frazil.specs.snowflake_keys import LOOPBACK
 
@@ -89,7 +90,7 @@ def compare(view: TableView, served: Served, shown: int | None, what: str, *, no
         found = f"it shows {shown}, which has expired or is not an ancestor of the catalog's {view.head}"
         return Finding("snowflake", what, "failed", found, _hint(served))
     behind = now - missing[-1].committed_at
-    count = f"{len(missing)} snapshot{'s'[: len(missing) != 1]}"
+    count = plural(len(missing), "snapshot")
     found = f"it shows {shown}, {count} and {behind.total_seconds():.0f} s behind the catalog's {view.head}"
     late = behind > FRESH or served.refreshing not in READS
     return Finding("snowflake", what, "failed" if late else "ok", found, _hint(served) if late else "")

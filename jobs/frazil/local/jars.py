@@ -19,6 +19,7 @@ from pathlib import Path
 from frazil.local.cache import cache_folder, exclusively
 from frazil.local.locks import Artifact, read_lock
 from frazil.model.errors import MissingToolError
+from frazil.model.spelling import plural
 
 ATTEMPTS = 3
 PARALLEL = 8
@@ -146,7 +147,7 @@ def _unreachable(artifact: Artifact, found: str) -> MissingToolError:
 @contextmanager
 def _progress(what: str, missing: Sequence[Artifact]) -> Iterator[Callable[[int], object]]:
     total = sum(artifact.size for artifact in missing)
-    title = f"fetching {len(missing)} file{'s'[: len(missing) != 1]} for the {what}"
+    title = f"fetching {plural(len(missing), 'file')} for the {what}"
     if not sys.stderr.isatty():
         print(f"{title} ({total / 1e6:.0f} MB)", file=sys.stderr)
         yield lambda size: None

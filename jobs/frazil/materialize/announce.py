@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from frazil.model.moments import rfc3339
 from frazil.model.receipt import RangeReceipt, Receipt
+from frazil.model.spelling import plural
 
 
 def lines(receipt: Receipt) -> Iterator[str]:
@@ -43,7 +44,7 @@ def _reasons(what: str, counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _files(count: int) -> str:
-    return f"{count:,} file{'s'[: count != 1]}"
+    return plural(count, "file")
 
 
 def _megabytes(count: int) -> str:

@@ -18,6 +18,7 @@ from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding
+from frazil.model.spelling import plural
 
 _WIDENS = {("int", "long"), ("float", "double")}
 
@@ -66,7 +67,7 @@ def refusal(table: str, schema_id: int | None, findings: tuple[SchemaFinding, ..
     """`schema_id` is None where it is the spec that asks for columns about the record."""
     listed = "\n".join(f"  - {finding}" for finding in findings)
     what = f"the writer schema {schema_id}" if schema_id is not None else "the spec's metadata columns"
-    count = f"{len(findings)} finding{'s'[: len(findings) != 1]}"
+    count = plural(len(findings), "finding")
     return IncompatibleSchemaError(
         f"{table}: {what} is not a safe change for the table, {count}:\n{listed}",
         hint=_way_out(table, schema_id),

@@ -156,7 +156,7 @@ def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files:
 def keep_pending(lake: Lake, spec: TableSpec, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
     """Keep the dead letters of a batch that is not published on the branch where they would be prepared.
 
-    A failure is logged: what keeps the batch from being published is told instead.
+    A failure is only logged: the error that keeps the batch from being published matters more.
     """
     table = spec.dead_letters_identifier
     try:

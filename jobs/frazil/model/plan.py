@@ -36,6 +36,11 @@ class TopicFacts:
     topic_id: str | None
     partitions: Mapping[int, PartitionFacts]
 
+    @property
+    def offsets(self) -> int:
+        """Offsets between the earliest and the end of all partitions: at least as many as there are records."""
+        return sum(each.end - each.earliest for each in self.partitions.values())
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:

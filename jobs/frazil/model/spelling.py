@@ -1,4 +1,4 @@
-"""Names that a user may have meant."""
+"""How words are spelt: the name that a user may have meant, and plurals."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
     close = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
     close = close or difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """Return the count with the noun: `1 table`, `2,000 tables`; `nouns` is an irregular plural (`batches`)."""
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"

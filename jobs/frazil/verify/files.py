@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from frazil.adapters.iceberg_scan import Footer, LiveFile, LiveFiles, footers, live_files
 from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.spelling import plural
 from frazil.verify.scan import Watch
 from frazil.verify.verification import Check, Discrepancy, FindingKind
 
@@ -39,7 +40,7 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
     findings += _totals(snapshot, live)
     findings += _equality_deletes(live.equality_deletes)
     says = (
-        f"{len(files):,} file{'s'[: len(files) != 1]} found, with the rows and bytes that the manifests record;"
+        f"{plural(len(files), 'file')} found, with the rows and bytes that the manifests record;"
         f" the manifests add up to the summary of snapshot {snapshot.id}"
     )
     return CheckedFiles(Check(name, says, tuple(findings)), frozenset(unreadable))
@@ -48,7 +49,7 @@ def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch)
 def _other_formats(files: Sequence[LiveFile]) -> Iterator[Discrepancy]:
     others = [file for file in files if file.format != "PARQUET"]
     if others:
-        files_of = f"{len(others):,} file{'s'[: len(others) != 1]} of another writer"
+        files_of = f"{plural(len(others), 'file')} of another writer"
         what = f"{files_of} in the format {others[0].format}, expected PARQUET: the rows cannot be checked"
         yield Discrepancy(FindingKind.UNPROVABLE, others[0].path, what)
 
