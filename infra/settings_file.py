@@ -185,8 +185,7 @@ def _tableflow_problems(confluent: Values, region: str, lake: Values) -> Iterato
         yield Problem(place, "Tableflow needs the bucket and the cluster in one region", "remove `region`")
     if lake[keys.LAKE_FORMATION]:
         what = "Tableflow is not supported with lake_formation: true, because its role gets no Lake Formation grants"
-        hint = "set lake: {lake_formation: false}; remove `tableflow` only before the first `create`: Tableflow of a"
-        yield Problem(place, what, f"{hint} deployed environment cannot be switched off yet")
+        yield Problem(place, what, "remove `tableflow`, or set lake: {lake_formation: false}")
 
 
 def _job_problems(values: Values) -> Iterator[Problem]:

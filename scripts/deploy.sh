@@ -111,6 +111,7 @@ create() {
   step services-up
   step artefacts
   step free-names
+  step destroy-removed connectors
   step apply network confluent lake secrets
   step keys
   step topics

@@ -15,6 +15,7 @@ from infra.deploy.rotation_function import RotationFunction
 from infra.deploy.services import NOBODY, confluent_cloud
 from infra.deploy.terraform import Tell
 from infra.deploy.topics import Steps, connect, make_topics, of_confluent, of_external
+from infra.grants import grants
 from infra.settings import ConfluentKafka, ExternalKafka
 from infra.topics import wanted_topics
 from shared.confluent_api import ConfluentCloud, KeyPair, address_from_environment, key_from_environment
@@ -34,6 +35,16 @@ def make_keys(
 def delete_all_keys(deployment: Deployment, confluent: Mapping[str, Any], tell: Tell) -> int:
     """Delete all API keys of the service accounts and return their number."""
     return delete_keys(cloud_of(deployment), confluent["service_accounts"].values(), tell)
+
+
+def delete_keys_of_removed(deployment: Deployment, confluent: Mapping[str, Any], tell: Tell) -> int:
+    """Delete all API keys of the service accounts that the settings no longer have, and return their number."""
+    kafka, accounts = deployment.settings.kafka, confluent.get("service_accounts", {})
+    if not isinstance(kafka, ConfluentKafka):
+        return 0
+    wanted = grants(kafka, read_tables(deployment.tables), "")
+    removed = [owner for account, owner in accounts.items() if account not in wanted]
+    return delete_keys(cloud_of(deployment), removed, tell) if removed else 0
 
 
 def cloud_of(deployment: Deployment) -> ConfluentCloud:

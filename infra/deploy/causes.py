@@ -44,6 +44,12 @@ CAUSES = (
         "run `aws sso login` for your profile, then rerun the same command: it resumes where it stopped",
     ),
     Cause(
+        r"TABLEFLOW_API_KEY",
+        "Terraform needs the Tableflow key, also to disable Tableflow. It is in the secret "
+        "`frazil/<environment>/tableflow`: HCP Terraform needs a copy (docs/hcp.md). If the secret is empty or gone, "
+        "set `tableflow` again and run `scripts/deploy.sh create`, which makes a new key",
+    ),
+    Cause(
         r"401 Unauthorized",
         "Confluent Cloud rejected the Cloud API key: export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET of "
         "a valid key (`confluent api-key create --resource cloud` creates one)",

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from frazil.model.errors import SettingError
@@ -21,7 +21,6 @@ from infra.deploy.terraform import Tell, Terraform, TerraformError
 from infra.local.stub_behind import SNOWFLAKE
 from infra.local.terraform_cli import stub_values
 from infra.local.terraform_here import prepare
-from infra.settings import ConfluentKafka
 from shared.confluent_api import ADDRESS_VARIABLE
 
 NOTHING = Artefact("none", "0" * 64, 0)
@@ -46,8 +45,23 @@ class Stacks:
         for name in self._present(wanted):
             began = time.monotonic()
             self.tell(f"{name}: applying")
-            self._ready(name).apply()
+            self._with_keys(name).apply()
             self.tell(f"{name}: applied ({time.monotonic() - began:.0f} s)")
+
+    def destroy_removed(self, wanted: Sequence[str]) -> list[str]:
+        """Destroy the resources that the settings no longer have, and return their addresses.
+
+        For stacks whose resources need an account or a key to be destroyed: an apply of an earlier stack removes both.
+        """
+        gone = []
+        for name in self._present(wanted):
+            removed = self._ready(name).removed()
+            if removed:
+                count = f"{len(removed)} resource{'' if len(removed) == 1 else 's'}"
+                self.tell(f"{name}: destroying {count} that the settings no longer have")
+                self._with_keys(name).apply_only(removed)
+            gone += removed
+        return gone
 
     def destroy(self, wanted: Sequence[str]) -> None:
         """Destroy the stacks in the given order; skip those that were never applied."""
@@ -64,13 +78,13 @@ class Stacks:
         The local double of AWS loses its functions on each restart, and a missing function would block the destroy.
         """
         try:
-            self._ready(name).destroy()
+            self._with_keys(name).destroy()
         except TerraformError as stopped:
             if FUNCTION_IS_GONE not in stopped.what:
                 raise
             self.tell(f"{name}: its Lambda function no longer exists and is not invoked")
             self.forget(name, "aws_lambda_invocation")
-            self._ready(name).destroy()
+            self._with_keys(name).destroy()
 
     def forget(self, name: str, kind: str) -> None:
         """Remove the resources of one type from the stack's state; they stay in the account."""
@@ -88,7 +102,7 @@ class Stacks:
                 )
                 continue
             self.tell(f"{name}:")
-            if not self._ready(name).plan():
+            if not self._with_keys(name).plan():
                 self.tell(f"{name}: no changes")
 
     def outputs(self, name: str) -> Mapping[str, Any]:
@@ -116,7 +130,6 @@ class Stacks:
         data = {"TF_DATA_DIR": str(self.deployment.folder / "terraform" / name)}  # `directory` is rewritten each time
         env = {**os.environ, **quiet, **data, **prepare(self.deployment, directory), **self._stand_ins()}
         env |= self._debug_log()
-        env |= self._key_of_tableflow() if name == "connectors" else {}
         return Terraform(name, directory, env, self.deployment.folder / "terraform.log", self.tell)
 
     def _debug_log(self) -> dict[str, str]:
@@ -139,13 +152,18 @@ class Stacks:
             **stub_values("confluent_schema_registry_cluster", rest_endpoint=os.environ[REGISTRY]),
         }
 
+    def _with_keys(self, name: str) -> Terraform:
+        """Return the Terraform of a stack for a command that changes or refreshes resources."""
+        ready = self._ready(name)
+        return replace(ready, env={**ready.env, **self._key_of_tableflow()}) if name == "connectors" else ready
+
     def _key_of_tableflow(self) -> dict[str, str]:
-        """Return the Tableflow key as variables of this one process: an argument would be in Terraform's state."""
+        """Return the Tableflow key as variables of this one process: an argument would be in Terraform's state.
+
+        The settings do not say whether it is needed: Terraform also needs it to disable Tableflow.
+        """
         import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
 
-        kafka = self.deployment.settings.kafka
-        if not (isinstance(kafka, ConfluentKafka) and kafka.tableflow):
-            return {}
         return revealed(tableflow_variables(boto3.client("secretsmanager"), self.deployment.environment))
 
     def _present(self, wanted: Sequence[str]) -> list[str]:

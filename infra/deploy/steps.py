@@ -19,7 +19,13 @@ from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.costs import read_stacks
 from infra.deploy import account_record, services
-from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys, make_keys, make_wanted_topics
+from infra.deploy.accounts_and_topics import (
+    cloud_of,
+    delete_all_keys,
+    delete_keys_of_removed,
+    make_keys,
+    make_wanted_topics,
+)
 from infra.deploy.brokers import connect, out_of_reach
 from infra.deploy.cloud_key import of_confluent
 from infra.deploy.deployment import CHECKOUT, Deployment
@@ -181,6 +187,17 @@ def apply(deployment: Deployment, asked: Asked) -> None:
     if account is not None and deployment.snowflake_is_given:
         remember(record_of(account), deployment.folder)
     _stacks_for(deployment, asked.stacks).apply(asked.stacks)
+
+
+def destroy_removed(deployment: Deployment, asked: Asked) -> None:
+    """Destroy what the settings no longer have, before the next apply removes the accounts and keys that this needs."""
+    stacks = _stacks(deployment)
+    removed, confluent = stacks.destroy_removed(asked.stacks), stacks.outputs("confluent")
+    if any(address.startswith("confluent_tableflow_topic.") for address in removed):
+        place = f"the bucket and the Glue database {confluent.get('cluster_id')}"
+        tell(f"Tableflow's tables of these topics stay in {place}, without updates; `delete` removes them")
+    if deleted := delete_keys_of_removed(deployment, confluent, tell):
+        tell(f"keys: {deleted} deleted, because the settings no longer have their accounts")
 
 
 def plan(deployment: Deployment, asked: Asked) -> None:
@@ -368,6 +385,7 @@ STEPS: Mapping[str, Step] = {
     "summary": summary,
     "confirm-delete": confirm_delete,
     "destroy": destroy,
+    "destroy-removed": destroy_removed,
     "empty": empty,
     "inventory": inventory,
 }

@@ -69,8 +69,18 @@ class Terraform:
     def apply(self) -> None:
         self._run("apply", "-auto-approve")
 
+    def apply_only(self, addresses: Sequence[str]) -> None:
+        """Apply the changes of these resources and of those that they depend on."""
+        self._run("apply", "-auto-approve", *(f"-target={address}" for address in addresses))
+
     def destroy(self) -> None:
         self._run("destroy", "-auto-approve")
+
+    def removed(self) -> list[str]:
+        """Return the addresses of the managed resources in the state that the configuration no longer has."""
+        configured = set(_configured(self.directory))
+        made = (address for address in self.resources() if not address.startswith("data."))
+        return [address for address in made if address.partition("[")[0] not in configured]
 
     def plan(self) -> bool:
         """Print the plan and return whether it has changes. Raises TerraformError if Terraform fails."""
@@ -214,6 +224,13 @@ def _terraform_blocks(directory: Path) -> str:
     """Return the `terraform` blocks of a stack, which name its providers and backend, as JSON."""
     files = sorted(directory.glob("*.tf.json"))
     return json.dumps([json.loads(file.read_text()).get("terraform") for file in files], sort_keys=True)
+
+
+def _configured(directory: Path) -> Iterator[str]:
+    """Yield the addresses of the managed resources in a stack's configuration."""
+    for file in directory.glob("*.tf.json"):
+        for kind, resources in json.loads(file.read_text()).get("resource", {}).items():
+            yield from (f"{kind}.{name}" for name in resources)
 
 
 def _end_providers_of(group: int) -> None:

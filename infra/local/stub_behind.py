@@ -1,7 +1,7 @@
 """The backend of a provider stub: none, or a double that must know the resources that Terraform creates.
 
 Of Snowflake it is the login: service users with their public keys, what roles may do to users, and external tables
-with who owns them, since their owner refreshes them.
+with who owns them, since their owner refreshes them. Of Confluent it is the key for Tableflow.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ SNOWFLAKE = "FRAZIL_SNOWFLAKE_URL"
 USER, GRANT = "snowflake_service_user", "snowflake_grant_privileges_to_account_role"
 EXTERNAL, OWNERSHIP = "snowflake_external_table", "snowflake_grant_ownership"
 KEYS = ("rsa_public_key", "rsa_public_key_2")
+OF_TABLEFLOW = frozenset({"confluent_tableflow_topic", "confluent_catalog_integration"})
+TABLEFLOW_KEY = ("TABLEFLOW_API_KEY", "TABLEFLOW_API_SECRET")
 SECONDS = 30
 
 
@@ -99,8 +101,33 @@ class SnowflakeLogin:
         return told
 
 
+@dataclass(frozen=True, slots=True)
+class TableflowKey:
+    """As with the real provider, its resources cannot be read, created or deleted without the key for Tableflow."""
+
+    is_given: bool
+
+    def found(self, kind: str, value: Value) -> Value | None:
+        self._check(kind)
+        return value
+
+    def make(self, kind: str, value: Value) -> None:
+        del value
+        self._check(kind)
+
+    def drop(self, kind: str, value: Value) -> None:
+        del value
+        self._check(kind)
+
+    def _check(self, kind: str) -> None:
+        if kind in OF_TABLEFLOW and not self.is_given:
+            raise OSError(f"{kind}: {' and '.join(TABLEFLOW_KEY)} must be set")
+
+
 def behind(provider: str, environment: Mapping[str, str]) -> Behind:
     """What the environment says is behind a provider."""
+    if provider == "confluent":
+        return TableflowKey(is_given=all(environment.get(name) for name in TABLEFLOW_KEY))
     address = environment.get(SNOWFLAKE) if provider == "snowflake" else None
     return SnowflakeLogin(address) if address else Nothing()
 

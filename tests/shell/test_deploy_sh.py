@@ -30,6 +30,7 @@ CREATE = [
     "services-up",
     "artefacts",
     "free-names",
+    "destroy-removed connectors",
     "apply network confluent lake secrets",
     "keys",
     "topics",

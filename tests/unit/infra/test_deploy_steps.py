@@ -4,9 +4,11 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
+from confluent_in_memory import WHO, Wire, cloud_over
 
 from frazil.cli import materialize
 from frazil.model.errors import SettingError
@@ -17,7 +19,9 @@ from infra.deploy.deployment import Deployment, open_deployment
 from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS, WITHOUT_AWS, Asked, compare_accounts
+from infra.local.confluent_double import ConfluentDouble
 from infra.settings import ExternalKafka, ExternalRegistry, S3State
+from shared.confluent_api import NewKey
 
 MSK = ExternalKafka(
     name="msk",
@@ -149,10 +153,10 @@ class SessionOf:
 class Applied:
     """Stacks whose state has outputs; applying them changes nothing."""
 
-    def __init__(self, **outputs: dict[str, str]) -> None:
+    def __init__(self, **outputs: dict[str, Any]) -> None:
         self.found = outputs
 
-    def outputs(self, name: str) -> dict[str, str]:
+    def outputs(self, name: str) -> dict[str, Any]:
         return self.found.get(name, {})
 
     def apply(self, _: object) -> None:
@@ -229,3 +233,38 @@ def test_terraform_refuses_another_account_than_the_recorded_one(in_222: Deploym
 
     (provider,) = json.loads((folder / "cdk.tf.json").read_text())["provider"]["aws"]
     assert provider["allowed_account_ids"] == ["111111111111"]
+
+
+class Removing(Applied):
+    """Stacks whose resources `gone` the settings no longer have."""
+
+    gone: tuple[str, ...] = ()
+
+    def destroy_removed(self, _: object) -> list[str]:
+        return list(self.gone)
+
+
+def test_an_account_that_the_settings_no_longer_have_loses_its_keys_before_it_goes(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_222.tables.mkdir()
+    (in_222.tables / "orders.yaml").write_text("topic: orders\n")
+    cloud = cloud_over(Wire(ConfluentDouble(WHO)), [])
+    for owner in ("sa-manager", "sa-tableflow"):
+        cloud.make_key(NewKey(owner, "", owner=owner, resource="tableflow"))
+    stacks = Removing(
+        confluent={
+            "cluster_id": "lkc-1",
+            "service_accounts": {"manager": "sa-manager", "tableflow": "sa-tableflow"},
+        }
+    )
+    stacks.gone = ("confluent_tableflow_topic.table-orders",)
+    monkeypatch.setattr("infra.deploy.steps._stacks", lambda _: stacks)
+    monkeypatch.setattr("infra.deploy.accounts_and_topics.cloud_of", lambda _: cloud)
+
+    STEPS["destroy-removed"](in_222, Asked(("connectors",), keeps_data=False))
+
+    assert (len(cloud.keys_of("sa-manager")), len(cloud.keys_of("sa-tableflow"))) == (1, 0)
+    said = capsys.readouterr().err
+    assert "the Glue database lkc-1, without updates; `delete` removes them" in said
+    assert "keys: 1 deleted, because the settings no longer have their accounts" in said

@@ -1,0 +1,145 @@
+"""The stack of connectors, applied by Terraform to the double of AWS and to the stand-in of Confluent's provider."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from cloud import Cloud
+
+from frazil.specs.load import load_tables
+from infra.cdk import App
+from infra.deploy.deployment import Deployment
+from infra.deploy.stacks import Stacks
+from infra.deploy.terraform import Terraform, TerraformError
+from infra.guards import synthesize
+from infra.local.terraform_here import prepare
+from infra.settings import ConfluentKafka
+from infra.settings_file import load_environment
+from infra.stacks.confluent import ConfluentStack
+from infra.stacks.connectors import ConnectorsStack
+from infra.stacks.lake import LakeStack
+from infra.stacks.secrets import SecretsStack
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
+    pytest.mark.timeout(600),
+]
+
+ROOT = Path(__file__).parents[2]
+KEY = {"TABLEFLOW_API_KEY": "K", "TABLEFLOW_API_SECRET": "S"}
+DESTROYED = re.compile(r"^(\w+\.\S+): Destroying\.\.\.", re.MULTILINE)
+
+
+class NothingRotates:
+    """The secrets of an environment, without the rotation of any."""
+
+    def keep_accounts_rotating(self, scope: object) -> None:
+        del scope
+
+
+@dataclass(frozen=True)
+class Local:
+    """As much of a deployment as is asked for."""
+
+    folder: Path
+    checkout: Path
+    is_local: bool = True
+
+
+def synthesized(folder: Path, *tableflow: str) -> None:
+    settings = load_environment("dev", {})
+    assert isinstance(settings.kafka, ConfluentKafka)
+    kafka = replace(settings.kafka, tableflow=tableflow)
+    app = App(outdir=str(folder / "cdktf.out"))
+    tables = load_tables(ROOT / "tables", {}, database="lake", catalog_type="glue")
+    confluent = ConfluentStack(app, settings, kafka=kafka, tables=tables)
+    lake = LakeStack(app, settings, kafka=confluent.kafka)
+    secrets = cast(SecretsStack, NothingRotates())
+    ConnectorsStack(app, settings, kafka=kafka, confluent=confluent, lake=lake, secrets=secrets)
+    synthesize(app, production=False)
+
+
+def others_are_applied(folder: Path) -> None:
+    """As their states tell other stacks."""
+    asked = (folder / "cdktf.out" / "stacks" / "connectors" / "cdk.tf.json").read_text()
+    (folder / "state").mkdir()
+    for stack in ("confluent", "lake"):
+        names = re.findall(rf"cross-stack-reference-input-{stack}\.outputs\.([\w-]+)", asked)
+        outputs = {name: {"type": "string", "value": told(name)} for name in names}
+        state = {"version": 4, "serial": 1, "lineage": stack, "outputs": outputs, "resources": []}
+        (folder / "state" / f"{stack}.tfstate").write_text(json.dumps(state))
+
+
+def told(output: str) -> str:
+    if output.endswith("arn"):
+        return "arn:aws:s3:::lake"
+    return f"crn://confluent.cloud/{output}" if output.endswith("resource_name") else "lake"
+
+
+def terraform(cloud: Cloud, folder: Path, said: list[str], **key: str) -> Terraform:
+    directory = folder / "cdktf.out" / "stacks" / "connectors"
+    nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
+    env = {**os.environ, **nobody, **prepare(Local(folder, folder), directory), **key}
+    ready = Terraform("connectors", directory, env, folder / "log", said.append)
+    ready.init()
+    return ready
+
+
+def roles(cloud: Cloud) -> list[str]:
+    return [role["RoleName"] for role in cloud.client("iam").list_roles()["Roles"] if "tableflow" in role["RoleName"]]
+
+
+def test_tableflow_is_switched_off_topic_by_topic_in_order_and_with_its_key(cloud: Cloud, tmp_path: Path) -> None:
+    said: list[str] = []
+    synthesized(tmp_path, "stock_trades", "orders")
+    others_are_applied(tmp_path)
+    terraform(cloud, tmp_path, said, **KEY).apply()
+    assert roles(cloud) == ["frazil-dev-tableflow"]
+
+    assert switched_off(cloud, tmp_path, said, "stock_trades") == ["confluent_tableflow_topic.table-orders"]
+    assert roles(cloud) == ["frazil-dev-tableflow"]
+
+    synthesized(tmp_path)
+    with pytest.raises(TerraformError, match="TABLEFLOW_API_KEY and TABLEFLOW_API_SECRET must be set"):
+        terraform(cloud, tmp_path, said).apply()
+    gone = switched_off(cloud, tmp_path, said)
+
+    assert roles(cloud) == []
+    kinds = [address.partition(".")[0] for address in gone]
+    assert set(kinds[:2]) == {"confluent_tableflow_topic", "confluent_catalog_integration"}
+    assert set(kinds[2:4]) == {"aws_iam_role_policy", "confluent_role_binding"}
+    assert kinds[4:] == ["aws_iam_role", "confluent_provider_integration"]
+    left = terraform(cloud, tmp_path, said)
+    assert [each for each in left.resources() if not each.startswith("data.")] == ["confluent_connector.trades"]
+    left.apply()
+    assert left.outputs().keys() == {"connector_id"}
+    assert left.plan() is False
+
+
+def switched_off(cloud: Cloud, folder: Path, said: list[str], *stays: str) -> list[str]:
+    """Remove the other topics, and return the destroyed resources in order."""
+    log = folder / "log"
+    before = len(log.read_text())
+    synthesized(folder, *stays)
+    ready = terraform(cloud, folder, said, **KEY)
+    deployment = cast(Deployment, SimpleNamespace())
+    stacks = WithKey(deployment, ("connectors",), said.append, {"connectors": ready})
+    removed = stacks.destroy_removed(["connectors"])
+    destroyed = DESTROYED.findall(log.read_text()[before:])
+    assert sorted(destroyed) == sorted(removed)
+    return destroyed
+
+
+class WithKey(Stacks):
+    """The key is in the environment of Terraform already."""
+
+    def _key_of_tableflow(self) -> dict[str, Any]:
+        return {}
