@@ -1,24 +1,35 @@
 """The AWS account of an environment: recorded at its first apply, compared with the session before later steps.
 
-Without the comparison, a profile of another account would make Terraform drop all resources from its state, because it
-finds none of them there, and create them a second time.
+If the record is missing, the outputs in Terraform's state name the account. Without the comparison, a profile of
+another account would make Terraform drop all resources from its state, because it finds none of them there, and create
+them a second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from frazil.model.errors import SettingError
+from infra.settings import EnvironmentSettings, HcpState, LocalState, S3State
+from shared.naming import state_key, workspace_name
 
 FILE = "aws-account"
 LOCAL_CLOUD = "local"
 """What is recorded instead of an account id for the local cloud."""
+STATE = "state"
+"""The folder of local states, in the folder of the environment."""
+
+Session = Callable[[], Any]
+"""Opens a boto3 session."""
+Outputs = Callable[[str], Mapping[str, Any]]
+"""Returns the outputs of a stack by name; {} if it was never applied."""
 
 
 def recorded(folder: Path) -> str | None:
-    """Return the account id that the environment is deployed to, LOCAL_CLOUD, or None if it was never applied."""
+    """Return the account id that the environment is deployed to, LOCAL_CLOUD, or None without a record."""
     file = folder / FILE
     return file.read_text(encoding="utf-8").strip() if file.exists() else None
 
@@ -39,15 +50,42 @@ def forget(folder: Path) -> None:
     (folder / FILE).unlink(missing_ok=True)
 
 
-def refuse_the_other_cloud(environment: str, profile: str, folder: Path, *, is_local: bool) -> None:
+def account_in_state(environment: str, folder: Path, outputs: Outputs) -> str | None:
+    """Return the account id that the outputs of the stacks name, or None if nothing is applied.
+
+    Raises SettingError if something is applied, but no output names its account.
+    """
+    network = outputs("network")
+    account = network.get("aws_account_id") or (network and _account_of_arn(outputs("lake").get("key_arn", "")))
+    if network and not account:
+        raise SettingError(
+            f"the environment {environment} has Terraform state, but its AWS account is not known",
+            hint=f"write the 12 digits of its account to the file {folder / FILE}, then rerun the same command",
+        )
+    return account or None
+
+
+def _account_of_arn(arn: str) -> str:
+    """Return the account id in an ARN, or nothing if the text is no ARN."""
+    return "".join(arn.split(":")[4:5])
+
+
+def outputs_here(folder: Path, stack: str) -> Mapping[str, Any]:
+    """Return the outputs in a local state file; {} if there is no such file."""
+    file = folder / STATE / f"{stack}.tfstate"
+    told = json.loads(file.read_text(encoding="utf-8") or "{}") if file.exists() else {}
+    return {name: output["value"] for name, output in told.get("outputs", {}).items()}
+
+
+def refuse_the_other_cloud(settings: EnvironmentSettings, profile: str, folder: Path, *, is_local: bool) -> None:
     """Raise SettingError if a real environment is opened with `--profile=local`, or a local one with a real profile."""
     known = recorded(folder)
     if known is not None and (known == LOCAL_CLOUD) != is_local:
-        raise _another(environment, profile, folder, "the local cloud" if is_local else "an AWS account")
+        raise _another(settings, profile, folder, "the local cloud" if is_local else "an AWS account")
 
 
-def refuse_another_account(environment: str, profile: str, folder: Path, session: Callable[[], Any]) -> None:
-    """Raise SettingError if the session is of another account than the recorded one. `session` opens a boto3 session.
+def refuse_another_account(settings: EnvironmentSettings, profile: str, folder: Path, session: Session) -> None:
+    """Raise SettingError if the session is of another account than the recorded one.
 
     Makes no request if there is no record or the environment is in the local cloud.
     """
@@ -56,19 +94,33 @@ def refuse_another_account(environment: str, profile: str, folder: Path, session
         return
     found = account_of(session)
     if found != known:
-        raise _another(environment, profile, folder, f"the AWS account {found}")
+        raise _another(settings, profile, folder, f"the AWS account {found}")
 
 
-def account_of(session: Callable[[], Any]) -> str:
+def account_of(session: Session) -> str:
     return str(session().client("sts").get_caller_identity()["Account"])
 
 
-def _another(environment: str, profile: str, folder: Path, found: str) -> SettingError:
+def _another(settings: EnvironmentSettings, profile: str, folder: Path, found: str) -> SettingError:
     known = recorded(folder)
     place = "the local cloud" if known == LOCAL_CLOUD else f"the AWS account {known}"
     right = "--profile=local" if known == LOCAL_CLOUD else f"a profile of the account {known}"
+    state = str(folder / STATE) if known == LOCAL_CLOUD else _state(settings, folder)
     return SettingError(
-        f"the environment {environment} is deployed to {place}, but --profile={profile} is {found}",
+        f"the environment {settings.environment} is deployed to {place}, but --profile={profile} is {found}",
         hint=f"use {right}, or deploy to another account with another --environment=NAME. If nothing of the "
-        f"environment is left in {place}, delete {folder / FILE}",
+        f"environment is left in {place}, delete {state} and then {folder / FILE}",
     )
+
+
+def _state(settings: EnvironmentSettings, folder: Path) -> str:
+    """Return what a user deletes to delete the state of all stacks."""
+    match settings.backend:
+        case LocalState():
+            return str(folder / STATE)
+        case S3State(bucket):
+            return f"the objects s3://{bucket}/{state_key(settings.environment, '*')}"
+        case HcpState(organization):
+            return f"the workspaces {workspace_name(settings.environment, '*')} of the organization {organization}"
+        case _ as unknown:
+            assert_never(unknown)

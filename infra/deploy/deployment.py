@@ -157,7 +157,7 @@ def open_deployment(
             f"{profile}",
             hint="use --environment=dev, another file of infra/environments/, or --profile=local",
         )
-    refuse_the_other_cloud(environment, profile, folder, is_local=profile == LOCAL)
+    refuse_the_other_cloud(settings, profile, folder, is_local=profile == LOCAL)
     told = settings.rotation
     rotation = Rotation(days or told.days, keys_to_retain or told.keys_to_retain)
     account = with_account(settings, snowflake, os.environ, folder, is_local=profile == LOCAL)

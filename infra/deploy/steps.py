@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,16 +167,29 @@ def topics(deployment: Deployment, _: Asked) -> None:
 
 
 def recall(deployment: Deployment, _: Asked) -> None:
-    """Read from the shared state which accounts of AWS and Snowflake a `create` on another machine deployed to."""
+    """Read from the state which accounts of AWS and Snowflake an earlier `create` deployed to."""
+    _recall_account(deployment)
     if deployment.is_local or isinstance(deployment.settings.backend, LocalState):
         return
     stacks = _stacks(deployment)
-    account = stacks.outputs("network").get("aws_account_id")
-    if account:
+    if account := stacks.outputs("network").get("aws_account_id"):  # it may have been deployed anew elsewhere
         account_record.remember(account, deployment.folder)
     told = stacks.outputs("secrets").get("snowflake_account") if deployment.settings.snowflake is None else None
     if told:
         remember(Recorded(told["organization"], told["account"], told["warehouse"] or None), deployment.folder)
+
+
+def _recall_account(deployment: Deployment) -> None:
+    """Record the AWS account that the state names, if there is no record."""
+    folder = deployment.folder
+    if account_record.recorded(folder) is not None:
+        return
+    is_here = deployment.is_local or isinstance(deployment.settings.backend, LocalState)
+    outputs = partial(account_record.outputs_here, folder) if is_here else _stacks(deployment).outputs
+    account = account_record.account_in_state(deployment.environment, folder, outputs)
+    if account is not None:
+        is_double = deployment.is_local and account == account_record.account_of(_session)
+        account_record.remember(account_record.LOCAL_CLOUD if is_double else account, folder)
 
 
 def apply(deployment: Deployment, asked: Asked) -> None:
@@ -298,10 +312,8 @@ def compare_accounts(deployment: Deployment, step: str) -> None:
     """Raise SettingError if the step would work on the environment in another AWS account than the recorded one."""
     if step in WITHOUT_AWS:
         return
-    folder = deployment.folder
-    if account_record.recorded(folder) is None:
-        recall(deployment, Asked((), keeps_data=False))
-    account_record.refuse_another_account(deployment.environment, deployment.profile, folder, _session)
+    _recall_account(deployment)
+    account_record.refuse_another_account(deployment.settings, deployment.profile, deployment.folder, _session)
 
 
 def tell(line: str) -> None:

@@ -20,7 +20,7 @@ from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazi
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS, WITHOUT_AWS, Asked, compare_accounts
 from infra.local.confluent_double import ConfluentDouble
-from infra.settings import ExternalKafka, ExternalRegistry, S3State
+from infra.settings import ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
 from shared.confluent_api import NewKey
 
 MSK = ExternalKafka(
@@ -268,3 +268,66 @@ def test_an_account_that_the_settings_no_longer_have_loses_its_keys_before_it_go
     said = capsys.readouterr().err
     assert "the Glue database lkc-1, without updates; `delete` removes them" in said
     assert "keys: 1 deleted, because the settings no longer have their accounts" in said
+
+
+KEY_ARN = "arn:aws:kms:us-east-1:111111111111:key/k"
+
+
+def state_file(deployment: Deployment, stack: str, **outputs: str) -> None:
+    file = deployment.folder / "state" / f"{stack}.tfstate"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"outputs": {name: {"value": value} for name, value in outputs.items()}}))
+
+
+@pytest.mark.parametrize(
+    ("network", "lake"),
+    [({"aws_account_id": "111111111111"}, {}), ({"subnet_ids": ""}, {"key_arn": KEY_ARN})],
+)
+def test_an_environment_without_a_record_is_of_the_account_that_its_state_names(
+    in_222: Deployment, network: dict[str, str], lake: dict[str, str]
+) -> None:
+    """As one that was applied before there were records, or whose record was deleted."""
+    state_file(in_222, "network", **network)
+    state_file(in_222, "lake", **lake)
+
+    with pytest.raises(SettingError, match="111111111111, but --profile=me is the AWS account 222222222222"):
+        compare_accounts(in_222, "apply")
+
+
+def test_an_environment_whose_state_names_no_account_is_refused_until_it_is_told(in_222: Deployment) -> None:
+    state_file(in_222, "network", subnet_ids="")
+
+    with pytest.raises(SettingError, match="its AWS account is not known") as refused:
+        compare_accounts(in_222, "apply")
+
+    assert str(in_222.folder / account_record.FILE) in str(refused.value.hint)
+    account_record.remember("222222222222", in_222.folder)
+    compare_accounts(in_222, "apply")
+
+
+def test_a_local_cloud_without_a_record_is_known_by_the_account_of_its_double(in_222: Deployment) -> None:
+    state_file(in_222, "network", aws_account_id="222222222222")
+
+    compare_accounts(replace(in_222, profile="local"), "apply")
+
+    assert account_record.recorded(in_222.folder) == account_record.LOCAL_CLOUD
+
+
+@pytest.mark.parametrize(
+    ("backend", "state"),
+    [
+        (LocalState(), "/.frazil/deploy/dev/state and"),
+        (S3State("states", "us-east-1"), "the objects s3://states/frazil/dev/*.tfstate and"),
+        (HcpState("acme", None, "app.terraform.io"), "the workspaces frazil-dev-* of the organization acme and"),
+    ],
+)
+def test_the_hint_names_the_state_that_would_bring_the_record_back(
+    in_222: Deployment, backend: LocalState | S3State | HcpState, state: str
+) -> None:
+    account_record.remember("111111111111", in_222.folder)
+    there = replace(in_222, settings=replace(in_222.settings, backend=backend))
+
+    with pytest.raises(SettingError) as refused:
+        compare_accounts(there, "apply")
+
+    assert state in str(refused.value.hint)
