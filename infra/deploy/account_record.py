@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -48,6 +49,19 @@ def remember(account: str, folder: Path) -> None:
 def forget(folder: Path) -> None:
     """Remove the record, after a `delete`."""
     (folder / FILE).unlink(missing_ok=True)
+
+
+def recall(settings: EnvironmentSettings, folder: Path, shared: Outputs, session: Session, *, is_local: bool) -> None:
+    """Record the account that the state names, unless there is a record. `shared` reads a state that is not here.
+
+    Raises SettingError if something is applied, but no output names its account.
+    """
+    if recorded(folder) is not None:
+        return
+    is_here = is_local or isinstance(settings.backend, LocalState)
+    account = account_in_state(settings.environment, folder, partial(outputs_here, folder) if is_here else shared)
+    if account is not None:
+        remember(LOCAL_CLOUD if is_local and account == account_of(session) else account, folder)
 
 
 def account_in_state(environment: str, folder: Path, outputs: Outputs) -> str | None:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,16 +179,10 @@ def recall(deployment: Deployment, _: Asked) -> None:
 
 
 def _recall_account(deployment: Deployment) -> None:
-    """Record the AWS account that the state names, if there is no record."""
-    folder = deployment.folder
-    if account_record.recorded(folder) is not None:
-        return
-    is_here = deployment.is_local or isinstance(deployment.settings.backend, LocalState)
-    outputs = partial(account_record.outputs_here, folder) if is_here else _stacks(deployment).outputs
-    account = account_record.account_in_state(deployment.environment, folder, outputs)
-    if account is not None:
-        is_double = deployment.is_local and account == account_record.account_of(_session)
-        account_record.remember(account_record.LOCAL_CLOUD if is_double else account, folder)
+    def shared(stack: str) -> Mapping[str, Any]:
+        return _stacks(deployment).outputs(stack)
+
+    account_record.recall(deployment.settings, deployment.folder, shared, _session, is_local=deployment.is_local)
 
 
 def apply(deployment: Deployment, asked: Asked) -> None:
