@@ -29,7 +29,8 @@ SPARE_SECONDS = 20.0
 """What is left of the function's time when it gives up waiting, to say so itself rather than be cut off."""
 
 
-NOT_FOUND = "ResourceNotFoundException"
+NOT_FOUND, REFUSED = "ResourceNotFoundException", "ValidationException"
+"""What EMR Serverless answers for what does not exist, and for what the state of a run or an application rules out."""
 DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
 TRIES, PAUSE_SECONDS = 12, 5.0
 
@@ -140,7 +141,7 @@ class Keeper:
         try:
             return self._leave()
         except Exception as failed:
-            if _code(failed) != NOT_FOUND or not self._is_deleted():
+            if _code(failed) not in {NOT_FOUND, REFUSED} or not self._is_deleted():
                 raise
             return {"job_run_id": None, "started": False, "cancelled": []}
 
@@ -171,14 +172,23 @@ class Keeper:
     def _cancel(self, runs: Sequence[str]) -> None:
         """Each gets time to finish the batches on their way."""
         for run in runs:
-            self.emr.cancel_job_run(
-                applicationId=self.application, jobRunId=run, shutdownGracePeriodInSeconds=GRACE_SECONDS
-            )
+            self._cancel_one(run)
         self.wait.until(
             lambda: all(each["id"] not in runs and each["state"] not in ENDING for each in self._listed()),
             otherwise=f"Job runs {', '.join(runs) or 'of before'} of application {self.application} are still ending; "
             "rerun the command: it resumes.",
         )
+
+    def _cancel_one(self, run: str) -> None:
+        """EMR Serverless refuses to cancel a run that has ended since it was listed."""
+        try:
+            self.emr.cancel_job_run(
+                applicationId=self.application, jobRunId=run, shutdownGracePeriodInSeconds=GRACE_SECONDS
+            )
+        except Exception as refused:
+            runs_on = any(each["id"] == run and each["state"] in ACTIVE for each in self._listed())
+            if _code(refused) not in {NOT_FOUND, REFUSED} or runs_on:
+                raise
 
     def _start(self, wanted: Mapping[str, Any], definition: str) -> str:
         tags = {**wanted.get("tags", {}), DEFINITION_TAG: definition}
@@ -192,7 +202,7 @@ class Keeper:
         try:
             self.emr.stop_application(applicationId=self.application)
         except Exception as refused:
-            if _code(refused) != "ValidationException" or self._state() in STOPPABLE:
+            if _code(refused) != REFUSED or self._state() in STOPPABLE:
                 raise
 
     def _is_deleted(self) -> bool:

@@ -205,6 +205,63 @@ def test_leaving_an_application_that_was_deleted_by_hand_is_no_failure() -> None
     assert keeper(Gone()).leave() == {"job_run_id": None, "started": False, "cancelled": []}
 
 
+class Terminated(Emr):
+    """A deleted application that EMR Serverless still knows, and works with no more."""
+
+    def paginate(self, **_: object) -> list[dict[str, Any]]:
+        raise refused("ListJobRuns")
+
+
+class EndsMeanwhile(Emr):
+    """A run that ends between the list and the request to cancel it."""
+
+    def cancel_job_run(self, *, jobRunId: str, **_: object) -> None:  # noqa: N803
+        self.states[jobRunId] = "SUCCESS"
+        raise refused("CancelJobRun")
+
+
+class StaysOn(Emr):
+    """A run that cannot be cancelled, whatever the reason."""
+
+    def cancel_job_run(self, **_: object) -> None:
+        raise refused("CancelJobRun")
+
+
+def refused(operation: str) -> ClientError:
+    return ClientError({"Error": {"Code": "ValidationException", "Message": "state does not allow it"}}, operation)
+
+
+def test_leaving_an_application_that_is_terminated_is_no_failure() -> None:
+    emr = Terminated()
+    emr.application = "TERMINATED"
+
+    assert keeper(emr).leave() == {"job_run_id": None, "started": False, "cancelled": []}
+
+
+def test_leaving_fails_where_the_request_itself_is_refused() -> None:
+    with pytest.raises(ClientError, match="ValidationException"):
+        keeper(Terminated()).leave()
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_run_that_ends_before_it_is_cancelled_is_no_failure(leaves: bool) -> None:
+    emr = EndsMeanwhile()
+    keeping = keeper(emr)
+    keeping.keep(WANTED)
+
+    answer = keeping.leave() if leaves else keeping.keep({**WANTED, "executionRoleArn": "another"})
+
+    assert answer["job_run_id"] == (None if leaves else "1")
+
+
+def test_a_run_that_cannot_be_cancelled_is_a_failure() -> None:
+    keeping = keeper(StaysOn())
+    keeping.keep(WANTED)
+
+    with pytest.raises(ClientError, match="CancelJobRun"):
+        keeping.leave()
+
+
 def test_keeping_a_run_of_an_application_that_was_deleted_by_hand_fails() -> None:
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
         keeper(Gone()).keep(WANTED)
