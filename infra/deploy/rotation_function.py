@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,10 @@ from infra.components.key_rotation import SECONDS
 
 ANSWER_SECONDS = SECONDS + 15
 """Timeout of one call: longer than the function may run, so that its own error is reported."""
+
+IDLE_SECONDS = 60
+"""When an idle connection sends its first keepalive. NAT drops connections after 350 s; the default is two hours."""
+IDLE_OPTION = socket.TCP_KEEPIDLE if sys.platform == "linux" else 0x10  # TCP_KEEPALIVE of macOS
 
 
 class FunctionFailedError(ServiceError):
@@ -71,12 +77,17 @@ class RotationFunction:
 
 
 def rotation_function(name: str) -> RotationFunction:
-    """Return the function with a client that does not retry, and keeps its connection alive while a step waits."""
+    """Return the function with a client that does not retry, and keeps its connection alive while a step waits.
+
+    botocore has a setting for keepalives, but none for when they begin: its list of socket options gets one more.
+    """
     import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
     from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
 
     once = Config(read_timeout=ANSWER_SECONDS, retries={"total_max_attempts": 1}, tcp_keepalive=True)
-    return RotationFunction(name, boto3.client("lambda", config=once))
+    client = boto3.client("lambda", config=once)
+    client._endpoint.http_session._socket_options.append((socket.IPPROTO_TCP, IDLE_OPTION, IDLE_SECONDS))
+    return RotationFunction(name, client)
 
 
 def _failed(log_group: str, event: Mapping[str, object], answer: Mapping[str, str]) -> FunctionFailedError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from frazil.model.errors import ServiceError, SettingError
 from infra.components.key_rotation import SECONDS
 from infra.deploy.keys import Waiting
 from infra.deploy.rotating import MOST_ABANDONED, MOST_FAILURES, Clouds, Rotating
-from infra.deploy.rotation_function import RotationFunction, rotation_function
+from infra.deploy.rotation_function import IDLE_OPTION, RotationFunction, rotation_function
 
 SECRETS = {"producer": "frazil/dev/producer", "snowflake/loader": "frazil/dev/snowflake/loader"}
 WHY = "Snowflake does not let ROTATOR set RSA_PUBLIC_KEY_2 of LOADER\n\nhint: GRANT MONITOR"
@@ -268,3 +269,19 @@ def test_the_function_is_given_all_of_its_time_to_answer(monkeypatch: pytest.Mon
 
     assert config.read_timeout > SECONDS
     assert config.retries["total_max_attempts"] == 1
+
+
+def test_a_step_that_takes_minutes_keeps_its_connection_through_nat_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "us-east-1")
+    client = rotation_function("frazil-dev-rotate-keys").client
+
+    pool = client._endpoint.http_session._manager.connection_from_url(client.meta.endpoint_url)
+    with socket.socket() as opened:
+        for option in pool._new_conn().socket_options:
+            opened.setsockopt(*option)
+        is_on = opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle_seconds = opened.getsockopt(socket.IPPROTO_TCP, IDLE_OPTION)
+
+    assert is_on == 1
+    assert idle_seconds < 350, "a NAT gateway drops a connection that is silent for 350 seconds"
