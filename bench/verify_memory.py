@@ -3,7 +3,9 @@
 Writes a section of bench/RESULTS.md. A real broker, registry and table; the proof runs as the command, in a process of
 its own, and the resident size of its whole process tree is sampled.
 
-Usage: python -m bench.verify_memory [--rows N] [--bytes N]
+With `--distinct N`, the records have N bodies, and another engine compacts the table: Parquet stores each body once.
+
+Usage: python -m bench.verify_memory [--rows N] [--bytes N] [--distinct N]
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from pyiceberg.catalog import load_catalog
 
 from bench.sections import put
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
@@ -41,13 +44,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.verify_memory", description=__doc__)
     parser.add_argument("--rows", type=int, default=120_000, help="records in the topic")
     parser.add_argument("--bytes", type=int, default=10_000, help="bytes of each record")
+    parser.add_argument("--distinct", type=int, default=0, help="different bodies; 0 makes each one random")
     asked = parser.parse_args()
     down(HOME / "local", wipe=True)
     try:
         services = up(services=("broker", "registry"), directory=HOME / "local", preferred_ports=ANY_FREE_PORTS)
         config = configure(services)
-        fill(services, asked.rows, asked.bytes)
+        fill(services, asked.rows, asked.bytes, asked.distinct)
         subprocess.run([*frazil("materialize"), "--once", "--config", config], check=True, stdout=sys.stderr)
+        if asked.distinct:
+            compact()
         by_table = peak([*frazil("verify"), "--config", config])
         by_kafka = peak([*frazil("verify"), "--against-kafka", "--config", config])
     finally:
@@ -71,20 +77,35 @@ def configure(services: LocalServices) -> str:
     return str(HOME / "frazil.yaml")
 
 
-def fill(services: LocalServices, rows: int, size: int) -> None:
+def compact() -> None:
+    """Write all rows to new files, as another engine does: with few row groups, and dictionaries of any size."""
+    warehouse = (HOME / "warehouse").absolute()
+    catalog = load_catalog("frazil", type="sql", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=str(warehouse))
+    table = catalog.load_table(f"lake.{TOPIC}")
+    table.overwrite(table.scan().to_arrow())
+
+
+def fill(services: LocalServices, rows: int, size: int, distinct: int) -> None:
     """Records of random bytes, which neither Kafka nor Parquet can make smaller."""
+    bodies = [os.urandom(size) for _ in range(distinct)]
     registry = SchemaRegistryClient({"url": services.schema_registry_url})
     schema_id = registry.register_schema(f"{TOPIC}-value", Schema(SCHEMA, "AVRO"))
     admin = AdminClient({"bootstrap.servers": services.bootstrap_servers})
     largest = {"max.message.bytes": str(size + (1 << 20))}
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=largest)])[TOPIC].result(30)
     batches = {"linger.ms": 20, "batch.size": 1 << 20, "message.max.bytes": size + (1 << 20)}
+    batches |= {"compression.type": "zstd"} if distinct else {}
     producer = Producer({"bootstrap.servers": services.bootstrap_servers, **batches})
     head = b"\x00" + schema_id.to_bytes(4, "big") + _avro_length(size)
     for number in range(rows):
         while True:
             try:
-                producer.produce(TOPIC, head + os.urandom(size), b"key", number % PARTITIONS)
+                producer.produce(
+                    TOPIC,
+                    head + (bodies[number % distinct] if distinct else os.urandom(size)),
+                    b"key",
+                    number % PARTITIONS,
+                )
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -125,12 +146,14 @@ def _resident(tree: psutil.Process) -> int:
 
 def report(asked: argparse.Namespace, by_table: tuple[int, float], by_kafka: tuple[int, float]) -> str:
     data = asked.rows * asked.bytes / 1e6
+    content = f"{asked.distinct} values" if asked.distinct else "random bytes"
+    distinct = f" --distinct {asked.distinct}" if asked.distinct else ""
     return "\n".join(
         [
-            f"`python -m bench.verify_memory --rows {asked.rows} --bytes {asked.bytes}`,"
-            f" {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores. {data:,.0f} MB of random bytes in"
-            f" {PARTITIONS} partitions; the largest resident size of the command's process tree, sampled every"
-            f" {SAMPLE_SECONDS:g} s. Limit: {LIMIT_MB} MB.",
+            f"`python -m bench.verify_memory --rows {asked.rows} --bytes {asked.bytes}{distinct}`,"
+            f" {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores. {data:,.0f} MB of"
+            f" {content} in {PARTITIONS} partitions; the largest resident size of the command's process tree, sampled"
+            f" every {SAMPLE_SECONDS:g} s. Limit: {LIMIT_MB} MB.",
             "",
             "| command | peak, MB | seconds |",
             "|---|---|---|",

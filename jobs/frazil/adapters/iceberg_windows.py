@@ -3,8 +3,8 @@
 PyIceberg reads through Arrow's datasets, which hold whole row groups several times over (350 MB for 1,600 rows of 10 KB
 each), whatever batch size they are given. Parquet's own reader decodes page by page and holds about 30 MB of a row
 group of 120 MB, whatever the size of its values, if it reads without `pre_buffer` and with a buffer, and if pages are
-small (`materialize/ingest/write.py`). Of a file with larger pages, it holds the largest page up to three times.
-PyIceberg's own code does projection and schema evolution.
+small (`materialize/ingest/write.py`). Of a file with larger pages, it holds the largest page up to three times. How
+many rows it may decode at once: `parquet_slices.py`. PyIceberg's own code does projection and schema evolution.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import ListType, MapType
 
+from frazil.adapters.parquet_slices import opened_for_dictionaries, slices
+
 BATCH_BYTES = 4 << 20
-MOST_ROWS = 64_000
 
 BUFFER_BYTES = 16 << 20
 LEAST_BUFFER_BYTES = 64 << 10
@@ -63,10 +64,11 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
         missing = _get_column_projection_values(task.file, projection, table.schema(), spec, schema.field_ids)
         columns = prune_columns(schema, _ids(projection, table.schema(), wanted), select_full_types=False)
         condition = _condition(table, schema, wanted, missing)
+        names = [column.name for column in columns.columns]
+        dictionaries = opened_for_dictionaries(stream, parquet.metadata)
         for group in _groups(parquet, schema.find_column_name(wanted.field_id), wanted):
-            names = [column.name for column in columns.columns]
-            for batch in parquet.iter_batches(_rows_of_a_batch(parquet, group), row_groups=[group], columns=names):
-                kept = pa.Table.from_batches([batch]).filter(condition).combine_chunks()
+            for batch in _batches(slices(parquet, dictionaries, group, names, BATCH_BYTES)):
+                kept = batch.filter(condition).combine_chunks()
                 for part in kept.to_batches() if kept.num_rows else ():
                     yield _to_requested_schema(
                         projection,
@@ -105,7 +107,25 @@ def _groups(parquet: pq.ParquetFile, column: str | None, wanted: Range) -> Itera
             yield number
 
 
-def _rows_of_a_batch(parquet: pq.ParquetFile, number: int) -> int:
-    group = parquet.metadata.row_group(number)
-    size: int = max(group.total_byte_size // max(group.num_rows, 1), 1)
-    return max(min(BATCH_BYTES // size, MOST_ROWS), 1)
+def _batches(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Gather small slices, and cut large ones: filtering and projecting copy what they are given."""
+    gathered: list[pa.RecordBatch] = []
+    held = 0
+    for part in parts:
+        for piece in _pieces(part):
+            if gathered and held + piece.nbytes > BATCH_BYTES:
+                yield pa.Table.from_batches(gathered)
+                gathered, held = [], 0
+            gathered.append(piece)
+            held += piece.nbytes
+    if gathered:
+        yield pa.Table.from_batches(gathered)
+
+
+def _pieces(part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if part.num_rows <= 1 or part.nbytes <= BATCH_BYTES:
+        yield part
+        return
+    half = part.num_rows // 2
+    yield from _pieces(part.slice(0, half))
+    yield from _pieces(part.slice(half))

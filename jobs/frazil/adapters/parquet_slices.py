@@ -1,0 +1,145 @@
+"""Decode a row group in slices whose size in memory is bounded before they are decoded.
+
+Parquet's footer has the *encoded* size of a column chunk. A dictionary holds a value once for any number of rows, so
+200 KB may decode to gigabytes. What a slice takes is bounded by:
+
+- the width of numbers and fixed-size values, and the longest value of a dictionary, which is read first: exact for
+  columns that are not in lists or maps;
+- the encoded size of the whole chunk, for plain values: their distribution over the rows is unknown;
+- `FEW_ROWS` a slice, where none of these is below `SLICE_BYTES`. The number of rows then follows what the slices
+  measure: it doubles, or falls to what fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+SLICE_BYTES = 16 << 20
+MOST_ROWS = 64_000
+
+FEW_ROWS = 128
+"""Each slice costs about 0.4 ms. With values of 1 MB, the usual limit of a record in Kafka, these are 128 MB."""
+
+VALUE_BYTES = 16
+"""What a value takes at most, without the bytes of text and binary: a decimal, or an offset into them."""
+
+PROBE_BYTES = 64 << 10
+"""Read-ahead for a dictionary and one row."""
+
+_AS_LONG_AS_VALUES = frozenset({"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"})
+_DICTIONARY = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column chunk: its values, and its size as the footer has it.
+
+    `width` is the size of the largest value, without the plain values of a text or binary column; None if its encoding,
+    such as DELTA_BYTE_ARRAY, leaves that open. `text` says that its values have no fixed width, `repeated` that they
+    are in lists or maps.
+    """
+
+    values: int
+    encoded: int
+    width: int | None
+    text: bool
+    repeated: bool
+
+    @property
+    def decoded(self) -> int:
+        """Bytes of the whole chunk, at most, where that is known."""
+        return self.values * (VALUE_BYTES + (self.width or 0)) + (self.encoded if self.text else 0)
+
+    @property
+    def anywhere(self) -> int:
+        """Bytes of it that a few rows may have all of."""
+        if self.repeated:
+            return self.decoded
+        return self.encoded if self.text else 0
+
+
+def rows_of_slices(leaves: Sequence[Leaf], rows: int, batch_bytes: int) -> tuple[int, int]:
+    """Return how many rows the first slice has, and how many any slice has at most."""
+    of_each_row = sum(VALUE_BYTES + (leaf.width or 0) for leaf in leaves if not leaf.repeated)
+    most = min(MOST_ROWS, SLICE_BYTES // max(of_each_row, 1))
+    if any(leaf.width is None for leaf in leaves) or sum(leaf.anywhere for leaf in leaves) > SLICE_BYTES:
+        most = min(most, FEW_ROWS)
+    mean = sum(leaf.decoded for leaf in leaves) // max(rows, 1)
+    return max(min(most, batch_bytes // max(mean, 1)), 1), max(most, 1)
+
+
+def slices(
+    parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, group: int, columns: Sequence[str], batch_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of a row group in slices of about `batch_bytes`; `dictionaries` is the same file."""
+    leaves = _leaves(parquet, dictionaries, group, columns)
+    rows, most = rows_of_slices(leaves, parquet.metadata.row_group(group).num_rows, batch_bytes)
+    for part in parquet.iter_batches(rows, row_groups=[group], columns=columns):
+        yield part
+        fitting = part.num_rows * batch_bytes // max(part.nbytes, 1)
+        rows = max(min(2 * rows, fitting, most), 1)
+        parquet.reader.set_batch_size(rows)
+
+
+def opened_for_dictionaries(stream: Any, metadata: pq.FileMetaData) -> pq.ParquetFile:
+    """Open a file so that it gives text and binary columns as dictionaries."""
+    leaves = (metadata.schema.column(n) for n in range(metadata.num_columns))
+    paths = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    return pq.ParquetFile(stream, metadata=metadata, read_dictionary=paths, pre_buffer=False, buffer_size=PROBE_BYTES)
+
+
+def _leaves(
+    parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, number: int, columns: Sequence[str]
+) -> tuple[Leaf, ...]:
+    group = parquet.metadata.row_group(number)
+    return tuple(
+        _leaf(parquet.metadata.schema.column(n), group.column(n), dictionaries, number)
+        for n in range(group.num_columns)
+        if _is_of(group.column(n).path_in_schema, columns)
+    )
+
+
+def _leaf(column: Any, chunk: Any, dictionaries: pq.ParquetFile, group: int) -> Leaf:
+    text = chunk.physical_type == "BYTE_ARRAY"
+    return Leaf(
+        values=chunk.num_values,
+        encoded=chunk.total_uncompressed_size,
+        width=_longest(chunk, dictionaries, group) if text else max(column.length, 0),
+        text=text,
+        repeated=column.max_repetition_level > 0,
+    )
+
+
+def _is_of(path: str, columns: Sequence[str]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in columns)
+
+
+def _longest(chunk: Any, dictionaries: pq.ParquetFile, group: int) -> int | None:
+    """Bytes of the longest value of a chunk's dictionary, 0 without one; None if values may take more than encoded."""
+    encodings = set(chunk.encodings)
+    if not encodings <= _AS_LONG_AS_VALUES | _DICTIONARY:
+        return None
+    if not encodings & _DICTIONARY:
+        return 0
+    first = next(dictionaries.iter_batches(1, row_groups=[group], columns=[chunk.path_in_schema]), None)
+    found = [] if first is None else [each for column in first.columns for each in _dictionaries(column)]
+    return max((pc.max(pc.binary_length(each)).as_py() or 0 for each in found), default=0)
+
+
+def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_dictionary(column.type):
+        yield column.dictionary
+    elif pa.types.is_struct(column.type):
+        for n in range(column.type.num_fields):
+            yield from _dictionaries(column.field(n))
+    elif pa.types.is_map(column.type):
+        yield from _dictionaries(column.keys)
+        yield from _dictionaries(column.items)
+    elif pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        yield from _dictionaries(column.values)

@@ -1,0 +1,83 @@
+"""How many rows of a row group may be decoded at once, by what its footer and its dictionaries say."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from frazil.adapters.parquet_slices import FEW_ROWS, SLICE_BYTES, opened_for_dictionaries, slices
+
+BATCH_BYTES = 4 << 20
+ROWS = 4_000
+LONG = "x" * 10_000
+
+TEXT = pa.string()
+SHAPES: Mapping[str, tuple[Any, Any]] = {
+    "text": (LONG, TEXT),
+    "large text": (LONG, pa.large_string()),
+    "binary": (LONG.encode(), pa.binary()),
+    "fixed": (LONG.encode(), pa.binary(len(LONG))),
+    "list": ([LONG[:5_000]] * 2, pa.list_(TEXT)),
+    "map": ([("k", LONG)], pa.map_(TEXT, TEXT)),
+    "struct": ({"inner": LONG}, pa.struct([("inner", TEXT)])),
+    "list of structs": ([{"inner": LONG}], pa.list_(pa.struct([("inner", TEXT)]))),
+}
+
+
+def _parts(column: pa.Array, **settings: Any) -> list[pa.RecordBatch]:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"v": column, "n": range(len(column))}), file, **settings)
+    assert len(file.getvalue()) < 2_000_000
+    parquet = pq.ParquetFile(file, pre_buffer=False)
+    dictionaries = opened_for_dictionaries(file, parquet.metadata)
+    return list(slices(parquet, dictionaries, 0, ["v", "n"], BATCH_BYTES))
+
+
+def _sizes(parts: Sequence[pa.RecordBatch]) -> list[int]:
+    assert [n for part in parts for n in part["n"].to_pylist()] == list(range(ROWS))
+    return [part.nbytes for part in parts]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("stored", [True, False], ids=["arrow", "plain"])
+def test_what_a_dictionary_holds_once_is_counted_for_each_row(shape: str, stored: bool) -> None:
+    value, kind = SHAPES[shape]
+    column = pa.array([value] * ROWS, kind)
+
+    assert max(_sizes(_parts(column, store_schema=stored))) < 2 * BATCH_BYTES
+
+
+def test_long_values_after_a_run_of_short_ones_fit_as_well() -> None:
+    column = pa.array(["s"] * (ROWS // 2) + [LONG] * (ROWS // 2))
+
+    assert max(_sizes(_parts(column))) < SLICE_BYTES + BATCH_BYTES
+
+
+def test_an_encoding_without_a_bound_gets_few_rows() -> None:
+    """Each value of DELTA_BYTE_ARRAY is stored without the start that it shares with the value before it."""
+    column = pa.array([LONG] * ROWS)
+
+    parts = _parts(column, use_dictionary=False, column_encoding={"v": "DELTA_BYTE_ARRAY", "n": "PLAIN"})
+
+    assert max(_sizes(parts)) < 2 * BATCH_BYTES
+    assert max(part.num_rows for part in parts) <= FEW_ROWS
+
+
+def test_plain_values_that_are_long_in_part_of_a_row_group_get_few_rows() -> None:
+    column = pa.array(["s"] * (ROWS // 2) + [LONG] * (ROWS // 2))
+
+    parts = _parts(column, use_dictionary=False, compression="zstd")
+
+    assert max(_sizes(parts)) < 2 * BATCH_BYTES
+    assert max(part.num_rows for part in parts) <= FEW_ROWS
+
+
+def test_short_values_are_decoded_many_at_a_time() -> None:
+    parts = _parts(pa.array([f"v{n % 9}" for n in range(ROWS)]))
+
+    assert [part.num_rows for part in parts] == [ROWS]
