@@ -9,7 +9,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,8 @@ from frazil.model.errors import ServiceError, SettingError
 from infra.deploy.keys import SLEEPING, Tell, Waiting
 from infra.deploy.rotation_function import RotationFunction, what_and_hint
 from infra.deploy.side_by_side import side_by_side
+from shared.accounts import PARTS
+from shared.naming import Account
 
 PATIENCE_SECONDS = 1800.0
 LOOK_SECONDS = 5.0
@@ -44,13 +46,14 @@ class Clouds:
 class Rotating:
     """The rotation of an environment's keys.
 
-    `secrets` maps the words of `--secret`, such as `producer` and `snowflake/loader`, to secret names. `now` returns
-    Unix seconds, which bound the search for log events.
+    `secrets` maps the words of `--secret`, such as `producer` and `snowflake/loader`, to secret names; `accounts` maps
+    the service accounts to their ids. `now` returns Unix seconds, which bound the search for log events.
     """
 
     secrets: Mapping[str, str]
     clouds: Clouds
     tell: Tell
+    accounts: Mapping[Account, str] = field(default_factory=dict)
     waiting: Waiting = SLEEPING
     now: Callable[[], float] = time.time
 
@@ -63,9 +66,17 @@ class Rotating:
         first = {ROTATOR: wanted.pop(ROTATOR)} if leaked and ROTATOR in wanted else {}
         for each, name in first.items():  # first: a leaked rotator key can replace the keys of the other users
             self._rotate(each, name, leaked)
-        return len(first) + len(
-            side_by_side([partial(self._rotate, each, name, leaked) for each, name in wanted.items()])
-        )
+        others = side_by_side([partial(self._rotate, each, name, leaked) for each, name in wanted.items()])
+        if leaked and word is None:
+            self._report_accounts_without_keys()
+        return len(first) + len(others)
+
+    def _report_accounts_without_keys(self) -> None:
+        """Warn of every API key of the service accounts that Frazil makes no keys for."""
+        owners = {account: owner for account, owner in self.accounts.items() if not PARTS[account]}
+        found = self.clouds.function.list_keys(owners) if owners else {}
+        for account, left in found.items():
+            self.tell(f"warning: {account}: Frazil makes no keys for it; delete each that you do not know: {left}")
 
     def _wanted(self, word: str | None) -> Mapping[str, str]:
         if not self.secrets:

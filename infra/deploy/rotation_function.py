@@ -11,6 +11,7 @@ from typing import Any
 
 from frazil.model.errors import ServiceError
 from infra.components.key_rotation import SECONDS
+from shared.naming import Account
 
 ANSWER_SECONDS = SECONDS + 15
 """Timeout of one call: longer than the function may run, so that its own error is reported."""
@@ -55,6 +56,10 @@ class RotationFunction:
 
     def revoke_others(self, secret: str) -> Mapping[str, str]:
         return self._asked(Step="revokeOthers", SecretId=secret)
+
+    def list_keys(self, owners: Mapping[Account, str]) -> Mapping[str, str]:
+        """Return the API keys of these service accounts, as text by account; accounts without keys are left out."""
+        return self._asked(Step="listKeys", Owners=dict(owners))
 
     def tell_ages(self, secrets: list[str]) -> Mapping[str, str]:
         return self._asked(Step="tellAges", Secrets=secrets)

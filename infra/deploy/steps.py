@@ -145,9 +145,10 @@ def keys(deployment: Deployment, _: Asked) -> None:
 
 
 def rotate(deployment: Deployment, asked: Asked) -> None:
-    secrets = _stacks(deployment).outputs("secrets")
+    stacks = _stacks(deployment)
+    secrets, accounts = stacks.outputs("secrets"), stacks.outputs("confluent").get("service_accounts", {})
     clouds = Clouds(_vault(), _session().client("logs"), rotation_function(secrets.get("rotation_function", "")))
-    done = Rotating(secrets.get("rotated", {}), clouds, tell).rotate(asked.secret, leaked=asked.leaked)
+    done = Rotating(secrets.get("rotated", {}), clouds, tell, accounts).rotate(asked.secret, leaked=asked.leaked)
     tell(f"keys: {done} rotated")
 
 
@@ -190,8 +191,7 @@ def apply(deployment: Deployment, asked: Asked) -> None:
     if account_record.recorded(deployment.folder) is None:
         here = account_record.LOCAL_CLOUD if deployment.is_local else account_record.account_of(_session)
         account_record.remember(here, deployment.folder)
-    account = deployment.settings.snowflake
-    if account is not None and deployment.snowflake_is_given:
+    if (account := deployment.settings.snowflake) is not None and deployment.snowflake_is_given:
         remember(record_of(account), deployment.folder)
     _stacks_for(deployment, asked.stacks).apply(asked.stacks)
 
@@ -201,8 +201,8 @@ def destroy_removed(deployment: Deployment, asked: Asked) -> None:
     stacks = _stacks(deployment)
     removed, confluent = stacks.destroy_removed(asked.stacks), stacks.outputs("confluent")
     if any(address.startswith("confluent_tableflow_topic.") for address in removed):
-        place = f"the bucket and the Glue database {confluent.get('cluster_id')}"
-        tell(f"Tableflow's tables of these topics stay in {place}, without updates; `delete` removes them")
+        place = f"the bucket and the Glue database {confluent.get('cluster_id')}, without updates"
+        tell(f"Tableflow's tables of these topics stay in {place}; `delete` removes them")
     if deleted := delete_keys_of_removed(deployment, confluent, tell):
         tell(f"keys: {deleted} deleted, because the settings no longer have their accounts")
 

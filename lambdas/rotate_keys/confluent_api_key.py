@@ -141,7 +141,7 @@ class ConfluentApiKey:
         others = [key.id for part in self.parts for key in self._ours(part, keys) if key.id not in kept]
         foreign = [key for key in keys if key.id not in {*kept, *others}]
         versions.confirm()
-        left = "; ".join(f"{key.id} (named {key.name}, for {key.resource})" for key in foreign)
+        left = "; ".join(map(described, foreign))
         return {**self.public(versions.new), **self._delete(others), **({"left": left} if left else {})}
 
     def public(self, value: Secret) -> Facts:
@@ -222,6 +222,11 @@ class ConfluentApiKey:
         for key in keys:
             self.cloud.delete_key(key)
         return {"deleted": " ".join(keys)} if keys else {}
+
+
+def described(key: ApiKey) -> str:
+    """Return how a key that is not revoked is reported."""
+    return f"{key.id} (named {key.name}, for {key.resource})"
 
 
 def _fields(value: Secret) -> Mapping[str, str]:

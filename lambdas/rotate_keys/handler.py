@@ -8,6 +8,7 @@ Secrets Manager sends `Step`, `SecretId` and `ClientRequestToken`. Whoever sets 
     {"Step": "installedKeys"}   what the service should hold so that the current key works, for Terraform
     {"Step": "revokeOthers"}    proves the current key, and takes every other one out of use: one of them has leaked
 
+or `{"Step": "listKeys", "Owners": {"connector": "sa-1", …}}`, for the API keys of accounts that should have none;
 and a schedule sends `{"Step": "tellAges", "Secrets": ["name", …]}`, for a metric of how old keys are.
 
 For a user of Snowflake `installedKeys` answers with the public keys by their slots, which Terraform asks for at each
@@ -69,6 +70,8 @@ def answer(
         return {}
     if event["Step"] == "tellAges":
         return _tell_ages([Vault(client, name) for name in event["Secrets"]], settings, now)
+    if event["Step"] == "listKeys":
+        return _surroundings(client, settings, waiting).keys_of(event["Owners"])
     try:
         return _when_allowed(lambda: _take(event, client, settings, waiting), waiting)
     except Exception as failed:
@@ -95,12 +98,15 @@ def _when_allowed(act: Callable[[], Facts], waiting: Waiting) -> Facts:
 def _take(event: Mapping[str, Any], client: Any, settings: Mapping[str, str], waiting: Waiting) -> Facts:
     vault = Vault(client, event["SecretId"])
     described = vault.describe()
-    surroundings = Surroundings(settings, lambda name: Vault(client, name).current(), waiting)
-    rotation = Rotation(vault, surroundings.kind_of(described.tags))
+    rotation = Rotation(vault, _surroundings(client, settings, waiting).kind_of(described.tags))
     facts = _done(rotation, event)
     known = {name: facts[name] for name in TOLD if name in facts}
     _say(event, {"event": "step_done", "secret": described.name, "kind": described.tags[KIND_TAG], **known})
     return facts
+
+
+def _surroundings(client: Any, settings: Mapping[str, str], waiting: Waiting) -> Surroundings:
+    return Surroundings(settings, lambda name: Vault(client, name).current(), waiting)
 
 
 def _tell_ages(vaults: list[Vault], settings: Mapping[str, str], now: datetime) -> Facts:

@@ -23,7 +23,7 @@ from typing import Literal, assert_never, get_args
 from urllib.parse import urlsplit
 
 from frazil.model.spec import Secret
-from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
+from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting, described
 from lambdas.rotate_keys.errors import DescriptionError
 from lambdas.rotate_keys.rotation import Kind
 from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
@@ -61,6 +61,15 @@ class Surroundings:
             case never:
                 assert_never(never)
 
+    def keys_of(self, owners: Mapping[str, str]) -> dict[str, str]:
+        """Return the API keys of service accounts that should have none, by account, as text; `owners` are their ids.
+
+        Raises DescriptionError if the Cloud API key is missing.
+        """
+        cloud = self._cloud()
+        found = {account: cloud.keys_of(owner) for account, owner in owners.items()}
+        return {account: "; ".join(map(described, keys)) for account, keys in found.items() if keys}
+
     def _snowflake_rsa(self, tags: Mapping[str, str]) -> SnowflakeRsa:
         account, rotator = self._setting("SNOWFLAKE_ACCOUNT"), tags.get(ROTATOR_TAG)
         bits = self.settings.get("RSA_BITS", RSA_SIZES[0])
@@ -91,10 +100,13 @@ class Surroundings:
                 registry_id=self._setting("CONFLUENT_REGISTRY_ID"),
                 registry_url=self._setting("CONFLUENT_REGISTRY_URL"),
             ),
-            cloud=ConfluentCloud(self._cloud_key(), address=address_from_environment(self.settings)),
+            cloud=self._cloud(),
             retained=int(retained),
             waiting=self.waiting,
         )
+
+    def _cloud(self) -> ConfluentCloud:
+        return ConfluentCloud(self._cloud_key(), address=address_from_environment(self.settings))
 
     def _cloud_key(self) -> KeyPair:
         name = self._setting("CONFLUENT_CLOUD_SECRET")

@@ -16,6 +16,7 @@ from infra.components.key_rotation import SECONDS
 from infra.deploy.keys import Waiting
 from infra.deploy.rotating import MOST_ABANDONED, MOST_FAILURES, Clouds, Rotating
 from infra.deploy.rotation_function import IDLE_OPTION, RotationFunction, rotation_function
+from shared import naming
 
 SECRETS = {"producer": "frazil/dev/producer", "snowflake/loader": "frazil/dev/snowflake/loader"}
 WHY = "Snowflake does not let ROTATOR set RSA_PUBLIC_KEY_2 of LOADER\n\nhint: GRANT MONITOR"
@@ -69,7 +70,7 @@ class Account:
     def invoke(self, *, FunctionName: str, Payload: str) -> dict[str, Any]:  # noqa: N803
         assert FunctionName == "frazil-dev-rotate-keys"
         event = json.loads(Payload)
-        self.asked.append((event["Step"], event["SecretId"]))
+        self.asked.append((event["Step"], event.get("SecretId") or json.dumps(event["Owners"])))
         return {"Payload": io.BytesIO(json.dumps(self.answer).encode())}
 
     def update_secret_version_stage(self, *, SecretId: str, VersionStage: str, RemoveFromVersionId: str) -> None:  # noqa: N803
@@ -91,7 +92,7 @@ def _refused(words: str) -> ClientError:
 def rotating(account: Account, said: list[str]) -> Rotating:
     function = RotationFunction("frazil-dev-rotate-keys", account)
     waiting = Waiting(lambda: account.now, account.sleep)
-    return Rotating(SECRETS, Clouds(account, account, function), said.append, waiting, lambda: 1000.0)
+    return Rotating(SECRETS, Clouds(account, account, function), said.append, {}, waiting, lambda: 1000.0)
 
 
 def test_all_keys_are_rotated_and_waited_for() -> None:
@@ -285,3 +286,20 @@ def test_a_step_that_takes_minutes_keeps_its_connection_through_nat_alive(monkey
 
     assert is_on == 1
     assert idle_seconds < 350, "a NAT gateway drops a connection that is silent for 350 seconds"
+
+
+def test_keys_of_accounts_that_should_have_none_are_warned_of_where_any_key_may_have_leaked() -> None:
+    account, said = Account(answer={"connector": "K1 (named mine, for lkc-1)"}), list[str]()
+    accounts: dict[naming.Account, str] = {"connector": "sa-9", "producer": "sa-1"}
+    step = replace(rotating(account, said), accounts=accounts)
+
+    step.rotate("producer", leaked=True)
+    step.rotate(None, leaked=False)
+    assert "listKeys" not in {asked for asked, _ in account.asked}
+
+    step.rotate(None, leaked=True)
+
+    assert account.asked[-1] == ("listKeys", '{"connector": "sa-9"}')
+    assert said[-1] == (
+        "warning: connector: Frazil makes no keys for it; delete each that you do not know: K1 (named mine, for lkc-1)"
+    )

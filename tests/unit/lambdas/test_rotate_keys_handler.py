@@ -17,6 +17,7 @@ from lambdas.rotate_keys.handler import TOLD, answer
 from lambdas.rotate_keys.rotation import Kind
 from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
 from lambdas.rotate_keys.surroundings import Surroundings
+from shared.confluent_api import ApiKey, ConfluentCloud
 
 SETTINGS = {
     "FRAZIL_ENVIRONMENT": "dev",
@@ -224,3 +225,15 @@ class Denying:
             self.denials -= 1
             raise ClientError({"Error": {"Code": self.code, "Message": "no"}}, "DescribeSecret")
         return self.vault.describe_secret(**asked)
+
+
+def test_keys_of_accounts_without_a_secret_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Cloud API key may have leaked, which can make a key for any account."""
+    key = ApiKey(id="K1", name="totally-normal", owner="sa-9", resource="lkc-1", made_at="")
+    monkeypatch.setattr(ConfluentCloud, "keys_of", lambda _, owner: [key] if owner == "sa-9" else [])
+    vault = VaultInMemory(SecretInMemory("frazil/dev/cloud", {}))
+    vault.secrets["frazil/dev/cloud"].put("one", CLOUD_KEY, [CURRENT])
+
+    told = invoked(vault, Step="listKeys", Owners={"connector": "sa-9", "other": "sa-8"})
+
+    assert told == {"connector": "K1 (named totally-normal, for lkc-1)"}
