@@ -55,6 +55,11 @@ CAUSES = (
         "a valid key (`confluent api-key create --resource cloud` creates one)",
     ),
     Cause(
+        r"AddressLimitExceeded",
+        "the region has no Elastic IP left: ask AWS for a higher quota (EC2-VPC Elastic IPs), or release addresses; "
+        "then rerun the same command. To switch `nat` with fewer addresses, set `nat_gateways: one` for one `create`",
+    ),
+    Cause(
         r"AccessDenied|not authorized to perform|UnauthorizedOperation|403 Forbidden",
         "the profile lacks a permission: ask an administrator to grant the action named in the error, then rerun the "
         "same command",

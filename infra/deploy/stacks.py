@@ -28,6 +28,8 @@ NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
 
 SECONDS_FOR_ROLES = "FRAZIL_IAM_SECONDS"
 """How long the stack snowflake waits for new IAM roles to propagate, in seconds; 0 for the local cloud."""
+ELASTIC_IPS = 5
+"""The default quota for a region."""
 DEBUG_LOG = "terraform-debug.log"
 FUNCTION_IS_GONE = "ResourceNotFoundException: Function not found"
 
@@ -44,6 +46,7 @@ class Stacks:
     def apply(self, wanted: Sequence[str]) -> None:
         for name in self._present(wanted):
             began = time.monotonic()
+            self._warn_of_elastic_ips(name)
             self.tell(f"{name}: applying")
             self._with_keys(name).apply()
             self.tell(f"{name}: applied ({time.monotonic() - began:.0f} s)")
@@ -101,9 +104,26 @@ class Stacks:
                     f"{name}: cannot be planned before {', '.join(missing)} is applied, because it uses its outputs"
                 )
                 continue
+            self._warn_of_elastic_ips(name)
             self.tell(f"{name}:")
             if not self._with_keys(name).plan():
                 self.tell(f"{name}: no changes")
+
+    def _warn_of_elastic_ips(self, name: str) -> None:
+        """Warn if an apply needs more addresses than a new account may have.
+
+        A switch between NAT gateways and NAT instances takes the new addresses before it releases the old ones.
+        """
+        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
+
+        new = [] if name != "network" or self.deployment.is_local else self._ready(name).added("aws_eip")
+        used = len(boto3.client("ec2").describe_addresses()["Addresses"]) if new else 0
+        if used + len(new) > ELASTIC_IPS:
+            self.tell(
+                f"warning: network: needs {len(new)} more Elastic IPs beside the {used} that the region has now, and "
+                f"the default quota is {ELASTIC_IPS}. Ask AWS for a higher quota (EC2-VPC Elastic IPs), or set "
+                "`nat_gateways: one` while you switch `nat`"
+            )
 
     def outputs(self, name: str) -> Mapping[str, Any]:
         """Return the outputs by name; {} if the stack is not part of the environment or was never applied."""
@@ -162,7 +182,7 @@ class Stacks:
 
         The settings do not say whether it is needed: Terraform also needs it to disable Tableflow.
         """
-        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
+        import boto3  # noqa: PLC0415 - takes half a second, and few steps need it
 
         return revealed(tableflow_variables(boto3.client("secretsmanager"), self.deployment.environment))
 

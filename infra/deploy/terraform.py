@@ -76,6 +76,13 @@ class Terraform:
     def destroy(self) -> None:
         self._run("destroy", "-auto-approve")
 
+    def added(self, kind: str) -> list[str]:
+        """Return the addresses of the resources of one type in the configuration that the state does not have."""
+        made = {address.partition("[")[0] for address in self.resources()}
+        return [
+            address for address in _configured(self.directory) if address.startswith(f"{kind}.") and address not in made
+        ]
+
     def removed(self) -> list[str]:
         """Return the addresses of the managed resources in the state that the configuration no longer has."""
         configured = set(_configured(self.directory))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,3 +63,40 @@ def test_a_debug_log_is_a_file_of_its_own_that_others_cannot_read(
 
     assert ours._debug_log() == {"TF_LOG_PATH": str(tmp_path / "terraform-debug.log")}
     assert (tmp_path / "terraform-debug.log").stat().st_mode & 0o077 == 0
+
+
+EIPS = [f"nat-{letter}-address" for letter in "abc"]
+
+
+@pytest.mark.parametrize(
+    ("configured", "used", "warns"),
+    [
+        ([f"nat-{letter}-instance-address" for letter in "abc"], 3, True),
+        (EIPS, 3, False),
+        ([*EIPS[:2], "nat-d-address"], 4, False),
+    ],
+)
+def test_a_switch_of_nat_that_needs_more_addresses_than_the_quota_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: list[str], used: int, warns: bool
+) -> None:
+    """The state has three addresses of NAT gateways."""
+    listed = "".join(f"aws_eip.{name}\\n" for name in EIPS)
+    script = tmp_path / "bin" / "terraform"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\n[ \"$1 $2\" = 'state list' ] && printf '{listed}' || true\n")
+    script.chmod(0o755)
+    (tmp_path / "cdk.tf.json").write_text(json.dumps({"resource": {"aws_eip": {name: {} for name in configured}}}))
+    client = SimpleNamespace(describe_addresses=lambda: {"Addresses": [{}] * used})
+    monkeypatch.setattr("boto3.client", lambda _: client)
+    env = {"PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}"}
+    told: list[str] = []
+    known = {"network": Terraform("network", tmp_path, env, tmp_path / "log", told.append)}
+    deployment = cast(Deployment, SimpleNamespace(is_local=False))
+
+    Stacks(deployment, ("network",), told.append, known).apply(["network"])
+
+    assert [line.partition(" Ask")[0] for line in told if "warning" in line] == (
+        ["warning: network: needs 3 more Elastic IPs beside the 3 that the region has now, and the default quota is 5."]
+        if warns
+        else []
+    )
