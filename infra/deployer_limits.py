@@ -45,9 +45,16 @@ BY_TAG = frozenset(
 KMS needs up to five minutes to see the tags of a new key, so nothing that `create` does at once is among them.
 """
 
-THROUGH_SERVICES = frozenset({"kms:CreateGrant", "kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"})
+THROUGH_SERVICES = frozenset(
+    f"kms:{verb}"
+    for verb in (
+        *("CreateGrant", "Decrypt", "Encrypt", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext"),
+        *("ReEncryptFrom", "ReEncryptTo"),
+    )
+)
 """Uses of a key, allowed only in requests to services, whose own actions are limited by name."""
-SERVICES_WITH_KEYS = ("lambda", "logs", "s3", "secretsmanager", "sns", "sqs")
+SERVICES_WITH_KEYS = ("ec2", "glue", "lambda", "logs", "s3", "secretsmanager", "sns", "sqs")
+"""Of EC2 and Glue it is a key of the account's own: for new disks by default, and for the Data Catalog."""
 
 OF_KEY_AND_ALIAS = frozenset({"kms:DeleteAlias"})
 """KMS checks it on the alias, which has a name, and on the key. Aliases are created while a key is too new for tags."""

@@ -71,7 +71,10 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
         "DetachRolePolicy",
     ),
     "aws_iam_role_policy": _of("iam", "PutRolePolicy DeleteRolePolicy"),
-    "aws_instance": _of("ec2", "RunInstances TerminateInstances StartInstances StopInstances ModifyInstanceAttribute"),
+    "aws_instance": (
+        *_of("ec2", "RunInstances TerminateInstances StartInstances StopInstances ModifyInstanceAttribute"),
+        *_of("kms", "CreateGrant Decrypt GenerateDataKeyWithoutPlaintext ReEncryptFrom ReEncryptTo"),
+    ),
     "aws_internet_gateway": _of(
         "ec2", "CreateInternetGateway DeleteInternetGateway AttachInternetGateway DetachInternetGateway"
     ),

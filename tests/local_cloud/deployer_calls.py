@@ -6,39 +6,8 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-READS_OF_BUCKETS = {
-    "GetBucketAccelerateConfiguration": "GetAccelerateConfiguration",
-    "GetBucketCors": "GetBucketCORS",
-    "GetBucketEncryption": "GetEncryptionConfiguration",
-    "GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
-    "GetBucketReplication": "GetReplicationConfiguration",
-    "GetObjectLockConfiguration": "GetBucketObjectLockConfiguration",
-    "GetPublicAccessBlock": "GetBucketPublicAccessBlock",
-    "HeadBucket": "ListBucket",
-    "HeadObject": "GetObject",
-    "ListBuckets": "ListAllMyBuckets",
-    "ListMultipartUploads": "ListBucketMultipartUploads",
-    "ListObjectVersions": "ListBucketVersions",
-    "ListObjectsV2": "ListBucket",
-}
-WRITES_OF_BUCKETS = {
-    "CompleteMultipartUpload": "PutObject",
-    "CreateMultipartUpload": "PutObject",
-    "DeleteBucketEncryption": "PutEncryptionConfiguration",
-    "DeleteBucketLifecycle": "PutLifecycleConfiguration",
-    "DeleteBucketOwnershipControls": "PutBucketOwnershipControls",
-    "DeleteObjects": "DeleteObject",
-    "DeletePublicAccessBlock": "PutBucketPublicAccessBlock",
-    "PutBucketEncryption": "PutEncryptionConfiguration",
-    "PutBucketLifecycleConfiguration": "PutLifecycleConfiguration",
-    "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
-    "UploadPart": "PutObject",
-}
-OTHER_NAMES = {
-    **{f"s3:{call}": f"s3:{action}" for call, action in {**READS_OF_BUCKETS, **WRITES_OF_BUCKETS}.items()},
-    "lambda:Invoke": "lambda:InvokeFunction",
-}
-"""From the service authorization reference of AWS: calls whose action has another name."""
+from tests.fakes.aws_actions import OTHER_NAMES
+
 PREFIXES = {"monitoring": "cloudwatch"}
 """Services that sign calls with another name than the prefix of their actions."""
 
