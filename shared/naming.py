@@ -23,6 +23,11 @@ def resource_name(environment: str, word: str) -> str:
     return name
 
 
+def _path(environment: str, *words: str) -> str:
+    """Return a name with slashes: `frazil/dev/snowflake/reader`."""
+    return "/".join((APPLICATION, environment, *words))
+
+
 def partition_of(region: str) -> str:
     """Return the first word of ARNs after `arn:` in a region: `aws`, `aws-cn` or `aws-us-gov`."""
     return next((name for prefix, name in PARTITIONS if region.startswith(prefix)), "aws")
@@ -45,17 +50,17 @@ def table_location(bucket: str, cluster: str) -> str:
 
 def secret_name(environment: str, account: Account) -> str:
     """The secret that holds the API key of a service account."""
-    return f"{APPLICATION}/{environment}/{account}"
+    return _path(environment, account)
 
 
 def cloud_secret_name(environment: str) -> str:
     """The secret that holds the Cloud API key, which makes the keys of service accounts."""
-    return f"{APPLICATION}/{environment}/cloud"
+    return _path(environment, "cloud")
 
 
 def snowflake_secret_name(environment: str, word: str) -> str:
     """The secret that holds the key pair of a user of Snowflake."""
-    return f"{APPLICATION}/{environment}/snowflake/{word}"
+    return _path(environment, "snowflake", word)
 
 
 def snowflake_name(environment: str, *words: str) -> str:
@@ -65,12 +70,12 @@ def snowflake_name(environment: str, *words: str) -> str:
 
 def log_group_name(environment: str, word: str) -> str:
     """Of our own job runs; those of Lambda functions are called /aws/lambda/<function>."""
-    return f"/{APPLICATION}/{environment}/{word}"
+    return f"/{_path(environment, word)}"
 
 
 def workspace_name(environment: str, stack: str) -> str:
     """The workspace of a stack in HCP Terraform."""
-    return f"{APPLICATION}-{environment}-{stack}"
+    return resource_name(environment, stack)
 
 
 def state_path(stack: str) -> str:
@@ -80,7 +85,7 @@ def state_path(stack: str) -> str:
 
 def state_key(environment: str, stack: str) -> str:
     """Where a stack's state lies in a bucket."""
-    return f"{APPLICATION}/{environment}/{stack}.tfstate"
+    return _path(environment, f"{stack}.tfstate")
 
 
 def tags(environment: str, stack: str, others: Mapping[str, str]) -> dict[str, str]:
