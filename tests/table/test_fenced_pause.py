@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from frazil.materialize.fenced_pause import pause_at
-from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.pausing import PAUSED_PROPERTY, pause_by_run, pause_property
 from frazil.model.errors import BadRecordLimitError, FencedError
 from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
@@ -32,14 +32,15 @@ def test_a_table_that_stands_where_it_was_seen_is_paused(lake: SmallLake) -> Non
 
 def test_a_pause_by_an_operator_is_kept_and_one_by_a_run_is_replaced(lake: SmallLake) -> None:
     at = datetime(2026, 1, 31, tzinfo=UTC)
-    lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: pause_property(by="frazil", why="", at=at)})
+    lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: pause_by_run(why="", at=at)})
     pause(lake, lake.state)
     assert lake.view.properties[PAUSED_PROPERTY] == "why"
 
-    theirs = pause_property(by="alice", why="maintenance", at=at)
-    lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: theirs})
-    pause(lake, lake.state)
-    assert lake.view.properties[PAUSED_PROPERTY] == theirs
+    for operator in ("alice", "frazil"):
+        theirs = pause_property(by=operator, why="maintenance", at=at)
+        lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: theirs})
+        pause(lake, lake.state)
+        assert lake.view.properties[PAUSED_PROPERTY] == theirs
 
 
 def test_a_process_that_was_overtaken_does_not_pause_what_its_successor_published(lake: SmallLake) -> None:

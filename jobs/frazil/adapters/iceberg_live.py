@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,11 +28,18 @@ Marks = dict[str, BitMap64]
 """The positions of deleted rows by data file."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """The live rows of a snapshot; None if they are unknown, which they stay."""
+
+    rows: int | None
+
+
 class LiveRows:
     """Counts a snapshot once: snapshots never change."""
 
     def __init__(self) -> None:
-        self._counted: Recent[int] = Recent(COUNTS_KEPT)
+        self._counted: Recent[_Count] = Recent(COUNTS_KEPT)
 
     def count(self, io: FileIO, snapshot: Snapshot) -> int | None:
         """Return the number of live rows, or None if there are equality deletes or files that cannot be parsed.
@@ -40,18 +48,17 @@ class LiveRows:
         """
         known = self._counted.get(snapshot.manifest_list)
         if known is not None:
-            return known
+            return known.rows
         try:
             found = live_rows(io, snapshot.manifests(io))
         except (FileNotFoundError, ValueError):
-            return None
+            found = None
         except Exception as problem:
             raise CatalogError(
                 f"the rows of snapshot {snapshot.snapshot_id} cannot be counted: {type(problem).__name__}: {problem}",
                 hint="check the credentials, the network and `catalog` in frazil.yaml",
             ) from problem
-        if found is not None:
-            self._counted.put(snapshot.manifest_list, found, weight=1)
+        self._counted.put(snapshot.manifest_list, _Count(found), weight=1)
         return found
 
 

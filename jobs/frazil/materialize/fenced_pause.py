@@ -10,7 +10,7 @@ from frazil.materialize.account import Ingested
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.doors import Doors
 from frazil.materialize.limits import through
-from frazil.materialize.pausing import BY_FRAZIL, PAUSED_PROPERTY, pause_of, pause_property
+from frazil.materialize.pausing import PAUSED_PROPERTY, pause_by_run, pause_of
 from frazil.materialize.state import standing
 from frazil.materialize.verdicts import loaded
 from frazil.model.errors import FencedError, FrazilError, IncompatibleSchemaError
@@ -30,7 +30,7 @@ class Pauser:
     def pause(self, doors: Doors, error: FrazilError, got: Ingested | None = None) -> None:
         """Pause the table. `resume` then accepts what was read, if `got` is given. Raises as `pause_at`."""
         accept = None if got is None else through(got.ranges)
-        said = pause_property(by=BY_FRAZIL, why=error.what, at=doors.now(), accept=accept, hint=error.hint)
+        said = pause_by_run(why=error.what, at=doors.now(), accept=accept, hint=error.hint)
         assert self.planned_on is not None  # noqa: S101 - every reason to pause comes after the first look
         pause_at(doors.lake, self.spec, self.planned_on, said, because=error)
 
@@ -71,7 +71,7 @@ def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, b
 def _paused_by_operator(view: TableView) -> bool:
     """If so, `resume` lets the next run find again what this one found."""
     there = pause_of(view.properties)
-    return there is not None and there.by != BY_FRAZIL
+    return there is not None and not there.by_run
 
 
 def _check_fenced(spec: TableSpec, planned: TableState, now: TableState, because: FrazilError) -> None:

@@ -20,7 +20,7 @@ DEAD_LETTER_SCHEMAS_PROPERTY = "frazil.dead-letter-schemas"
 """A table property: JSON list of schema ids. Records that a writer wrote with one of them become dead letters."""
 
 BY_FRAZIL = "frazil"
-"""Who paused a table, if a run did."""
+"""The name that `status` shows for a pause by a run. A user may have the same name."""
 
 UNKNOWN = "?"
 """Who paused a table, and when, where the property is not what Frazil writes."""
@@ -54,7 +54,8 @@ def without_dead_letter_schemas(schemas: WriterSchemas, properties: Mapping[str,
 class Pause:
     """Why a table does not go on, and what to do (`hint`).
 
-    `accept` is how far `resume` lets bad records through; None where none were bad.
+    `accept` is how far `resume` lets bad records through; None where none were bad. `by_run` says that a run paused
+    the table, and no operator.
     """
 
     by: str
@@ -62,6 +63,7 @@ class Pause:
     why: str
     accept: Accepted | None = None
     hint: str = ""
+    by_run: bool = False
 
     def __str__(self) -> str:
         who = "by an unknown user" if self.by == UNKNOWN else f"by {self.by} at {self.at}"
@@ -77,14 +79,22 @@ def pause_of(properties: Mapping[str, str]) -> Pause | None:
         accept = value.get("accept")
         ends = None if accept is None else accepted_through({ACCEPTED_PROPERTY: json.dumps(accept)})
         by, at = str(value.get("by", "?")), str(value.get("at", "?"))
-        return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")))
+        by_run = value.get("by_run") is True
+        return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")), by_run)
     except (ValueError, AttributeError):
         return Pause(UNKNOWN, UNKNOWN, said)
 
 
-def pause_property(*, by: str, why: str, at: datetime, accept: Accepted | None = None, hint: str = "") -> str:
-    """Who paused a table, when and why; `accept` is how far `resume` lets bad records through."""
-    when = rfc3339(at.replace(microsecond=0))
-    said: dict[str, object] = {"by": by, "at": when, "why": why}
-    more = {"accept": accept, "hint": hint or None}
-    return json.dumps(said | {name: value for name, value in more.items() if value is not None})
+def pause_property(*, by: str, why: str, at: datetime) -> str:
+    """The property's value for a pause by an operator: who, when and why."""
+    return json.dumps(_said(by, why, at))
+
+
+def pause_by_run(*, why: str, at: datetime, accept: Accepted | None = None, hint: str = "") -> str:
+    """The property's value for a pause by a run; `accept` is how far `resume` lets bad records through."""
+    more = {"by_run": True, "accept": accept, "hint": hint or None}
+    return json.dumps(_said(BY_FRAZIL, why, at) | {name: value for name, value in more.items() if value is not None})
+
+
+def _said(by: str, why: str, at: datetime) -> dict[str, object]:
+    return {"by": by, "at": rfc3339(at.replace(microsecond=0)), "why": why}

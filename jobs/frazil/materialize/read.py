@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from frazil.materialize.account import Ingested, gather
 from frazil.materialize.doors import Doors
 from frazil.materialize.ingest.distribute import task_context, tasks_of
@@ -21,11 +19,10 @@ def read_batch(
     dead_letters: TableView,
     *,
     writer: str,
-    paused_by_schemas: AbstractContextManager[None],
 ) -> Ingested:
     """Run the tasks of a plan. Files are written, and nothing is committed.
 
-    Raises what a task raises, inside `paused_by_schemas`, and CountMismatchError.
+    Raises what a task raises, such as IncompatibleSchemaError, and CountMismatchError.
     """
     context = task_context(
         spec,
@@ -39,8 +36,7 @@ def read_batch(
     )
     doors.runner.start()
     tasks = tasks_of(plan, context, parallelism=doors.runner.parallelism)
-    with paused_by_schemas:
-        results = doors.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
+    results = doors.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
     return gather(plan, results)
 
 

@@ -168,11 +168,9 @@ class TableRun:
 
     def _ingest(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested | None:
         """None where the topic changed after the plan was made: the next plan says how, or begins later."""
-        paused = self.pauser.for_schemas(self.doors)
         try:
-            got = read_batch(
-                self.doors, self.spec, plan, rows, dead_letters, writer=self.writer, paused_by_schemas=paused
-            )
+            with self.pauser.for_schemas(self.doors):
+                got = read_batch(self.doors, self.spec, plan, rows, dead_letters, writer=self.writer)
             self.met = schemas_met(self.doors.registry, got)
             self._check_limits(plan, got, accepted=accepted_through(rows.properties))
         except RecordsLostError:

@@ -11,6 +11,9 @@ from frazil.model.plan import TopicFacts
 
 LOG = logging.getLogger(__name__)
 
+PASSING = frozenset({"rolled_back_to_epoch", "changed_by_others"})
+"""Events that are over once a look at the table no longer finds them: they are forgotten then."""
+
 
 @dataclass(slots=True)
 class SaidOnce:
@@ -32,3 +35,4 @@ class SaidOnce:
         notes |= {("changed_by_others", snapshot.name) for snapshot in here.foreign}
         for event, about in sorted(notes):
             self.warn(event, about)
+        self.said -= {past for past in self.said if past[0] in PASSING and past not in notes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import timedelta
@@ -263,7 +263,7 @@ def _full_batch_waits(run: TableRun) -> bool:
 
 def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:
     """Try again after a service did not answer; every other failure is raised at once."""
-    waited_for = ""
+    waited_for: set[str] = set()
     try:
         for seconds in RETRY_WAITS_SECONDS:
             try:
@@ -271,15 +271,20 @@ def retrying(act: Callable[[], Result], stopping: Stopping) -> Result:
             except ServiceError as failure:
                 if not failure.worth_retrying:
                     raise
-                waited_for = type(failure).__name__
+                waited_for.add(type(failure).__name__)
                 stopping.waits.begin(failure, seconds=seconds)
                 if stopping.sleep(seconds):
                     raise
         return _answered(act(), waited_for, stopping)
     finally:
-        stopping.waits.end(waited_for, answered=False)
+        _end_waits(waited_for, stopping, answered=False)
 
 
-def _answered(answer: Result, waited_for: str, stopping: Stopping) -> Result:
-    stopping.waits.end(waited_for, answered=True)
+def _answered(answer: Result, waited_for: Collection[str], stopping: Stopping) -> Result:
+    _end_waits(waited_for, stopping, answered=True)
     return answer
+
+
+def _end_waits(kinds: Collection[str], stopping: Stopping, *, answered: bool) -> None:
+    for kind in sorted(kinds):
+        stopping.waits.end(kind, answered=answered)

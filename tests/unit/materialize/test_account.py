@@ -13,7 +13,7 @@ from values_of_tables import NOW, SPEC, progress, state, topic
 from frazil.materialize.account import Ingested, gather, next_state, receipt_of
 from frazil.materialize.announce import lines
 from frazil.materialize.limits import check_limits, through
-from frazil.materialize.pausing import accepted_through, pause_property
+from frazil.materialize.pausing import accepted_through, pause_by_run, pause_property
 from frazil.model.errors import BadRecordLimitError, CountMismatchError
 from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas
@@ -301,7 +301,7 @@ def test_what_came_since_the_pause_is_judged_without_what_resume_accepted() -> N
 def test_resume_accepts_exactly_what_the_pause_says_was_read() -> None:
     ends = through((result(0, 5, 9), result(1, 0, 3)))
 
-    said = pause_property(by="frazil", why="because", at=NOW, accept=ends)
+    said = pause_by_run(why="because", at=NOW, accept=ends)
 
     assert '"accept": {"orders": {"0": 9, "1": 3}}' in said
     assert accepted_through({"frazil.accepted-through": '{"orders": {"0": 9}}'}) == {"orders": {0: 9}}

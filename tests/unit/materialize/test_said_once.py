@@ -50,3 +50,16 @@ def test_each_commit_of_others_is_told(said: Any) -> None:
     here = standing(view(ours, theirs), pipeline=SPEC.pipeline)
 
     assert said(here, topic({0: (0, 9)})) == [("changed_by_others", theirs.name)]
+
+
+def test_what_is_over_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    """A process that runs for months would otherwise keep the name of each foreign snapshot."""
+    said = SaidOnce(SPEC.identifier)
+    said.warn("delta_log_withheld", "a reason")
+
+    for theirs in range(2, 9):
+        foreign = snapshot(1, None, carries=state()), snapshot(theirs, 1, operation="delete")
+        said.warn_of_changes(standing(view(*foreign), pipeline=SPEC.pipeline), [topic({0: (0, 9)}, topic_id=None)])
+
+    assert len(caplog.records) == 9
+    assert len(said.said) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from frazil.model.errors import (
     FencedError,
     FrazilError,
     PausedError,
+    RegistryError,
     StateLostError,
     TopicMissingError,
 )
@@ -267,6 +269,35 @@ def test_waiting_is_said_once_and_then_counted(caplog: pytest.LogCaptureFixture)
         ("waited", {"error": "BrokerError", "times": 3, "answered": True}),
         ("waiting", {"seconds": 1.0, "error": "no answer about b"}),
         ("waited", {"error": "BrokerError", "times": len(schedule.RETRY_WAITS_SECONDS), "answered": False}),
+    ]
+
+
+@pytest.mark.parametrize("registry_failures", [1, 9])
+def test_waits_for_two_kinds_of_services_are_counted_apart(
+    registry_failures: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A wait that ended while another service failed does not count for the next one."""
+    stopping = _Impatient()
+
+    def asking(*failures: Exception) -> None:
+        left = list(failures)
+
+        def ask() -> str:
+            if left:
+                raise left.pop(0)
+            return "up"
+
+        with contextlib.suppress(RegistryError):
+            retrying(ask, stopping)
+
+    broker, registry = BrokerError("no broker", hint="wait"), RegistryError("no registry", hint="wait")
+    asking(broker, broker, *[registry] * registry_failures)
+    caplog.clear()
+    asking(broker)
+
+    assert [(record.getMessage(), fields_of(record)) for record in caplog.records] == [
+        ("waiting", {"seconds": 1.0, "error": "no broker"}),
+        ("waited", {"error": "BrokerError", "times": 1, "answered": True}),
     ]
 
 
