@@ -97,16 +97,30 @@ def _start(application: str, log_file: Path) -> Any:
     if not _submitted():
         os.environ["JAVA_HOME"] = str(find_java().home)
     try:
-        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second to import, and only some verbs need it
+        from pyspark import SparkConf  # noqa: PLC0415 - a second to import, and only some verbs need it
 
         conf = _settings(SparkConf(loadDefaults=True), submitted=_submitted()).setAppName(application)
         with _stderr_to(log_file), _sigint_kept():
-            return SparkContext.getOrCreate(conf)
+            return _context(conf)
     except Exception as problem:
         raise MissingToolError(
             f"Spark did not start: {_first_lines(problem)}",
             hint=f"see {log_file}; install a Java 17 runtime and set JAVA_HOME, or run `make setup`",
         ) from problem
+
+
+def _context(conf: Any) -> Any:
+    """Start Spark with a JVM in a session of its own, which ends when this process does.
+
+    `timeout` and supervisors send SIGTERM to the whole process group. The JVM would end at once, and with it the tasks
+    of the batches that are to be finished.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    running = SparkContext._gateway  # the JVM of this process, which outlives a context
+    gateway = running or launch_gateway(conf, popen_kwargs={"start_new_session": True})
+    return SparkContext(conf=conf, gateway=gateway)
 
 
 def _settings(conf: Any, *, submitted: bool) -> Any:

@@ -1,8 +1,9 @@
 """Run as a program: `frazil materialize --every 3s` of two tables that do nothing, or a batch that never ends.
 
-Usage: python two_tables.py idle|stuck|starting
+Usage: python two_tables.py idle|stuck|starting|spark [FOLDER]
 
-With `starting`, Spark never gets ready.
+With `starting`, Spark never gets ready. With `spark`, each batch is a task of a real Spark of 5 seconds, which logs to
+the folder.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from frazil.adapters import spark
 from frazil.cli import app, materialize
 from frazil.cli.progress import WatchedRunner
 from frazil.maintain.background import Background
@@ -60,6 +63,26 @@ class Run:
         return NothingToDo(self.name, TableState("p", 1, "w", "b", ()))
 
 
+@dataclass
+class SparkRun(Run):
+    """A batch of one task; the batch begins when Spark has started."""
+
+    def batch(self) -> Outcome:
+        self.doors.runner.start()
+        print(f"{self.name} begins", flush=True)
+        self.doors.runner.run([5], name=f"{self.name} epoch 1")
+        return NothingToDo(self.name, TableState("p", 1, "w", "b", ()))
+
+
+def spark_runs(folder: Path) -> list[Run]:
+    spark.run = time.sleep  # type: ignore[assignment]
+    runner = spark.SparkRunner(log_file=folder / "spark.log")
+    runs: list[Run] = [SparkRun(name, 0) for name in ("lake.a", "lake.b")]
+    for run in runs:
+        run.doors.runner = runner
+    return runs
+
+
 class NeverReady(Runner):
     def start(self) -> None:
         for name in ("lake.a", "lake.b"):
@@ -68,7 +91,11 @@ class NeverReady(Runner):
 
 
 def main(kind: str) -> int:
-    runs: Any = [Run(name, 60 if kind == "stuck" else 0) for name in ("lake.a", "lake.b")]
+    runs: Any = (
+        spark_runs(Path(sys.argv[2]))
+        if kind == "spark"
+        else [Run(name, 60 if kind == "stuck" else 0) for name in ("lake.a", "lake.b")]
+    )
 
     def opened(config: Any, tables: Any, display: Any, **_: Any) -> Any:
         if kind == "starting":
