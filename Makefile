@@ -11,32 +11,33 @@ SPARK := $(VENV)/.spark-installed
 SPARK_CLASSES := $(VENV)/.spark-recorded
 SERVICES := $(VENV)/.services-fetched
 DEV := $(VENV)/.dev-installed
-MATURIN := $(VENV)/.maturin-installed
-NATIVE_WHEEL := $(VENV)/.native-built
-NATIVE := $(VENV)/.native-installed
+BUILD := $(VENV)/.build-installed
+NATIVE := jobs/frazil_native.abi3.so
+COMPILED := $(VENV)/.native-compiled
+WHEEL := $(VENV)/.wheel-named
 NODE := $(VENV)/.node-installed
 # what the runtime of a Lambda function brings, so that it is not packed
 IN_LAMBDA := boto3 botocore s3transfer jmespath python-dateutil six
-NATIVE_SOURCES := $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs native/src/*/*.rs native/python/*/*.py*)
+NATIVE_SOURCES := $(wildcard native/Cargo.* native/src/*.rs)
 UV ?= uv
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-compile
 QUIETLY := $(MAKE) --silent --no-print-directory
 TOGETHER := $(QUIETLY) --jobs 4
 
-.PHONY: help setup run-setup demo test test-quick test-long bench lock lint native-wheel native node clean
+.PHONY: help setup run-setup demo test test-quick test-long bench lock lint native wheel node clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: run-setup ## install everything into .venv: packages, frazil itself, the native decoder
-	+@$(QUIETLY) $(DEV) node
+	+@$(QUIETLY) $(DEV) node wheel
 
-# what takes long goes on at the same time: downloads, the wheel of Spark, the compiler; pip changes .venv in one process only, so Spark and the decoder come last
+# what takes long goes on at the same time: downloads, the wheel of Spark, the compiler; pip changes .venv in one process only, so Spark and frazil come last
 run-setup: $(BIN)/python ## what the demo and the local services run on, without tools for tests and stacks
-	+@$(QUIETLY) $(MATURIN)
-	+@$(TOGETHER) $(SERVICES) $(SPARK_WHEEL) native-wheel
-	+@$(QUIETLY) $(SPARK) native
+	+@$(QUIETLY) $(BUILD)
+	+@$(TOGETHER) $(SERVICES) $(SPARK_WHEEL) native
+	+@$(QUIETLY) $(SPARK) $(FRAZIL)
 	+@$(QUIETLY) $(SPARK_CLASSES)
 
 demo: run-setup ## stock trades through a real broker into a table, queried, and run again: nothing new
@@ -59,10 +60,10 @@ bench: setup ## the benchmarks, side by side with the peers
 	$(BIN)/python -m bench
 
 lock: ## write every lock anew from the .in file beside it (needs uv)
-	@$(call locked,requirements.in,requirements.lock,)
+	@$(call locked,requirements-build.in,requirements-build.lock,)
+	@$(call locked,requirements.in,requirements.lock,--constraint requirements-build.lock)
 	@$(call locked,requirements-spark.in,requirements-spark.lock,--constraint requirements.lock)
 	@$(call locked,requirements-dev.in,requirements-dev.lock,--constraint requirements.lock)
-	@$(call locked,native/requirements.in,native/requirements.lock,)
 	@$(call locked,jobs/requirements.in,jobs/requirements.lock,--constraint requirements.lock)
 	@$(call locked,lambdas/rotate_keys/requirements.in,lambdas/rotate_keys/requirements.lock,--constraint requirements.lock $(IN_LAMBDA:%=--no-emit-package %))
 	@$(call locked,infra/requirements-node.in,infra/requirements-node.lock,)
@@ -77,7 +78,7 @@ mv $(2).new $(2)
 endef
 
 clean: ## remove .venv, caches and builds; the local services and their data stay (frazil local down --wipe)
-	rm -rf $(VENV) build dist *.egg-info native/target .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist jobs/*.egg-info jobs/frazil_native.*.so native/target .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.frazil/*' -prune -exec rm -rf {} +
 
 lint: setup ## ruff, mypy --strict, and which folder may know which
@@ -102,8 +103,49 @@ $(PACKAGES): requirements.lock | $(BIN)/python
 	@$(INSTALL) --require-hashes -r requirements.lock
 	@touch $@
 
-$(FRAZIL): pyproject.toml $(PACKAGES)
+$(BUILD): requirements-build.lock | $(BIN)/python
+	@$(INSTALL) --require-hashes -r requirements-build.lock
+	@touch $@
+
+# setuptools compiles the decoder again, which costs nothing if `native` has done so
+$(FRAZIL): pyproject.toml $(NATIVE_SOURCES) $(PACKAGES) $(BUILD)
 	@$(INSTALL) --no-deps --no-index --no-build-isolation --editable .
+	@touch $@
+
+# without a compiler, or when it fails, everything works, more slowly
+native: $(BUILD) ## compile the native decoder, where Rust and a C compiler are
+	+@if ! command -v cargo > /dev/null; then \
+	  echo 'no native decoder: cargo is not on PATH (it comes with Rust); records are decoded in Python, more slowly' >&2; \
+	elif ! command -v cc > /dev/null; then \
+	  echo 'no native decoder: there is no C compiler (cc) on PATH; records are decoded in Python, more slowly' >&2; \
+	elif ! $(QUIETLY) $(COMPILED); then \
+	  echo 'no native decoder: its build failed, see above; records are decoded in Python, more slowly' >&2; \
+	elif [ ! -e $(NATIVE) ]; then \
+	  rm -f $(FRAZIL); \
+	fi
+
+# frazil as one wheel; only its decoder is used, so a changed Python source makes none anew
+$(COMPILED): $(NATIVE_SOURCES) | $(BUILD)
+	@echo 'building the native decoder' >&2
+	@rm -rf native/target/plain build
+	@$(PIP) wheel --no-deps --no-index --no-build-isolation --wheel-dir native/target/plain .
+	@rm -rf build
+	@$(BIN)/python -m zipfile --list native/target/plain/*.whl | grep '^frazil_native' > /dev/null || cargo build --release --locked --manifest-path native/Cargo.toml
+	@touch $@
+
+wheel: native $(DEV) ## the wheel with the native decoder for job runs, in native/target/install
+	+@if [ -e $(COMPILED) ]; then $(QUIETLY) $(WHEEL); fi
+
+# on Linux its name tells which glibc the decoder needs
+$(WHEEL): $(COMPILED) | $(DEV)
+	@rm -rf native/target/install
+	@mkdir -p native/target/install
+	@if [ "$$(uname)" = Linux ]; then \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir native/target/install native/target/plain/*.whl > native/target/repaired.log 2>&1 \
+	  || { cat native/target/repaired.log >&2; exit 1; }; \
+	else \
+	  cp native/target/plain/*.whl native/target/install/; \
+	fi
 	@touch $@
 
 $(SPARK_WHEEL): requirements-spark.lock | $(BIN)/python
@@ -121,8 +163,8 @@ $(SPARK): $(SPARK_WHEEL) | $(PACKAGES)
 $(SPARK_CLASSES): $(SPARK) $(FRAZIL)
 	@if $(BIN)/python -m frazil.adapters.spark_classes; then touch $@; fi
 
-$(SERVICES): jobs/frazil/local/broker.lock jobs/frazil/local/registry.lock $(FRAZIL)
-	@if $(BIN)/python -m frazil.demo.fetch; then touch $@; fi
+$(SERVICES): jobs/frazil/local/broker.lock jobs/frazil/local/registry.lock $(PACKAGES)
+	@if PYTHONPATH=jobs $(BIN)/python -m frazil.demo.fetch; then touch $@; fi
 
 $(DEV): requirements-dev.lock $(SPARK)
 	@echo 'installing the packages of requirements-dev.lock' >&2
@@ -136,34 +178,4 @@ node: $(DEV) ## install Node.js into .venv where PATH has none: the stacks are w
 $(NODE): infra/requirements-node.lock | $(DEV)
 	@echo 'installing Node.js into $(VENV)' >&2
 	@$(INSTALL) --require-hashes -r infra/requirements-node.lock
-	@touch $@
-
-# without a compiler, or when it fails, everything works, more slowly
-native-wheel: $(MATURIN) ## compile the native decoder, where Rust and a C compiler are
-ifneq ($(NATIVE_SOURCES),)
-	+@if ! command -v cargo > /dev/null; then \
-	  echo 'no native decoder: cargo is not on PATH (it comes with Rust); records are decoded in Python, more slowly' >&2; \
-	elif ! command -v cc > /dev/null; then \
-	  echo 'no native decoder: there is no C compiler (cc) on PATH; records are decoded in Python, more slowly' >&2; \
-	elif ! $(QUIETLY) $(NATIVE_WHEEL); then \
-	  echo 'no native decoder: its build failed, see above; records are decoded in Python, more slowly' >&2; \
-	fi
-endif
-
-native: native-wheel $(FRAZIL) ## compile the native decoder and install it into .venv
-	+@if [ -e $(NATIVE_WHEEL) ]; then $(QUIETLY) $(NATIVE); fi
-
-$(MATURIN): native/requirements.lock | $(BIN)/python
-	@$(INSTALL) --require-hashes -r native/requirements.lock
-	@touch $@
-
-$(NATIVE_WHEEL): $(NATIVE_SOURCES) | $(MATURIN)
-	@echo 'building the native decoder' >&2
-	@rm -rf native/target/install
-	@$(BIN)/maturin build --quiet --release --locked --manifest-path native/Cargo.toml \
-	  --interpreter $(BIN)/python --out native/target/install
-	@touch $@
-
-$(NATIVE): $(NATIVE_WHEEL)
-	@$(INSTALL) --no-index --no-deps --force-reinstall native/target/install/*.whl
 	@touch $@

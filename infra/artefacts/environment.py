@@ -10,6 +10,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from infra.artefacts.archive import tar_gz
 
 LOCK = Path("jobs/requirements.lock")
 WHEELS = Path("native/target/install")
+DECODER = "frazil_native"
+"""The native decoder in a wheel of frazil: the only part of it that is taken, since job runs get the sources apart."""
 GLIBC_MINORS = range(17, 35)
 """The manylinux tags that Amazon Linux 2023 (glibc 2.34) takes, as PEP 600 counts them."""
 INSTALL_SECONDS = 900
@@ -59,14 +62,28 @@ def fingerprint(checkout: Path, target: Target) -> str:
     digest = hashlib.sha256(repr(target).encode())
     digest.update((checkout / LOCK).read_bytes())
     wheel = native_wheel(checkout, target)
-    digest.update(b"" if wheel is None else wheel.read_bytes())
+    for name, content in () if wheel is None else _decoder_in(wheel):
+        digest.update(name.encode() + content)
     return digest.hexdigest()[:16]
 
 
 def native_wheel(checkout: Path, target: Target) -> Path | None:
-    """What `make setup` built, if it fits the target."""
-    fitting = [wheel for wheel in sorted((checkout / WHEELS).glob("*.whl")) if wheel.stem.endswith(target.platforms)]
-    return fitting[0] if fitting else None
+    """Return the wheel with a native decoder that `make setup` built, if it fits the target."""
+    wheels = sorted((checkout / WHEELS).glob("frazil-*.whl"))
+    fitting = (wheel for wheel in wheels if not set(_platforms_of(wheel)).isdisjoint(target.platforms))
+    return next((wheel for wheel in fitting if any(_decoder_in(wheel))), None)
+
+
+def _platforms_of(wheel: Path) -> list[str]:
+    """Return the platform tags in the name of a wheel, of which there may be several."""
+    return wheel.stem.rpartition("-")[2].split(".")
+
+
+def _decoder_in(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(wheel) as content:
+        for name in sorted(content.namelist()):
+            if name.startswith(f"{DECODER}."):
+                yield name, content.read(name)
 
 
 def _install_and_pack(checkout: Path, target: Target, archive: Path, wheel: Path | None) -> None:
@@ -74,8 +91,9 @@ def _install_and_pack(checkout: Path, target: Target, archive: Path, wheel: Path
     shutil.rmtree(folder, ignore_errors=True)
     try:
         install_packages(target, folder, "--require-hashes", "--requirement", str(checkout / LOCK))
-        if wheel is not None:
-            install_packages(target, folder, "--no-index", str(wheel))
+        for name, content in () if wheel is None else _decoder_in(wheel):
+            (folder / name).write_bytes(content)
+            (folder / name).chmod(0o755)
         tar_gz(folder, archive)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -122,6 +140,6 @@ def _remove_what_depends_on_here(folder: Path) -> None:
 
 def _no_wheel(target: Target) -> MissingToolError:
     return MissingToolError(
-        f"There is no native decoder for {target.architecture} in {WHEELS}: expected a wheel of frazil_native",
+        f"There is no native decoder for {target.architecture} in {WHEELS}: expected a wheel of frazil with {DECODER}",
         hint=f"run `make setup` on an {target.architecture} machine with Rust and a C compiler; see docs/deploy.md",
     )

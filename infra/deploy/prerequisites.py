@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from frazil.model.errors import FrazilError
-from infra.artefacts.environment import WHEELS, Target, native_wheel
+from infra.artefacts.environment import DECODER, WHEELS, Target, native_wheel
 
 TERRAFORM_AT_LEAST = (1, 10)
 """The first version whose S3 backend supports `use_lockfile`."""
@@ -154,7 +154,7 @@ def _node(run: Run) -> Prerequisite:
 
 
 def _native_decoder(checkout: Path, target: Target, *, required: bool) -> Prerequisite:
-    what, expected = "native decoder", f"a wheel of frazil_native for {target.architecture} in {WHEELS}"
+    what, expected = "native decoder", f"a wheel of frazil with {DECODER} for {target.architecture} in {WHEELS}"
     wheel = native_wheel(checkout, target)
     if wheel is not None:
         return Prerequisite(what, wheel.name, expected)

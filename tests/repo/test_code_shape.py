@@ -48,7 +48,6 @@ def test_the_licence_is_the_same_everywhere() -> None:
         name: tomllib.loads(text_of(ROOT / name))[table].get("license")
         for name, table in (
             ("pyproject.toml", "project"),
-            ("native/pyproject.toml", "project"),
             ("native/Cargo.toml", "package"),
         )
     }

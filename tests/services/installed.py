@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -15,7 +15,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("pyproject.toml", "README.md", "jobs")
+NOT_SOURCES = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so", "target")
+SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "jobs", "native")
+
+COMPILED = ROOT / "native" / "target" / "install"
+"""Where `make setup` puts a wheel with the native decoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +44,26 @@ class Installed:
 
 
 def build_wheel(folder: Path) -> Path:
-    """The wheel, built of a copy: a build leaves files beside the sources."""
-    copy = folder / "sources"
-    copy.mkdir()
+    """Build the wheel where no Rust is, from a copy, because a build leaves files beside the sources."""
+    copy, no_programs = folder / "sources", folder / "no-programs"
+    for each in (copy, no_programs):
+        each.mkdir()
     for name in SOURCES:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(
+                source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so", "target")
+            )
         else:
             shutil.copy(source, copy / name)
-    _pip("wheel", "--no-build-isolation", "--wheel-dir", str(folder), str(copy))
+    without_rust = {**os.environ, "PATH": str(no_programs)}
+    _pip("wheel", "--no-build-isolation", "--wheel-dir", str(folder), str(copy), env=without_rust)
     return next(folder.glob("frazil-*.whl"))
+
+
+def compiled_wheel() -> Path | None:
+    """Return the wheel with the native decoder; None where none could be compiled."""
+    return next(COMPILED.glob("frazil-*.whl"), None)
 
 
 def install(wheel: Path, folder: Path, *extras: str) -> Installed:
@@ -107,6 +120,6 @@ def _link(dist: Distribution, site: Path) -> None:
             place.symlink_to(Path(str(dist.locate_file(top))))
 
 
-def _pip(*arguments: str) -> None:
+def _pip(*arguments: str, env: Mapping[str, str] | None = None) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
-    subprocess.run([*command, "--no-deps", "--no-index"], check=True, timeout=300)
+    subprocess.run([*command, "--no-deps", "--no-index"], check=True, timeout=300, env=env)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from breadth import Place, encode, record_of
-from installed import Installed, build_wheel, install
+from installed import Installed, build_wheel, compiled_wheel, install
 
 SCHEMA = record_of(("n", "long"))
 
@@ -42,6 +42,22 @@ def test_without_any_extra_a_topic_becomes_a_table(plain: Installed, place: Plac
     assert "10 rows" in written.stdout
     assert proven.returncode == 0, proven.stderr
     assert (asked.returncode, "pip install 'frazil[duckdb]'" in asked.stderr) == (1, True)
+
+
+def test_without_rust_records_are_decoded_in_python_and_with_it_by_the_decoder_in_the_same_wheel(
+    plain: Installed, tmp_path: Path
+) -> None:
+    compiled = compiled_wheel()
+    if compiled is None:
+        pytest.skip("there is no native decoder: `make setup` compiles it where Rust is")
+    code = "from frazil.formats.native import native_available; print(native_available())"
+
+    said = [
+        subprocess.run([each.python, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        for each in (plain, install(compiled, tmp_path / "env"))
+    ]
+
+    assert said == ["False\n", "True\n"]
 
 
 def test_the_extra_local_brings_all_that_the_demo_imports(wheel: Path, tmp_path: Path) -> None:

@@ -25,13 +25,23 @@ def checkout(tmp_path: Path) -> Path:
         "jobs/frazil/job_run.py": "print()",
         "jobs/frazil/__pycache__/job_run.pyc": "compiled",
         "jobs/requirements.lock": "numpy==1\n",
-        "native/target/install/frazil_native-0.1.0-cp311-abi3-manylinux_2_34_x86_64.whl": "wheel",
         "tables/trades.yaml": "topic: trades\n",
         "tables/notes.txt": "not a spec",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
+    wheel_of(tmp_path, decoder="compiled", sources="print()")
     return tmp_path
+
+
+def wheel_of(checkout: Path, *, decoder: str | None, sources: str) -> None:
+    """As pip and auditwheel make one: with two tags, and without a decoder where it could not be compiled."""
+    file = checkout / "native/target/install/frazil-0.1.0-cp311-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(file, "w") as wheel:
+        wheel.writestr("frazil/job_run.py", sources)
+        if decoder is not None:
+            wheel.writestr("frazil_native.abi3.so", decoder)
 
 
 def test_the_same_files_make_the_same_tar_whenever_and_in_whatever_order_they_were_written(tmp_path: Path) -> None:
@@ -80,11 +90,19 @@ def test_a_target_without_its_native_wheel_is_refused_where_one_is_required(chec
         pack_environment(checkout, ARM, checkout / "environment.tar.gz", native_required=True)
 
 
-def test_a_new_lock_or_wheel_is_a_new_environment(checkout: Path) -> None:
+def test_a_wheel_that_was_built_without_rust_has_no_native_decoder(checkout: Path) -> None:
+    wheel_of(checkout, decoder=None, sources="print()")
+
+    assert native_wheel(checkout, X86) is None
+
+
+def test_a_new_lock_or_decoder_is_a_new_environment_and_new_sources_are_not(checkout: Path) -> None:
     before = fingerprint(checkout, X86)
+    wheel_of(checkout, decoder="compiled", sources="print('changed')")
+    assert fingerprint(checkout, X86) == before
     (checkout / "jobs" / "requirements.lock").write_text("numpy==2\n")
     after_the_lock = fingerprint(checkout, X86)
-    next((checkout / "native").rglob("*.whl")).write_text("another")
+    wheel_of(checkout, decoder="another", sources="print()")
 
     assert len({before, after_the_lock, fingerprint(checkout, X86), fingerprint(checkout, ARM)}) == 4
 
