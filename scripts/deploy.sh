@@ -40,16 +40,12 @@ misuse() {
   exit 2
 }
 
-step() {
-  [ -z "$debug" ] || echo "+ python -m infra.deploy $* ${common[*]}" >&2
-  .venv/bin/python -m infra.deploy "$@" "${common[@]}"
-}
-
 from_a_flag() {
   echo "warning: $1 on the command line is stored in the shell history and visible to other users: use $2 or the prompt" >&2
 }
 
-# the lock is released when this process ends, even if it is killed; in Python because macOS has no `flock`
+# exec keeps the open file and the process id, so the lock is released when Python ends, even if it is killed;
+# in Python because macOS has no `flock`
 be_alone() {
   local lock=".frazil/deploy/$environment.running"
   mkdir -p .frazil/deploy
@@ -62,93 +58,8 @@ be_alone() {
   echo $$ > "$lock"
 }
 
-ask_for_secrets() {
-  local needed
-  if [ "$profile" = local ]; then return 0; fi
-  needed=$(step needs-confluent) # a failure ends the script here
-  if [ "$needed" = yes ]; then ask_for_cloud_key; fi
-  step recall
-  needed=$(step needs-snowflake-account)
-  if [ "$needed" = yes ]; then ask_for_snowflake_account; fi
-  if [ -n "${SNOWFLAKE_PRIVATE_KEY:-}" ]; then return 0; fi
-  needed=$(step needs-snowflake)
-  if [ "$needed" = yes ]; then ask_for_snowflake_key; fi
-}
-
-# prompt for the variable NAME, unless it is set
-ask() {
-  local name=$1 prompt=$2
-  if [ -z "${!name:-}" ]; then read -rp "$prompt" "${@:3}" "${name?}" || true; fi
-  export "${name?}"
-}
-
-ask_for_cloud_key() {
-  ask CONFLUENT_CLOUD_API_KEY 'Confluent Cloud API key: '
-  ask CONFLUENT_CLOUD_API_SECRET 'Confluent Cloud API secret (not shown): ' -s
-  echo >&2
-  [ -n "$CONFLUENT_CLOUD_API_KEY" ] && [ -n "$CONFLUENT_CLOUD_API_SECRET" ] \
-    || misuse 'The settings use Confluent Cloud: expected a Cloud API key and its secret, found none.' \
-      'export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET if there is no terminal to prompt on'
-}
-
-ask_for_snowflake_account() {
-  ask SNOWFLAKE_ORGANIZATION_NAME 'Snowflake organization (SELECT CURRENT_ORGANIZATION_NAME()): '
-  ask SNOWFLAKE_ACCOUNT_NAME 'Snowflake account (SELECT CURRENT_ACCOUNT_NAME()): '
-  [ -n "$SNOWFLAKE_ORGANIZATION_NAME" ] && [ -n "$SNOWFLAKE_ACCOUNT_NAME" ] \
-    || misuse 'The flag --snowflake-warehouse needs the organization and the name of its account, found none.' \
-      'add --snowflake-organization= and --snowflake-account=, or export SNOWFLAKE_ORGANIZATION_NAME and SNOWFLAKE_ACCOUNT_NAME'
-}
-
-ask_for_snowflake_key() {
-  echo 'Private key for Snowflake: paste the whole PEM (not shown), then Enter and Ctrl-D' >&2
-  IFS= read -rsd '' SNOWFLAKE_PRIVATE_KEY || true # read until the end of input
-  export SNOWFLAKE_PRIVATE_KEY
-}
-
-create() {
-  ask_for_secrets
-  step check
-  step services-up
-  step artefacts
-  step free-names
-  step destroy-removed connectors
-  step apply network confluent lake secrets
-  step keys
-  step topics
-  step apply connectors
-  step upload
-  step apply jobs
-  step tables
-  step apply snowflake
-  step summary
-}
-
-delete() {
-  ask_for_secrets
-  step services-up
-  step confirm-delete ${keep:+"$keep"}
-  step destroy snowflake jobs connectors
-  step delete-keys
-  step empty ${keep:+"$keep"}
-  step destroy secrets lake confluent network ${keep:+"$keep"}
-  step inventory ${keep:+"$keep"}
-  step services-down ${keep:+"$keep"}
-}
-
-outputs() { step outputs; }
-
-plan() {
-  ask_for_secrets
-  step check
-  step services-up
-  step artefacts
-  step plan network confluent lake secrets connectors jobs snowflake
-}
-
-rotate() { step rotate; }
-
 main() {
-  local verb=${1:-} profile='' environment='' debug='' keep='' policy='' of_rotate='' argument='' common=()
+  local verb=${1:-} profile='' environment='' policy='' keep='' of_rotate='' argument='' common=()
   case $verb in
     create | delete | plan | check | outputs | rotate) shift ;;
     -h | --help | help) usage; return 0 ;;
@@ -176,10 +87,10 @@ main() {
         case $verb in create | plan | check) common+=("$argument") ;; esac
         ;;
       --day-count=?* | --number-of-api-keys-to-retain=?* | --yes) common+=("$argument") ;;
-      --keep-data) keep=$argument ;;
-      --policy) policy=$argument ;;
+      --keep-data) keep=$argument common+=("$argument") ;;
+      --policy) policy=policy ;;
       --secret=?* | --leaked) of_rotate=${argument%%=*} common+=("$argument") ;;
-      --debug) debug=$argument && export TF_LOG="${TF_LOG:-DEBUG}" ;;
+      --debug) common+=("$argument") && export TF_LOG="${TF_LOG:-DEBUG}" ;;
       -h | --help) usage; return 0 ;;
       *) misuse "Unknown option \`${argument%%=*}\`, or its value is missing." ;;
     esac
@@ -189,12 +100,10 @@ main() {
   [ "$verb" = check ] || [ -z "$policy" ] || misuse "--policy is an option of check, not of $verb."
   [ "$verb" = rotate ] || [ -z "$of_rotate" ] || misuse "$of_rotate is an option of rotate, not of $verb."
   [ -n "$environment" ] || { [ "$profile" = local ] && environment=local || environment=dev; }
-  common+=(${debug:+"$debug"} "--profile=$profile" "--environment=$environment")
+  common+=("--profile=$profile" "--environment=$environment")
   make --silent setup
-  case $verb in
-    check) if [ -n "$policy" ]; then step policy; else step check; fi ;;
-    *) be_alone && "$verb" ;;
-  esac
+  [ "$verb" = check ] || be_alone
+  exec .venv/bin/python -m infra.deploy "${policy:-$verb}" "${common[@]}"
 }
 
 main "$@"

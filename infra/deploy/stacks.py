@@ -1,11 +1,12 @@
-"""Synthesize the stacks once, then plan, apply or destroy each with Terraform in the given order."""
+"""Synthesize the stacks, then plan, apply or destroy each with Terraform in the given order."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from infra.components.key_rotation import Code
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys import tableflow_variables
 from infra.deploy.services import BROKER, REGISTRY, confluent_cloud
+from infra.deploy.states import States, write_reader
 from infra.deploy.terraform import Tell, Terraform, TerraformError
 from infra.local.stub_behind import SNOWFLAKE
 from infra.local.terraform_cli import stub_values
@@ -42,13 +44,16 @@ class Stacks:
     names: tuple[str, ...]
     tell: Tell
     _known: dict[str, Terraform] = field(default_factory=dict)
+    _readers: dict[str, Terraform] = field(default_factory=dict)
+    _states: States = field(default_factory=States)
 
     def apply(self, wanted: Sequence[str]) -> None:
         for name in self._present(wanted):
             began = time.monotonic()
             self._warn_of_elastic_ips(name)
             self.tell(f"{name}: applying")
-            self._with_keys(name).apply()
+            with self._changing(name) as terraform:
+                terraform.apply()
             self.tell(f"{name}: applied ({time.monotonic() - began:.0f} s)")
 
     def destroy_removed(self, wanted: Sequence[str]) -> list[str]:
@@ -58,19 +63,19 @@ class Stacks:
         """
         gone = []
         for name in self._present(wanted):
-            removed = self._ready(name).removed()
+            removed = self._ready(name).removed(self._resources(name))
             if removed:
                 count = f"{len(removed)} resource{'' if len(removed) == 1 else 's'}"
                 self.tell(f"{name}: destroying {count} that the settings no longer have")
-                self._with_keys(name).apply_only(removed)
+                with self._changing(name) as terraform:
+                    terraform.apply_only(removed)
             gone += removed
         return gone
 
     def destroy(self, wanted: Sequence[str]) -> None:
         """Destroy the stacks in the given order; skip those that were never applied."""
         for name in self._present(wanted):
-            terraform = self._ready(name)
-            if terraform.resources():
+            if self._resources(name):
                 self.tell(f"{name}: destroying")
                 self._destroy(name)
             self.tell(f"{name}: gone")
@@ -81,19 +86,22 @@ class Stacks:
         The local double of AWS loses its functions on each restart, and a missing function would block the destroy.
         """
         try:
-            self._with_keys(name).destroy()
+            with self._changing(name) as terraform:
+                terraform.destroy()
         except TerraformError as stopped:
             if FUNCTION_IS_GONE not in stopped.what:
                 raise
             self.tell(f"{name}: its Lambda function no longer exists and is not invoked")
             self.forget(name, "aws_lambda_invocation")
-            self._with_keys(name).destroy()
+            with self._changing(name) as terraform:
+                terraform.destroy()
 
     def forget(self, name: str, kind: str) -> None:
         """Remove the resources of one type from the stack's state; they stay in the account."""
-        for address in self._ready(name).resources():
+        for address in self._resources(name):
             if address.startswith(f"{kind}."):
-                self._ready(name).forget(address)
+                with self._changing(name) as terraform:
+                    terraform.forget(address)
 
     def plan(self, wanted: Sequence[str]) -> None:
         """Plan the stacks whose dependencies are applied; the others cannot be planned yet."""
@@ -116,7 +124,9 @@ class Stacks:
         """
         import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
 
-        new = [] if name != "network" or self.deployment.is_local else self._ready(name).added("aws_eip")
+        if name != "network" or self.deployment.is_local:
+            return
+        new = self._ready(name).added("aws_eip", self._resources(name))
         used = len(boto3.client("ec2").describe_addresses()["Addresses"]) if new else 0
         if used + len(new) > ELASTIC_IPS:
             self.tell(
@@ -127,15 +137,44 @@ class Stacks:
 
     def outputs(self, name: str) -> Mapping[str, Any]:
         """Return the outputs by name; {} if the stack is not part of the environment or was never applied."""
-        return self._ready(name).outputs() if name in self.names else {}
+        if name not in self.names:
+            return {}
+        if name not in self._states.outputs:
+            self._states.outputs[name] = self._reader(name).outputs()
+        return self._states.outputs[name]
 
     def resources(self) -> dict[str, list[str]]:
         """Return the resource addresses in Terraform's state, by stack."""
-        return {name: self._ready(name).resources() for name in self.names}
+        return {name: self._resources(name) for name in self.names}
 
     def named(self, name: str) -> list[tuple[str, str]]:
         """Return the type and name of each resource of a stack; [] if the environment has no such stack."""
-        return self._ready(name).named() if name in self.names else []
+        if name not in self.names or not self._resources(name):
+            return []
+        if name not in self._states.named:
+            self._states.named[name] = self._ready(name).named()
+        return self._states.named[name]
+
+    def _resources(self, name: str) -> list[str]:
+        if name not in self._states.resources:
+            self._states.resources[name] = self._reader(name).resources()
+        return self._states.resources[name]
+
+    @contextmanager
+    def _changing(self, name: str) -> Iterator[Terraform]:
+        """Yield the Terraform of a stack whose state it changes, even if it fails."""
+        try:
+            yield self._with_keys(name)
+        finally:
+            self._states.forget(name)
+
+    def _reader(self, name: str) -> Terraform:
+        """Return the Terraform that reads the state of a stack without its providers, cached."""
+        if name not in self._readers:
+            ready = self._ready(name)
+            env = {**ready.env, "TF_DATA_DIR": str(ready.data)}
+            self._readers[name] = replace(ready, directory=write_reader(ready.directory), env=env)
+        return self._readers[name]
 
     def _ready(self, name: str) -> Terraform:
         """Return the initialised Terraform of a stack, cached."""
@@ -196,30 +235,40 @@ class Stacks:
         return [each for each in STACKS[: STACKS.index(name)] if each in self.names and each != "connectors"]
 
 
-def _code(deployment: Deployment) -> Code:
+def code_of(deployment: Deployment) -> Code:
     """Return the package of the rotation function and, locally, the address of the Confluent Cloud double."""
     packed = deployment.rotation_zip
     double = {ADDRESS_VARIABLE: confluent_cloud(deployment.folder).address} if deployment.is_local else {}
     return Code(packed if packed.exists() else None, double if deployment.has_confluent else {})
 
 
+def packed_of(deployment: Deployment) -> Artefacts:
+    """Return the artefacts that are packed on this machine, or placeholders."""
+    return read_manifest(deployment.manifest) if deployment.manifest.exists() else NONE_PACKED
+
+
 def synthesize(
-    deployment: Deployment, tell: Tell, *, listed: Collection[str] | None = None, purpose: Purpose = "apply"
+    deployment: Deployment,
+    tell: Tell,
+    *,
+    listed: Collection[str] | None = None,
+    purpose: Purpose = "apply",
+    states: States | None = None,
 ) -> Stacks:
     """Write the Terraform configuration of all stacks.
 
     The stack jobs refers to its artefacts by hash, or to placeholders if none are packed on this machine; that is
     enough to read outputs or to destroy. The stack snowflake gets the tables `listed` in Glue, or those of all specs.
+    `states` is what is known of the stacks' states from before.
     """
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
     deployment.folder.mkdir(parents=True, exist_ok=True)
-    artefacts = read_manifest(deployment.manifest) if deployment.manifest.exists() else NONE_PACKED
     names = build(
         deployment.settings,
         deployment.synthesized,
-        artefacts,
+        packed_of(deployment),
         listed=listed,
-        code=_code(deployment),
+        code=code_of(deployment),
         purpose=purpose,
     )
-    return Stacks(deployment, tuple(names), tell)
+    return Stacks(deployment, tuple(names), tell, _states=States() if states is None else states)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,32 +26,24 @@ from infra.deploy.accounts_and_topics import (
     make_wanted_topics,
 )
 from infra.deploy.brokers import connect, out_of_reach
-from infra.deploy.cloud_key import of_confluent
 from infra.deploy.deployment import CHECKOUT, Deployment
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
 from infra.deploy.farewell import Farewell, refuse_in_production
+from infra.deploy.findings import findings_of
 from infra.deploy.frazil_command import NOT_THERE_YET, Frazil
 from infra.deploy.from_here import write_what_frazil_needs
 from infra.deploy.listed_tables import tables_in_glue, waiting
-from infra.deploy.prerequisites import (
-    of_the_account,
-    of_the_aws_cli,
-    of_the_confluent_cli,
-    of_this_machine,
-    quietly,
-    raise_if_missing,
-)
+from infra.deploy.prerequisites import raise_if_missing
 from infra.deploy.released_names import release_names
 from infra.deploy.rotating import Clouds, Rotating
 from infra.deploy.rotation_function import rotation_function
 from infra.deploy.snowflake_account import Recorded, forget, record_of, remember
-from infra.deploy.snowflake_key import log_in, of_snowflake
-from infra.deploy.stacks import Stacks, synthesize
+from infra.deploy.stacks import Stacks
 from infra.deploy.summary import summary_lines
+from infra.deploy.synthesis import Synthesis
 from infra.deployer_limits import limits_of
 from infra.deployer_policy import policy_documents
 from infra.settings import LocalState
-from shared.confluent_api import KEY_VARIABLE, ConfluentCloud
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +54,22 @@ class Asked:
     keeps_data: bool
     secret: str | None = None
     leaked: bool = False
+    synthesis: Synthesis = field(default_factory=lambda: Synthesis(tell))
 
 
 Step = Callable[[Deployment, Asked], None]
 
 
 def check(deployment: Deployment, _: Asked) -> None:
-    findings = list(
-        of_this_machine(deployment.checkout, _target(deployment), quietly, native_required=not deployment.is_local)
-    )
-    if not deployment.is_local:
-        account = list(of_the_account(_session, deployment.profile, deployment.settings.account_id))
-        logged_in = all(each.is_met for each in account)
-        findings += [*account, of_the_aws_cli(quietly, deployment.profile, logged_in=logged_in)]
-    if deployment.has_confluent and not deployment.is_local:
-        key = of_confluent(ConfluentCloud, os.environ)
-        findings += [key, of_the_confluent_cli(quietly, key_given=KEY_VARIABLE in os.environ)]
-    if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:
-        findings.append(of_snowflake(deployment.settings.snowflake, os.environ, log_in))
+    findings = findings_of(deployment, _session)
     for finding in findings:
         tell(finding.line)
     raise_if_missing(findings)
 
 
-def policy(deployment: Deployment, _: Asked) -> None:
+def policy(deployment: Deployment, asked: Asked) -> None:
     """Print the IAM policy that deploying this environment needs; makes no request to AWS."""
-    _stacks(deployment)
+    asked.synthesis.stacks(deployment)
     types = {kind for stack in read_stacks(deployment.synthesized).values() for kind in stack.get("resource", {})}
     documents = policy_documents(types, limits_of(deployment.settings))
     for document in documents:
@@ -132,9 +113,9 @@ def free_names(deployment: Deployment, _: Asked) -> None:
         tell(f"{name}: permanently deleted, so that its name can be reused")
 
 
-def keys(deployment: Deployment, _: Asked) -> None:
+def keys(deployment: Deployment, asked: Asked) -> None:
     """Create the keys and publish their ages at once, because the alarm treats missing data as a failure."""
-    secrets = _stacks(deployment).outputs("secrets")
+    secrets = _stacks(deployment, asked).outputs("secrets")
     if "rotation_function" not in secrets:
         return
     function = rotation_function(secrets["rotation_function"])
@@ -145,33 +126,33 @@ def keys(deployment: Deployment, _: Asked) -> None:
 
 
 def rotate(deployment: Deployment, asked: Asked) -> None:
-    stacks = _stacks(deployment)
+    stacks = _stacks(deployment, asked)
     secrets, accounts = stacks.outputs("secrets"), stacks.outputs("confluent").get("service_accounts", {})
     clouds = Clouds(_vault(), _session().client("logs"), rotation_function(secrets.get("rotation_function", "")))
     done = Rotating(secrets.get("rotated", {}), clouds, tell, accounts).rotate(asked.secret, leaked=asked.leaked)
     tell(f"keys: {done} rotated")
 
 
-def delete_the_keys(deployment: Deployment, _: Asked) -> None:
+def delete_the_keys(deployment: Deployment, asked: Asked) -> None:
     """Delete all API keys; do nothing if the service accounts no longer exist."""
-    confluent = _stacks(deployment).outputs("confluent")
+    confluent = _stacks(deployment, asked).outputs("confluent")
     if confluent:
         tell(f"keys: {delete_all_keys(deployment, confluent, tell)} deleted")
 
 
-def topics(deployment: Deployment, _: Asked) -> None:
-    done = make_wanted_topics(deployment, _stacks(deployment).outputs("confluent"), _vault())
+def topics(deployment: Deployment, asked: Asked) -> None:
+    done = make_wanted_topics(deployment, _stacks(deployment, asked).outputs("confluent"), _vault())
     tell(f"topics: {len(done.make)} created, {len(done.kept)} already existed")
     for difference in done.differing:
         tell(f"warning: {difference}")
 
 
-def recall(deployment: Deployment, _: Asked) -> None:
+def recall(deployment: Deployment, asked: Asked) -> None:
     """Read from the state which accounts of AWS and Snowflake an earlier `create` deployed to."""
-    _recall_account(deployment)
+    _recall_account(deployment, asked)
     if deployment.is_local or isinstance(deployment.settings.backend, LocalState):
         return
-    stacks = _stacks(deployment)
+    stacks = _stacks(deployment, asked)
     if account := stacks.outputs("network").get("aws_account_id"):  # it may have been deployed anew elsewhere
         account_record.remember(account, deployment.folder)
     told = stacks.outputs("secrets").get("snowflake_account") if deployment.settings.snowflake is None else None
@@ -179,9 +160,9 @@ def recall(deployment: Deployment, _: Asked) -> None:
         remember(Recorded(told["organization"], told["account"], told["warehouse"] or None), deployment.folder)
 
 
-def _recall_account(deployment: Deployment) -> None:
+def _recall_account(deployment: Deployment, asked: Asked) -> None:
     def shared(stack: str) -> Mapping[str, Any]:
-        return _stacks(deployment).outputs(stack)
+        return _stacks(deployment, asked).outputs(stack)
 
     account_record.recall(deployment.settings, deployment.folder, shared, _session, is_local=deployment.is_local)
 
@@ -193,12 +174,12 @@ def apply(deployment: Deployment, asked: Asked) -> None:
         account_record.remember(here, deployment.folder)
     if (account := deployment.settings.snowflake) is not None and deployment.snowflake_is_given:
         remember(record_of(account), deployment.folder)
-    _stacks_for(deployment, asked.stacks).apply(asked.stacks)
+    _stacks_for(deployment, asked).apply(asked.stacks)
 
 
 def destroy_removed(deployment: Deployment, asked: Asked) -> None:
     """Destroy what the settings no longer have, before the next apply removes the accounts and keys that this needs."""
-    stacks = _stacks(deployment)
+    stacks = asked.synthesis.stacks(deployment)
     removed, confluent = stacks.destroy_removed(asked.stacks), stacks.outputs("confluent")
     if any(address.startswith("confluent_tableflow_topic.") for address in removed):
         place = f"the bucket and the Glue database {confluent.get('cluster_id')}, without updates"
@@ -209,7 +190,7 @@ def destroy_removed(deployment: Deployment, asked: Asked) -> None:
 
 def plan(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
-    _stacks_for(deployment, asked.stacks).plan(asked.stacks)
+    _stacks_for(deployment, asked).plan(asked.stacks)
 
 
 def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
@@ -223,8 +204,8 @@ def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
         )
 
 
-def upload(deployment: Deployment, _: Asked) -> None:
-    bucket = _stacks(deployment).outputs("lake")["bucket_name"]
+def upload(deployment: Deployment, asked: Asked) -> None:
+    bucket = _stacks(deployment, asked).outputs("lake")["bucket_name"]
     manifest = read_manifest(deployment.manifest)
     sent = upload_artefacts(manifest, deployment.packed, bucket, _session().client("s3"), _nothing)
     tell(f"artefacts: {len(sent)} of {len(manifest.all)} uploaded to s3://{bucket}, {_megabytes(sent)} MB")
@@ -232,12 +213,12 @@ def upload(deployment: Deployment, _: Asked) -> None:
         tell(f"artefacts: {swept} old ones deleted")
 
 
-def tables(deployment: Deployment, _: Asked) -> None:
+def tables(deployment: Deployment, asked: Asked) -> None:
     """Create the tables, empty, so that readers can attach to them; skip topics without a registered schema.
 
     Raises CommandFailedError if a table cannot be created for any other reason.
     """
-    _write_config(deployment, _stacks(deployment).outputs("jobs"))
+    _write_config(deployment, _stacks(deployment, asked).outputs("jobs"))
     unreached = out_of_reach(deployment.settings.kafka, connect)
     if unreached is not None:
         tell(f"warning: cannot reach {unreached} from this machine: the job will create the tables")
@@ -247,8 +228,8 @@ def tables(deployment: Deployment, _: Asked) -> None:
         tell("some tables do not exist yet (see above): the job or the next `create` creates them")
 
 
-def outputs(deployment: Deployment, _: Asked) -> None:
-    stacks = _stacks(deployment)
+def outputs(deployment: Deployment, asked: Asked) -> None:
+    stacks = _stacks(deployment, asked)
     found = {name: stacks.outputs(name) for name in stacks.names}
     _write_config(deployment, found.get("jobs", {}))
     for stack, values in found.items():
@@ -257,24 +238,24 @@ def outputs(deployment: Deployment, _: Asked) -> None:
                 print(f"{stack}.{name} = {value}")
 
 
-def summary(deployment: Deployment, _: Asked) -> None:
-    stacks = _stacks(deployment)
+def summary(deployment: Deployment, asked: Asked) -> None:
+    stacks = _stacks(deployment, asked)
     found = {name: stacks.outputs(name) for name in stacks.names}
     print("\n".join(summary_lines(deployment, found, stacks.resources())))
 
 
 def confirm_delete(deployment: Deployment, asked: Asked) -> None:
-    _farewell(deployment).confirm(keeps_data=asked.keeps_data)
+    _farewell(deployment, asked).confirm(keeps_data=asked.keeps_data)
 
 
-def _farewell(deployment: Deployment) -> Farewell:
+def _farewell(deployment: Deployment, asked: Asked) -> Farewell:
     confluent = cloud_of(deployment) if deployment.has_confluent else None
-    return Farewell(deployment, _stacks(deployment), _session(), tell, confluent)
+    return Farewell(deployment, _stacks(deployment, asked), _session(), tell, confluent)
 
 
 def destroy(deployment: Deployment, asked: Asked) -> None:
     stays = {"lake"} if asked.keeps_data else set()
-    stacks = synthesize(deployment, tell, purpose="destroy")
+    stacks = asked.synthesis.stacks(deployment, purpose="destroy")
     stacks.destroy([name for name in asked.stacks if name not in stays])
     if asked.keeps_data and "confluent" in asked.stacks and _database_goes_with_the_cluster(deployment):
         stacks.forget("lake", "aws_glue_catalog_database")
@@ -286,7 +267,7 @@ def empty(deployment: Deployment, asked: Asked) -> None:
     Raises SettingError in production.
     """
     refuse_in_production(deployment)
-    stacks = _stacks(deployment)
+    stacks = _stacks(deployment, asked)
     bucket, cluster = stacks.outputs("lake").get("bucket_name"), stacks.outputs("confluent").get("cluster_id", "")
     if bucket is None or asked.keeps_data:
         return
@@ -298,14 +279,14 @@ def empty(deployment: Deployment, asked: Asked) -> None:
 
 def inventory(deployment: Deployment, asked: Asked) -> None:
     remove_log_groups(_session().client("logs"), deployment.log_groups)
-    _farewell(deployment).take_stock(keeps_data=asked.keeps_data)
+    _farewell(deployment, asked).take_stock(keeps_data=asked.keeps_data)
 
 
-def compare_accounts(deployment: Deployment, step: str) -> None:
+def compare_accounts(deployment: Deployment, step: str, asked: Asked) -> None:
     """Raise SettingError if the step would work on the environment in another AWS account than the recorded one."""
     if step in WITHOUT_AWS:
         return
-    _recall_account(deployment)
+    _recall_account(deployment, asked)
     account_record.refuse_another_account(deployment.settings, deployment.profile, deployment.folder, _session)
 
 
@@ -314,20 +295,22 @@ def tell(line: str) -> None:
     sys.stderr.flush()
 
 
-def _stacks(deployment: Deployment) -> Stacks:
-    return synthesize(deployment, tell)
+def _stacks(deployment: Deployment, asked: Asked) -> Stacks:
+    """Return the stacks to read outputs and resources of."""
+    return asked.synthesis.readable(deployment)
 
 
-def _stacks_for(deployment: Deployment, wanted: Sequence[str]) -> Stacks:
-    """Synthesize the stacks; the stack snowflake gets only the tables that exist in Glue."""
-    stacks = _stacks(deployment)
-    database = stacks.outputs("lake").get("database_name") if "snowflake" in {*wanted} & {*stacks.names} else None
+def _stacks_for(deployment: Deployment, asked: Asked) -> Stacks:
+    """Synthesize the stacks to plan or apply; the stack snowflake gets only the tables that exist in Glue."""
+    stacks = asked.synthesis.stacks(deployment)
+    database = stacks.outputs("lake").get("database_name") if "snowflake" in {*asked.stacks} & {*stacks.names} else None
     if database is None:
         return stacks
     listed = tables_in_glue(_session().client("glue"), database)
-    for table in waiting(read_tables(deployment.tables), listed):
+    missing = [*waiting(read_tables(deployment.tables), listed)]
+    for table in missing:
         tell(f"snowflake: {table} is not in Glue yet; the next `create` attaches it")
-    return synthesize(deployment, tell, listed=listed)
+    return asked.synthesis.stacks(deployment, listed=listed) if missing else stacks
 
 
 def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:

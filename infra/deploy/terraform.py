@@ -22,6 +22,9 @@ LOCK_FILE = ".terraform.lock.hcl"
 PLANNED_CHANGES = 2
 """The exit status of `plan -detailed-exitcode` if the plan has changes."""
 
+NO_STATE = "No state file was found"
+"""What `state list` prints if the stack was never applied."""
+
 Tell = Callable[[str], None]
 """Takes a line of progress."""
 
@@ -46,19 +49,23 @@ class Terraform:
     log: Path
     tell: Tell
 
+    @property
+    def data(self) -> Path:
+        """The folder of what `init` makes."""
+        return self.directory / (self.env.get("TF_DATA_DIR") or ".terraform")
+
     def init(self) -> None:
         """Initialise providers and backend, unless both are unchanged since the last init.
 
         The recorded backend is deleted first, so that a changed backend is not migrated. `-reconfigure` would do the
         same, but HCP Terraform rejects it.
         """
-        data = self.directory / (self.env.get("TF_DATA_DIR") or ".terraform")
-        last, lock = Initialised(data), self.directory / LOCK_FILE
+        last, lock = Initialised(self.data), self.directory / LOCK_FILE
         wanted = _terraform_blocks(self.directory)
         if last.is_as(wanted):
             shutil.copyfile(last.lock, lock)
             return
-        (data / "terraform.tfstate").unlink(missing_ok=True)  # the recorded backend, not the state
+        (self.data / "terraform.tfstate").unlink(missing_ok=True)  # the recorded backend, not the state
         self._run("init")
         if lock.exists():
             last.remember(wanted, lock)
@@ -76,17 +83,17 @@ class Terraform:
     def destroy(self) -> None:
         self._run("destroy", "-auto-approve")
 
-    def added(self, kind: str) -> list[str]:
-        """Return the addresses of the resources of one type in the configuration that the state does not have."""
-        made = {address.partition("[")[0] for address in self.resources()}
+    def added(self, kind: str, resources: Sequence[str]) -> list[str]:
+        """Return the addresses of the resources of one type in the configuration that are not among `resources`."""
+        made = {address.partition("[")[0] for address in resources}
         return [
             address for address in _configured(self.directory) if address.startswith(f"{kind}.") and address not in made
         ]
 
-    def removed(self) -> list[str]:
-        """Return the addresses of the managed resources in the state that the configuration no longer has."""
+    def removed(self, resources: Sequence[str]) -> list[str]:
+        """Return the addresses of the managed ones among `resources` that the configuration no longer has."""
         configured = set(_configured(self.directory))
-        made = (address for address in self.resources() if not address.startswith("data."))
+        made = (address for address in resources if not address.startswith("data."))
         return [address for address in made if address.partition("[")[0] not in configured]
 
     def plan(self) -> bool:
@@ -107,6 +114,8 @@ class Terraform:
     def resources(self) -> list[str]:
         """Return the addresses of all resources in the state; [] if the stack was never applied."""
         shown, status = self._carry_out(("state", "list"))
+        if status != 0 and not any(NO_STATE in line for line in shown):
+            raise self._failed("state list", shown)
         return shown if status == 0 else []
 
     def named(self) -> list[tuple[str, str]]:

@@ -146,7 +146,7 @@ def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: 
     assert "USD a month while nothing runs" in ended.stdout
     assert "lake: aws_s3_bucket" in life.deployed.said_by_all
     assert any(line.startswith("terraform apply") for line in ended.command_lines)
-    assert any("infra.deploy keys" in line for line in ended.command_lines)
+    assert any("infra.deploy create" in line for line in ended.command_lines)
     (packed,) = re.findall(r"packed rotate_keys\.zip: ([\d.]+) MB", ended.stderr)
     assert float(packed) < MOST_MEGABYTES_OF_A_FUNCTION
     assert re.search(r"FRAZIL-LOCAL, .*, warehouse COMPUTE_WH", ended.stdout), "the account came by the flag"

@@ -34,6 +34,10 @@ MSK = ExternalKafka(
 )
 
 
+def nothing() -> Asked:
+    return Asked((), keeps_data=False)
+
+
 @pytest.fixture
 def never_packed(tmp_path: Path) -> Deployment:
     """As on another machine than the one that applied the stacks."""
@@ -51,21 +55,10 @@ def test_a_job_whose_artefacts_were_never_packed_here_can_still_be_taken_away(ne
     assert "jobs" in synthesize(never_packed, lambda _: None).names
 
 
-def test_a_question_is_answered_in_words_and_settings_that_cannot_be_read_are_no_answer(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with patch.dict(os.environ):
-        answered = run(["needs-confluent", "--profile=me", "--environment=dev"])
-        failed = run(["needs-confluent", "--profile=me", "--environment=no-such-file"])
-
-    assert (answered, failed) == (0, 2)
-    assert capsys.readouterr().out == "yes\n"
-
-
 @pytest.fixture
 def applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """All that comes before the tables is there."""
-    monkeypatch.setattr("infra.deploy.steps._stacks", lambda _: NothingApplied())
+    monkeypatch.setattr("infra.deploy.steps._stacks", lambda *_: NothingApplied())
     return replace(open_deployment("dev", "me", asks=False), checkout=tmp_path)
 
 
@@ -80,7 +73,7 @@ def test_tables_that_wait_for_a_topic_or_a_subject_stop_nothing(
 ) -> None:
     monkeypatch.setattr(Frazil, "show", lambda *_: status)
 
-    STEPS["tables"](applied, Asked((), keeps_data=False))
+    STEPS["tables"](applied, nothing())
 
     assert materialize.NOT_THERE_YET == NOT_THERE_YET
 
@@ -92,7 +85,7 @@ def test_tables_that_cannot_be_made_stop_the_create(
     monkeypatch.setattr(Frazil, "show", lambda *_: status)
 
     with pytest.raises(CommandFailedError, match=f"failed with exit status {status}"):
-        STEPS["tables"](applied, Asked((), keeps_data=False))
+        STEPS["tables"](applied, nothing())
 
 
 def test_brokers_of_a_private_network_are_left_to_the_job(
@@ -101,7 +94,7 @@ def test_brokers_of_a_private_network_are_left_to_the_job(
     monkeypatch.setattr("infra.deploy.steps.connect", refused)
     monkeypatch.setattr(Frazil, "show", lambda *_: pytest.fail("there is nobody to ask"))
 
-    STEPS["tables"](replace(applied, settings=replace(applied.settings, kafka=MSK)), Asked((), keeps_data=False))
+    STEPS["tables"](replace(applied, settings=replace(applied.settings, kafka=MSK)), nothing())
 
     assert "warning: cannot reach b-1.private:9098, b-2.private:9098 from this machine" in capsys.readouterr().err
 
@@ -116,24 +109,6 @@ def test_one_broker_that_answers_is_enough() -> None:
 
 def refused(host: str, port: int) -> None:
     raise ConnectionRefusedError(host, port)
-
-
-def test_what_comes_before_the_question_for_an_account_takes_a_warehouse_without_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The kickstarter's command line names a warehouse alone; `deploy.sh` takes these steps before it asks."""
-    for name in ("SNOWFLAKE_ORGANIZATION_NAME", "SNOWFLAKE_ACCOUNT_NAME"):
-        monkeypatch.delenv(name, raising=False)
-    flags = ["--snowflake-warehouse=COMPUTE_WH", "--day-count=30", "--number-of-api-keys-to-retain=2"]
-
-    with patch.dict(os.environ):  # a step gives its process the profile
-        ended = [
-            run([step, "--profile=P", "--environment=dev", *flags])
-            for step in ("needs-confluent", "recall", "needs-snowflake-account")
-        ]
-
-    assert ended == [0, 0, 0]
-    assert capsys.readouterr().out.splitlines() == ["yes", "yes"]
 
 
 class SessionOf:
@@ -172,9 +147,9 @@ def in_222(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
 
 
 def test_the_first_apply_records_the_account(in_222: Deployment) -> None:
-    compare_accounts(in_222, "apply")
+    compare_accounts(in_222, "apply", nothing())
     STEPS["apply"](in_222, Asked(("network",), keeps_data=False))
-    compare_accounts(in_222, "apply")
+    compare_accounts(in_222, "apply", nothing())
 
     assert account_record.recorded(in_222.folder) == "222222222222"
 
@@ -186,7 +161,7 @@ def test_no_step_works_on_the_state_of_another_account(in_222: Deployment, step:
     with pytest.raises(
         SettingError, match=r"111111111111, but --profile=me is the AWS account 222222222222"
     ) as refused:
-        compare_accounts(in_222, step)
+        compare_accounts(in_222, step, nothing())
 
     assert str(in_222.folder / account_record.FILE) in str(refused.value.hint)
 
@@ -195,7 +170,7 @@ def test_steps_compare_the_account_before_they_begin(
     in_222: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     account_record.remember("111111111111", in_222.folder)
-    monkeypatch.setattr("infra.deploy.__main__.open_deployment", lambda *_, **__: in_222)
+    monkeypatch.setattr("infra.deploy.session.open_deployment", lambda *_, **__: in_222)
 
     with patch.dict(os.environ):
         assert run(["destroy", "lake", "--profile=me", "--environment=dev"]) == SettingError.exit_status
@@ -208,10 +183,10 @@ def test_another_machine_reads_the_account_from_the_shared_state(
 ) -> None:
     shared = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
     applied = Applied(network={"aws_account_id": "111111111111"})
-    monkeypatch.setattr("infra.deploy.steps._stacks", lambda _: applied)
+    monkeypatch.setattr("infra.deploy.steps._stacks", lambda *_: applied)
 
     with pytest.raises(SettingError, match="111111111111"):
-        compare_accounts(shared, "rotate")
+        compare_accounts(shared, "rotate", nothing())
 
 
 def test_deleting_everything_forgets_the_account_and_keeping_data_does_not(
@@ -222,7 +197,7 @@ def test_deleting_everything_forgets_the_account_and_keeping_data_does_not(
 
     STEPS["services-down"](in_222, Asked((), keeps_data=True))
     kept = account_record.recorded(in_222.folder)
-    STEPS["services-down"](in_222, Asked((), keeps_data=False))
+    STEPS["services-down"](in_222, nothing())
 
     assert (kept, account_record.recorded(in_222.folder)) == ("222222222222", None)
 
@@ -259,7 +234,7 @@ def test_an_account_that_the_settings_no_longer_have_loses_its_keys_before_it_go
         }
     )
     stacks.gone = ("confluent_tableflow_topic.table-orders",)
-    monkeypatch.setattr("infra.deploy.steps._stacks", lambda _: stacks)
+    monkeypatch.setattr("infra.deploy.synthesis.Synthesis.stacks", lambda *_, **__: stacks)
     monkeypatch.setattr("infra.deploy.accounts_and_topics.cloud_of", lambda _: cloud)
 
     STEPS["destroy-removed"](in_222, Asked(("connectors",), keeps_data=False))
@@ -291,24 +266,24 @@ def test_an_environment_without_a_record_is_of_the_account_that_its_state_names(
     state_file(in_222, "lake", **lake)
 
     with pytest.raises(SettingError, match="111111111111, but --profile=me is the AWS account 222222222222"):
-        compare_accounts(in_222, "apply")
+        compare_accounts(in_222, "apply", nothing())
 
 
 def test_an_environment_whose_state_names_no_account_is_refused_until_it_is_told(in_222: Deployment) -> None:
     state_file(in_222, "network", subnet_ids="")
 
     with pytest.raises(SettingError, match="its AWS account is not known") as refused:
-        compare_accounts(in_222, "apply")
+        compare_accounts(in_222, "apply", nothing())
 
     assert str(in_222.folder / account_record.FILE) in str(refused.value.hint)
     account_record.remember("222222222222", in_222.folder)
-    compare_accounts(in_222, "apply")
+    compare_accounts(in_222, "apply", nothing())
 
 
 def test_a_local_cloud_without_a_record_is_known_by_the_account_of_its_double(in_222: Deployment) -> None:
     state_file(in_222, "network", aws_account_id="222222222222")
 
-    compare_accounts(replace(in_222, profile="local"), "apply")
+    compare_accounts(replace(in_222, profile="local"), "apply", nothing())
 
     assert account_record.recorded(in_222.folder) == account_record.LOCAL_CLOUD
 
@@ -328,6 +303,6 @@ def test_the_hint_names_the_state_that_would_bring_the_record_back(
     there = replace(in_222, settings=replace(in_222.settings, backend=backend))
 
     with pytest.raises(SettingError) as refused:
-        compare_accounts(there, "apply")
+        compare_accounts(there, "apply", nothing())
 
     assert state in str(refused.value.hint)

@@ -12,11 +12,13 @@ import pytest
 
 from infra.deploy.deployment import Deployment
 from infra.deploy.stacks import Stacks
+from infra.deploy.states import write_reader
 from infra.deploy.terraform import Terraform, TerraformError
 
 TERRAFORM = """#!/bin/sh
 echo "$*" >> calls
 case "$1 $2" in
+  "output "*) echo '{"application_id": {"value": "'"$(grep -c . calls)"'"}}' ;;
   "state list") printf 'aws_iam_role.job\\naws_lambda_invocation.kept\\n' ;;
   "state rm") touch forgotten ;;
   "destroy "*) [ -e forgotten ] || { echo "Error: invoking Lambda Function: $WHY"; exit 1; } ;;
@@ -31,7 +33,7 @@ def stacks(folder: Path, told: list[str], why: str) -> Stacks:
     script.chmod(0o755)
     env = {"PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}", "WHY": why}
     known = {"jobs": Terraform("jobs", folder, env, folder / "log", told.append)}
-    return Stacks(cast(Deployment, None), ("jobs",), told.append, known)
+    return Stacks(cast(Deployment, None), ("jobs",), told.append, known, known)
 
 
 def test_a_function_that_is_gone_does_not_keep_a_stack_from_going(tmp_path: Path) -> None:
@@ -49,6 +51,44 @@ def test_a_function_that_refuses_is_not_passed_over(tmp_path: Path) -> None:
         stacks(tmp_path, [], "StillEndingError: job runs are still ending").destroy(["jobs"])
 
     assert not (tmp_path / "forgotten").exists()
+
+
+def test_a_state_is_read_once_until_the_stack_changes(tmp_path: Path) -> None:
+    ours = stacks(tmp_path, [], "")
+    first = (ours.outputs("jobs"), ours.resources())
+    assert (ours.outputs("jobs"), ours.resources()) == first
+
+    ours.apply(["jobs"])
+
+    assert ours.outputs("jobs") == {"application_id": "4"}
+    calls = [line.split(" -")[0] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert calls == ["output", "state list", "apply", "output"]
+
+
+def test_a_state_is_read_again_after_a_change_that_failed(tmp_path: Path) -> None:
+    ours = stacks(tmp_path, [], "still ending")
+    before = ours.outputs("jobs")
+
+    with pytest.raises(TerraformError):
+        ours.destroy(["jobs"])
+
+    assert ours.outputs("jobs") != before
+
+
+def test_a_reader_has_the_backend_that_counts_and_nothing_else(tmp_path: Path) -> None:
+    stack = tmp_path / "cdktf.out" / "stacks" / "lake"
+    stack.mkdir(parents=True)
+    s3 = {"backend": {"s3": {"bucket": "states"}}}
+    synthesized = {"terraform": {**s3, "required_providers": {"aws": {}}}, "resource": {"aws_s3_bucket": {}}}
+    (stack / "cdk.tf.json").write_text(json.dumps(synthesized))
+
+    def written() -> object:
+        return json.loads((write_reader(stack) / "cdk.tf.json").read_text())
+
+    assert written() == {"terraform": s3}
+    local = {"terraform": {"backend": {"local": {"path": "here"}}}, "provider": {"aws": {}}}
+    (stack / "local_override.tf.json").write_text(json.dumps(local))
+    assert written() == {"terraform": local["terraform"]}
 
 
 def test_a_debug_log_is_a_file_of_its_own_that_others_cannot_read(
@@ -93,7 +133,7 @@ def test_a_switch_of_nat_that_needs_more_addresses_than_the_quota_is_warned_of(
     known = {"network": Terraform("network", tmp_path, env, tmp_path / "log", told.append)}
     deployment = cast(Deployment, SimpleNamespace(is_local=False))
 
-    Stacks(deployment, ("network",), told.append, known).apply(["network"])
+    Stacks(deployment, ("network",), told.append, known, known).apply(["network"])
 
     assert [line.partition(" Ask")[0] for line in told if "warning" in line] == (
         ["warning: network: needs 3 more Elastic IPs beside the 3 that the region has now, and the default quota is 5."]

@@ -153,6 +153,16 @@ def test_outputs_come_back_as_values_and_stay_out_of_the_log(tmp_path: Path, tol
     assert "hush" not in (tmp_path / "log" / "lake.log").read_text()
 
 
+def test_a_stack_without_a_state_has_no_resources_and_a_state_that_cannot_be_read_is_an_error(
+    tmp_path: Path, told: list[str]
+) -> None:
+    never = "No state file was found!\n\nState management commands require a state file. Run this command\n"
+
+    assert terraform(tmp_path, told, prints=never, status=1).resources() == []
+    with pytest.raises(TerraformError, match=r"state list of the stack lake failed: .*no such host"):
+        terraform(tmp_path, told, prints=LOST, status=1).resources()
+
+
 def test_a_missing_terraform_is_named(tmp_path: Path, told: list[str]) -> None:
     runner = Terraform("lake", tmp_path, {"PATH": "/nonexistent"}, tmp_path / "lake.log", told.append)
 

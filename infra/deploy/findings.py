@@ -1,0 +1,37 @@
+"""Collect what `check` finds: tools, credentials and keys that this deployment needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from infra.deploy.cloud_key import of_confluent
+from infra.deploy.deployment import Deployment
+from infra.deploy.prerequisites import (
+    Prerequisite,
+    of_the_account,
+    of_the_aws_cli,
+    of_the_confluent_cli,
+    of_this_machine,
+    quietly,
+)
+from infra.deploy.snowflake_key import log_in, of_snowflake
+from shared.confluent_api import KEY_VARIABLE, ConfluentCloud
+
+
+def findings_of(deployment: Deployment, session: Callable[[], Any]) -> list[Prerequisite]:
+    """Return the result of every check. `session` opens a boto3 session."""
+    target = deployment.target(sys.version_info[:2])
+    findings = list(of_this_machine(deployment.checkout, target, quietly, native_required=not deployment.is_local))
+    if not deployment.is_local:
+        account = list(of_the_account(session, deployment.profile, deployment.settings.account_id))
+        logged_in = all(each.is_met for each in account)
+        findings += [*account, of_the_aws_cli(quietly, deployment.profile, logged_in=logged_in)]
+    if deployment.has_confluent and not deployment.is_local:
+        key = of_confluent(ConfluentCloud, os.environ)
+        findings += [key, of_the_confluent_cli(quietly, key_given=KEY_VARIABLE in os.environ)]
+    if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:
+        findings.append(of_snowflake(deployment.settings.snowflake, os.environ, log_in))
+    return findings

@@ -1,0 +1,80 @@
+"""One run of `python -m infra.deploy`: its deployment, its local services and what it has synthesized."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass, field
+
+from infra.deploy import services
+from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
+from infra.deploy.prompts import ask_for_secrets
+from infra.deploy.snowflake_account import AccountFlags
+from infra.deploy.steps import STEPS, Asked, compare_accounts, recall, tell
+from infra.deploy.synthesis import Synthesis
+from infra.deploy.verbs import Call
+
+DESTROYING = frozenset({"delete", "destroy"})
+MOVES_SERVICES = frozenset({"services-up", "services-down"})
+
+
+@dataclass(slots=True)
+class Session:
+    """`given` is the parsed command line. `doing` is the step at work, for error messages."""
+
+    given: argparse.Namespace
+    doing: str = ""
+    _synthesis: Synthesis = field(init=False)
+    _services: services.Services | None = None
+
+    def __post_init__(self) -> None:
+        self._synthesis = Synthesis(tell, "destroy" if self.given.step in DESTROYING else "apply")
+
+    def open(self, snowflake: AccountFlags) -> Deployment:
+        """Open the deployment and set the credentials of its account for this process and its children.
+
+        This is done anew for each step, because a step may start services on other ports or record an account.
+        """
+        given, here = self.given, self._services_here()
+        os.environ.pop("FRAZIL_CONFIG", None)  # the shell may have it from another environment
+        os.environ.update({} if here is None else services.addresses(here, given.environment))
+        deployment = open_deployment(
+            given.environment,
+            given.profile,
+            asks=not given.yes,
+            days=given.day_count,
+            keys_to_retain=given.number_of_api_keys_to_retain,
+            snowflake=snowflake,
+        )
+        for name, value in credentials(deployment, None if here is None else here.aws_endpoint_url).items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
+        return deployment
+
+    def ask_for_secrets(self) -> None:
+        self.doing = "recall"
+        ask_for_secrets(self.open, self._flags, lambda deployment: recall(deployment, self._asked(Call("recall"))))
+
+    def run(self, call: Call) -> None:
+        """Run one step."""
+        self.doing = call.step
+        deployment, asked = self.open(self._flags), self._asked(call)
+        compare_accounts(deployment, call.step, asked)
+        STEPS[call.step](deployment, asked)
+        if call.step in MOVES_SERVICES:
+            self._services = None
+
+    def _asked(self, call: Call) -> Asked:
+        given = self.given
+        return Asked(call.stacks, given.keep_data, given.secret, given.leaked, self._synthesis)
+
+    @property
+    def _flags(self) -> AccountFlags:
+        given = self.given
+        return AccountFlags(given.snowflake_warehouse, given.snowflake_organization, given.snowflake_account)
+
+    def _services_here(self) -> services.Services | None:
+        if self.given.profile != LOCAL:
+            return None
+        self._services = self._services or services.services_here()
+        return self._services
