@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.adapters.iceberg_scan import TableScan
-from frazil.materialize.dead_letters import pending_batches
+from frazil.materialize.dead_letters import check_columns, pending_batches
 from frazil.model.errors import Misuse
 from frazil.model.moments import rfc3339
 from frazil.model.snapshot import TableView
@@ -78,7 +78,8 @@ def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int, pending: bool 
 
     `pending` ones are those of a batch that was not published, because too many of its records were bad.
 
-    Raises Misuse where there is no such table yet, CatalogError where it cannot be read.
+    Raises Misuse where there is no such table yet, ForeignTableError where others renamed or dropped its columns,
+    CatalogError where it cannot be read.
     """
     view = lake.load(spec.dead_letters_identifier)
     if view is None:
@@ -86,6 +87,7 @@ def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int, pending: bool 
             f"the catalog has no table {spec.dead_letters_identifier}, which {spec.source_file} describes",
             hint="run `frazil materialize` first: it creates the table",
         )
+    check_columns(view)
     reasons: Counter[str] = Counter()
     scans = list(_pending(view)) if pending else [TableScan(view, columns=COLUMNS)]
     newest = _newest(_counted((batch for scan in scans for batch in scan.batches()), reasons), limit)

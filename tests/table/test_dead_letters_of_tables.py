@@ -128,7 +128,7 @@ def test_a_renamed_column_of_dead_letters_is_named_before_a_batch_is_read(lake: 
         update.rename_column("offset", "position")
         update.add_column("triaged", BooleanType())
 
-    with pytest.raises(ForeignTableError, match=r"which holds the dead letters, lacks the columns offset, which"):
+    with pytest.raises(ForeignTableError, match=r"which holds the dead letters, lacks the column offset, which"):
         ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
 
     with table.refresh().update_schema() as update:

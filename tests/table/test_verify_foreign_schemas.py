@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from frazil.adapters.iceberg_scan import LiveFiles, live_files
+from frazil.dead_letters import list_dead_letters
 from frazil.materialize.state import standing
 from frazil.model.changes import AddColumn
 from frazil.model.columns import Scalar
+from frazil.model.errors import ForeignTableError
 from frazil.model.snapshot import TableView
-from frazil.verify.against_kafka import lacking_metadata
+from frazil.verify.against_kafka import KafkaSide, lacking_metadata
 from frazil.verify.table import verify_table
 from frazil.verify.verification import FindingKind
 from tests.table.small_lake import SmallLake
@@ -62,3 +65,30 @@ def test_a_file_in_another_format_is_unprovable(lake: SmallLake, where: str, mon
     assert {each.kind for each in findings} == {FindingKind.UNPROVABLE}
     counted = "2 files" if where == "rows" else "1 file"
     assert findings[0].what.startswith(f"{counted} of another writer in the format ORC, expected PARQUET")
+
+
+@pytest.mark.parametrize("column", ["offset", "key"])
+@pytest.mark.parametrize(("change", "fate"), [("rename", "renamed to theirs"), ("drop", "dropped")])
+def test_a_column_that_the_dead_letters_lost_is_named(lake: SmallLake, column: str, change: str, fate: str) -> None:
+    dead = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
+    with dead.update_schema(allow_incompatible_changes=True) as update:
+        update.rename_column(column, "theirs") if change == "rename" else update.delete_column(column)
+
+    verification = verify_table(lake.lake, lake.spec, kafka=cast("KafkaSide", object()))
+    found = [(each.kind, each.what) for each in verification.findings]
+
+    assert {kind for kind, _ in found} == {FindingKind.UNPROVABLE}
+    assert f"the column {column} was {fate} by another writer" in found[0][1]
+    with pytest.raises(ForeignTableError, match=f"lacks the column {column}, which"):
+        list_dead_letters(lake.lake, lake.spec, limit=3)
+
+
+def test_a_table_without_keys_needs_no_column_for_them_whatever_was_read_before(lake: SmallLake) -> None:
+    spec = replace(lake.spec, key="none")
+    with lake.table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("kafka_key")
+    here = standing(lake.view, pipeline=lake.spec.pipeline)
+    here = replace(here, state=replace(here.state, key_schema_ids=(7,)))
+
+    assert list(lacking_metadata(spec, here)) == []
+    assert [each.kind for each in lacking_metadata(replace(spec, key="avro"), here)] == [FindingKind.NO_COLUMN]

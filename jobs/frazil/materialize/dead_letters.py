@@ -27,6 +27,7 @@ from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
 LOG = logging.getLogger(__name__)
 
 PREPARED_PREFIX = "frazil_prepared_"
+COLUMNS_HINT = "rename a renamed column back, and add a dropped one again with its type"
 NO_BATCH = ""
 ACCEPT_LOST_PROPERTY = "frazil.accept-lost-dead-letters"
 """Of the table of rows: how many lost dead letters an operator accepts."""
@@ -53,20 +54,25 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
             view = _load(lake, spec.dead_letters_identifier)
     check_owner(view, spec)
     check_format(view)
-    _check_columns(view)
+    check_columns(view)
     return view
 
 
-def _check_columns(view: TableView) -> None:
+def check_columns(view: TableView) -> None:
     """Columns that others added are left null; one that they renamed or dropped would lose what a record holds."""
-    there = {column.name for column in view.columns}
-    missing = [column.name for column in DEAD_LETTER_COLUMNS if column.name not in there]
+    missing = missing_columns(view)
     if missing:
+        lacks = f"the {'column' if len(missing) == 1 else 'columns'} {', '.join(missing)}"
         raise ForeignTableError(
-            f"the table {view.identifier}, which holds the dead letters, lacks the columns {', '.join(missing)}, which"
+            f"the table {view.identifier}, which holds the dead letters, lacks {lacks}, which"
             " another writer renamed or dropped",
-            hint="rename a renamed column back, and add a dropped one again with its type",
+            hint=COLUMNS_HINT,
         )
+
+
+def missing_columns(view: TableView) -> tuple[str, ...]:
+    there = {column.name for column in view.columns}
+    return tuple(column.name for column in DEAD_LETTER_COLUMNS if column.name not in there)
 
 
 def _check_not_lost(spec: TableSpec, here: Standing) -> None:

@@ -54,13 +54,14 @@ DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
 
 
 def metadata_columns(spec: TableSpec, key_type: ColumnType | None) -> tuple[Column, ...]:
-    """The columns about the record. `key_type` is the key schema's where keys are Avro and one is known."""
+    """The columns about the record. `key_type` is the key schema's, for a spec that reads keys by their schema."""
     columns = (_metadata_column(spec, name, key_type) for name in spec.metadata.keep)
     return tuple(column for column in columns if column is not None)
 
 
 def _metadata_column(spec: TableSpec, name: str, key_type: ColumnType | None) -> Column | None:
-    column_type = _TYPES.get(name) if name != "key" else _KEY_TYPES.get(spec.key, key_type)
+    by_schema = key_type if spec.key_type is not None else None
+    column_type = _TYPES.get(name) if name != "key" else _KEY_TYPES.get(spec.key, by_schema)
     return None if column_type is None else Column(spec.metadata.prefix + name, column_type)
 
 

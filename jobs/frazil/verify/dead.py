@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from frazil.adapters.iceberg_scan import TableScan
-from frazil.materialize.dead_letters import PREPARED_PREFIX
+from frazil.adapters.iceberg_scan import TableScan, former_columns
+from frazil.materialize.dead_letters import COLUMNS_HINT, PREPARED_PREFIX, missing_columns
 from frazil.materialize.state import Standing
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
@@ -29,7 +29,8 @@ class DeadLetters:
 
     `earlier` are those of topics that were replaced since, and of a table that was dropped and made again.
 
-    `notes` say what is no fault. `counted` is false where files of other writers keep them from being counted.
+    `notes` say what is no fault. `counted` is false where files or changed columns of other writers keep them from
+    being counted.
     """
 
     tallies: Tallies
@@ -75,6 +76,9 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
     tallies = Tallies({source: Tally(p.origin, p.next) for source, p in sources.items()})
     if snapshot is None:
         return DeadLetters(tallies, 0, ())
+    changed = tuple(_changed_columns(view))
+    if changed:
+        return DeadLetters(tallies, 0, (), (Check("dead-letter columns", "", changed),), counted=False)
     files = check_files(view, snapshot, name="dead-letter files", watch=watch)
     if files.unprovable:
         return DeadLetters(tallies, 0, (), (files.check,), counted=False)
@@ -85,6 +89,14 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
         add_batch(tallies, DEAD_LETTER_SOURCE, present)
     notes = tuple(_notes(view, snapshot, earlier))
     return DeadLetters(tallies, earlier, notes, (files.check,))
+
+
+def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
+    for name in missing_columns(view):
+        now = next((each for each in former_columns(view, name) if each is not None), None)
+        fate = "dropped" if now is None else f"renamed to {now}"
+        what = f"the column {name} was {fate} by another writer: {COLUMNS_HINT}"
+        yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 
 def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:
@@ -112,7 +124,7 @@ def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check
     findings = list(_unsourced(found.tallies))
     notes = list(found.notes)
     if not found.counted:
-        what = "the dead letters were not counted, because Frazil cannot look through all files of other writers"
+        what = "the dead letters were not counted, because of what other writers changed"
         return Check("dead letters", "", (Discrepancy(FindingKind.UNPROVABLE, "dead letters", what),))
     for source, progress in progress_by_source(at.state).items():
         tally = found.tallies.by_source[source]
