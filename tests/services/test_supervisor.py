@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -120,7 +121,9 @@ def test_a_stale_process_id_is_neither_running_nor_stopped(directory: Path) -> N
     assert still_there
 
 
-def test_a_port_that_is_taken_is_left_to_its_owner(directory: Path) -> None:
+def test_a_port_that_is_taken_is_left_to_its_owner_who_is_named(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as owner:
         owner.bind(("127.0.0.1", 0))
         owner.listen()
@@ -129,6 +132,9 @@ def test_a_port_that_is_taken_is_left_to_its_owner(directory: Path) -> None:
         services = up(["aws"], directory, preferred_ports={"aws": {"main": taken}})
 
     assert services.aws_endpoint_url != f"http://127.0.0.1:{taken}"
+    port = services.aws_endpoint_url.rpartition(":")[2]
+    owner_is = rf"\S+ \(process {os.getpid()}, in {re.escape(str(Path.cwd()))}\)"
+    assert re.fullmatch(rf"aws: port {taken} is used by {owner_is}; using {port} instead\n", capsys.readouterr().err)
     assert becomes_ready(directory)
 
 

@@ -47,6 +47,17 @@ def listens(process: Running, port: int) -> bool:
     return any(held.status == psutil.CONN_LISTEN and held.laddr.port == port for held in sockets)
 
 
+def listener_on(port: int) -> str:
+    """Describe the process that listens on a port of loopback, as far as this user may know."""
+    try:
+        sockets = psutil.net_connections(kind="tcp")
+        listening = (held for held in sockets if held.status == psutil.CONN_LISTEN and held.laddr)
+        owner = psutil.Process(next(held.pid for held in listening if held.laddr.port == port and held.pid))
+        return f"{owner.name()} (process {owner.pid}, in {owner.cwd()})"
+    except (psutil.Error, StopIteration):
+        return "another program"
+
+
 def ask_to_stop(process: Running) -> None:
     _signal_group(process, signal.SIGTERM)
 

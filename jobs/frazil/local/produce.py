@@ -67,7 +67,7 @@ def produce(
     if name not in SAMPLES:
         raise SettingError(
             f"Unknown sample {name}: expected one of {', '.join(SAMPLES)}.",
-            hint="run: frazil local produce --help",
+            hint="run `frazil local produce --help`",
         )
     target = topic or name
     began = time.monotonic()

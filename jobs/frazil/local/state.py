@@ -41,7 +41,7 @@ def read_state(directory: Path) -> State:
         raise SettingError(
             f"Could not read the state of the local services from {path}: expected what `frazil local up` wrote, "
             f"found: {exc}.",
-            hint=f"stop their processes, delete {path} and run: frazil local up",
+            hint=f"stop their processes, delete {path} and run `frazil local up`",
         ) from exc
 
 

@@ -14,7 +14,7 @@ from frazil.local.aws import AWS
 from frazil.local.broker import BROKER
 from frazil.local.cache import cache_folder, exclusively
 from frazil.local.loopback import ChoosePort, choosing_ports
-from frazil.local.processes import ask_to_stop, is_alive, listens, spawn, tail, wait_or_kill
+from frazil.local.processes import ask_to_stop, is_alive, listener_on, listens, spawn, tail, wait_or_kill
 from frazil.local.registry import REGISTRY
 from frazil.local.service import Ports, Service
 from frazil.local.state import Running, ServiceState, State, read_state, write_state
@@ -134,7 +134,7 @@ def _known(names: Collection[str]) -> list[str]:
     if unknown:
         raise SettingError(
             f"Unknown local service {', '.join(unknown)}: expected {', '.join(ALL)}.",
-            hint="run: frazil local up --help",
+            hint="run `frazil local up --help`",
         )
     return [name for name in ALL if name in names]
 
@@ -180,8 +180,9 @@ def _port_entry(service: Service, entry: ServiceState | None, preferred: Ports, 
         return entry
     wished = entry.ports if entry is not None else preferred
     ports = {role: choose(wished.get(role)) for role in service.preferred_ports}
-    if entry is not None and ports != entry.ports:
-        _say(f"{service.name}: its ports are in use, moving to {ports}")
+    for role, port in ports.items():
+        if role in wished and port != wished[role]:
+            _say(f"{service.name}: port {wished[role]} is used by {listener_on(wished[role])}; using {port} instead")
     return ServiceState(ports)
 
 
@@ -224,7 +225,7 @@ def _failed(service: Service, entry: ServiceState, directory: Path, found: str) 
     return ServiceError(
         f"The local {service.name} did not start: expected an answer on {service.address(entry.ports)}, {found}. "
         f"The end of {log}:\n{tail(log)}",
-        hint="run: frazil local down && frazil local up",
+        hint="run `frazil local down`, then `frazil local up`",
     )
 
 
