@@ -69,6 +69,7 @@ def build_app() -> typer.Typer:
 
 def main() -> NoReturn:
     """The entry point of `frazil`."""
+    config_name.remember_program(sys.argv[0])
     sys.exit(run(sys.argv[1:]))
 
 

@@ -1,17 +1,21 @@
-"""The configuration file of this command, by the name that hints should use for it."""
+"""The names that hints should use for the configuration file of this command, and for `frazil` itself."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT = "frazil.yaml"
+PROGRAM = "frazil"
 
 _DEFAULT_ALONE = re.compile(rf"(?<![\w/.\\-]){re.escape(DEFAULT)}(?!\w)")
 """The default name, but not as the end of a path."""
+_COMMAND = re.compile(rf"(?<=`){PROGRAM}(?= )")
+"""The program in a command between backquotes."""
 
 
 @dataclass(slots=True)
@@ -19,6 +23,7 @@ class _Current:
     """A process carries out one command at a time, with threads that log, so this is no context variable."""
 
     name: str = DEFAULT
+    program: str = PROGRAM
     is_fixed: bool = False
 
 
@@ -42,7 +47,17 @@ def called(name: str | None) -> Iterator[None]:
         _CURRENT.name, _CURRENT.is_fixed = DEFAULT, False
 
 
+def remember_program(started_as: str) -> None:
+    """Keep the path by which a shell started the program, unless its bare name does as well."""
+    here = Path(started_as)
+    found = shutil.which(PROGRAM)
+    if here.name != PROGRAM or (found is not None and Path(found).resolve() == here.resolve()):
+        return
+    _CURRENT.program = str(here.relative_to(Path.cwd())) if here.is_relative_to(Path.cwd()) else str(here)
+
+
 def with_config_name(text: str) -> str:
-    """Return a message in which `frazil.yaml` is the configuration that this command read."""
-    name = _CURRENT.name
-    return text if name == DEFAULT else _DEFAULT_ALONE.sub(lambda _: name, text)
+    """Return a message in which `frazil.yaml` and the program are called as on this command line."""
+    name, program = _CURRENT.name, _CURRENT.program
+    called_so = text if program == PROGRAM else _COMMAND.sub(lambda _: program, text)
+    return called_so if name == DEFAULT else _DEFAULT_ALONE.sub(lambda _: name, called_so)

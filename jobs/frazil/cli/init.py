@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, connections_from, example
 from frazil.model.errors import FrazilError, IncompatibleSchemaError, Misuse, SubjectMissingError, TopicMissingError
 
@@ -91,7 +92,8 @@ def _write_all(
         path = _write(draft, folder)
         taken.add(draft.name)
         print(path)
-        print(f"{topic}: wrote {path}; `frazil explain {draft.name}` shows what a batch would do", file=sys.stderr)
+        next_step = with_config_name(f"`frazil explain {draft.name}` shows what a batch would do")
+        print(f"{topic}: wrote {path}; {next_step}", file=sys.stderr)
 
 
 def _draft(settings: Settings, broker: KafkaTopics, topic: str, taken: Collection[str]) -> Draft:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_directory
 from frazil.model.errors import LocalServicesError
 from frazil.model.spec import NOT_RUNNING_HOST
@@ -54,7 +55,7 @@ def up(config: Config = DEFAULT_CONFIG) -> None:
             " it to use these services.",
             file=sys.stderr,
         )
-    print("`frazil local down` stops them.", file=sys.stderr)
+    print(with_config_name("`frazil local down` stops them."), file=sys.stderr)
 
 
 def down(config: Config = DEFAULT_CONFIG, wipe: Wipe = False) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
     lake, spec = _table(config, table)
     already = pause_table(lake, spec, by=by or getpass.getuser(), why=why, at=datetime.now(UTC))
     if already is None:
-        print(f"{spec.identifier} is paused; run `frazil resume {spec.table}` to resume it", file=sys.stderr)
+        resume = with_config_name(f"run `frazil resume {spec.table}` to resume it")
+        print(f"{spec.identifier} is paused; {resume}", file=sys.stderr)
     else:
         print(f"{spec.identifier} is already paused, {already}; nothing was changed", file=sys.stderr)
 

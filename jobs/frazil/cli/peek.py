@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, connections_from, example
 from frazil.model.spelling import plural
 
@@ -115,7 +116,7 @@ def _next(facts: TopicFacts, found: Sequence[PeekedRecord], dead: int) -> str:
     """What to do next: a table spec helps only if some record can become a row."""
     if dead == len(found):
         return "only Avro values that were written with a schema registry become rows"
-    return f"`frazil init {facts.topic}` writes a table spec"
+    return with_config_name(f"`frazil init {facts.topic}` writes a table spec")
 
 
 def _to_json(each: PeekedRecord) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.cli import app, check, reference
+from frazil.cli import app, check, config_name, reference
 from frazil.model.errors import BrokerError, SpecError
 from frazil.model.spec import Settings
 
@@ -108,6 +108,37 @@ def test_hints_name_the_file_that_config_names(
     assert capsys.readouterr().err == expected.format("s3://bucket/frazil.yaml")
 
 
+def test_hints_name_the_program_as_the_shell_did(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`make setup` puts it into .venv/, which is on no PATH."""
+    monkeypatch.chdir(folder)
+    script = folder / ".venv" / "bin" / "frazil"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+
+    def unreachable(settings: Settings) -> list[BrokerError]:
+        raise BrokerError("Not frazil, `frazil` or frazil.yaml.", hint="run `frazil local up`")
+
+    def hint_of(started_as: str) -> str:
+        monkeypatch.setattr(config_name, "_CURRENT", config_name._Current())
+        monkeypatch.setattr(sys, "argv", [started_as, "check"])
+        with pytest.raises(SystemExit):
+            app.main()
+        what, hint = capsys.readouterr().err.split("\n\n")
+        assert what == "BrokerError: Not frazil, `frazil` or frazil.yaml."
+        return hint
+
+    monkeypatch.setattr(check, "CHECKS", (unreachable,))
+    monkeypatch.setenv("PATH", "/usr/bin")
+    for started_as in (".venv/bin/frazil", str(script)):
+        assert hint_of(started_as) == "hint: run `.venv/bin/frazil local up`\n"
+    assert hint_of("/somewhere/frazil/cli/app.py") == "hint: run `frazil local up`\n"
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert hint_of(str(script)) == "hint: run `frazil local up`\n"
+
+
 def test_what_nobody_foresaw_shows_its_trace(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +183,7 @@ def _holds(path: Path, text: str) -> bool:
 
 def test_help_imports_nothing_slow() -> None:
     code = (
-        "import sys; from frazil.cli import app; app.run(['--help']);"
+        "import sys; from frazil.cli import app, config_name; app.run(['--help']);"
         "sys.exit(' '.join({'pyspark', 'pyarrow', 'moto', 'duckdb', 'boto3', 'confluent_kafka'} & set(sys.modules)))"
     )
 
