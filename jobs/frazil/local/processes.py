@@ -51,8 +51,9 @@ def listener_on(port: int) -> str:
     """Describe the process that listens on a port of loopback, as far as this user may know."""
     try:
         sockets = psutil.net_connections(kind="tcp")
-        listening = (held for held in sockets if held.status == psutil.CONN_LISTEN and held.laddr)
-        owner = psutil.Process(next(held.pid for held in listening if held.laddr.port == port and held.pid))
+        listening = (held for held in sockets if held.status == psutil.CONN_LISTEN)
+        pids = (held.pid for held in listening if getattr(held.laddr, "port", None) == port)
+        owner = psutil.Process(next(filter(None, pids)))
         return f"{owner.name()} (process {owner.pid}, in {owner.cwd()})"
     except (psutil.Error, StopIteration):
         return "another program"
