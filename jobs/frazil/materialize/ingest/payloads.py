@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from frazil.formats.arrow import fit
 from frazil.formats.framing import HEADER_BYTES, Framed, Group
+from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row
 from frazil.materialize.ingest.placing import Place
 from frazil.materialize.ingest.writers import LookupsSpentError, NewSchemaError, Writers
 from frazil.model.dead_letter import Reason, Reject
@@ -60,6 +61,20 @@ class CrowdedError(Exception):
         self.fitting = fitting
 
 
+@dataclass(slots=True)
+class _Room:
+    """What the nulls of columns that writers lack may take in the rows of `records` records."""
+
+    records: int
+    taken: int = 0
+
+    def take(self, size: int) -> None:
+        """Raise CrowdedError where it is too much; one record is decoded whatever it takes."""
+        self.taken += size
+        if self.taken > MOST_NULL_BYTES and self.records > 1:
+            raise CrowdedError(max(1, min(self.records - 1, self.records * MOST_NULL_BYTES // self.taken)))
+
+
 def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None:
     """The first record of a schema that the plan does not know, if there is one."""
     first: Stop | None = None
@@ -93,6 +108,7 @@ def decode_framed(
     rejects = list(framed.unframed)
     pieces: list[_Piece] = []
     nanos = 0
+    room = _Room(len(payloads))
     for group in framed.groups:
         chosen = _indexes(group)
         decoder = writers.decoder(group.schema_id)
@@ -106,9 +122,11 @@ def decode_framed(
         nanos += decoded.truncated_nanos
         rejects += [_at(reject, chosen) for reject in decoded.rejects]
         sources = place(group.schema_id, decoded.rows.schema)
+        room.take(null_bytes_added(decoded.rows, target, sources))
         kept = _without(chosen, len(given), [reject.index for reject in decoded.rejects])
         pieces.append(_Piece(kept, fit(decoded.rows, target, sources), group.schema_id))
     if framed.nulls and nulls_are_rows:
+        room.take(len(framed.nulls) * null_bytes_of_row(target))
         pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), None))
     elif framed.nulls:
         rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]

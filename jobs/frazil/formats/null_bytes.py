@@ -1,0 +1,60 @@
+"""How much memory the nulls of columns take that a writer's schema lacks.
+
+Arrow stores a null of a fixed(n) in n bytes, so 50,000 rows without a fixed of 1 MB would take 50 GB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from frazil.formats.placement import Sources, is_list, join
+
+MOST_NULL_BYTES = 256 << 20
+"""In one batch of rows. The decoders have the same limit for the fields of a writer's schema."""
+
+SMALL_BYTES = 16
+"""Smaller values take no more room than those of other types."""
+
+
+def null_bytes_of_row(fields: Iterable[pa.Field]) -> int:
+    """Return the bytes of one row whose columns are all null."""
+    return sum(_of_type(field.type) for field in fields)
+
+
+def null_bytes_added(batch: pa.RecordBatch, target: pa.Schema, sources: Sources) -> int:
+    """Return the bytes of the nulls that `arrow.fit` adds to a batch, at any depth."""
+    given = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return _of_fields(given, target, "", sources, len(batch))
+
+
+def _of_type(kind: pa.DataType) -> int:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _of_type(kind.storage_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return kind.byte_width if kind.byte_width > SMALL_BYTES else 0
+    return null_bytes_of_row(kind) if pa.types.is_struct(kind) else 0
+
+
+def _of_fields(
+    given: Mapping[str, pa.Array], wanted: Iterable[pa.Field], path: str, sources: Sources, rows: int
+) -> int:
+    total = 0
+    for field in wanted:
+        here = join(path, field.name)
+        source = sources.get(here)
+        total += rows * _of_type(field.type) if source is None else _of_column(given[source], field.type, here, sources)
+    return total
+
+
+def _of_column(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> int:
+    types = pa.types
+    if types.is_struct(array.type) and types.is_struct(wanted):
+        children = {field.name: array.field(index) for index, field in enumerate(array.type)}
+        return _of_fields(children, wanted, path, sources, len(array))
+    if types.is_map(array.type) and types.is_map(wanted):
+        return _of_column(array.items, wanted.item_type, path + "{}", sources)
+    if is_list(array.type) and is_list(wanted):
+        return _of_column(array.values, wanted.value_type, path + "[]", sources)
+    return 0
