@@ -66,9 +66,10 @@ def test_the_commands_shown_are_those_that_the_demo_prints(
 
     shown = ["$ " + after for after in output.body.split("\n$ ")[1:]]
     commands = [f"$ {each}" for each in printed.removeprefix("$ ").split("\n$ ")]
-    assert len(shown) == len(commands)
-    for command, beginning in zip(commands, shown, strict=True):
-        assert beginning.startswith(command.rstrip("\n") + "\n")
+    printed_in_order = iter(commands)
+    for beginning in shown:
+        assert any(beginning.startswith(f"{command.rstrip()}\n") for command in printed_in_order), beginning
+    assert any("verify --against-kafka" in beginning for beginning in shown)
     pasted = [shlex.split(each) for each in commands]
     assert [words[2:] for words in pasted] == run, "what is printed is what is run"
 
@@ -78,7 +79,10 @@ def test_the_headings_shown_are_those_that_the_demo_prints(output: Fence) -> Non
 
     shown = [line.removeprefix(SHOWN) for line in output.body.splitlines() if line.startswith(SHOWN)]
 
-    assert [re.sub(r"[\d,]+\d|\d", "…", line) for line in shown] == [re.sub(r"\d", "…", line) for line in said]
+    said_in_order = (re.sub(r"\d", "…", line) for line in said)
+    assert shown
+    for line in shown:
+        assert re.sub(r"[\d,]+\d|\d", "…", line) in said_in_order, f"the demo says no such thing, or not here: {line}"
 
 
 def test_every_folder_of_the_jobs_and_of_the_functions_has_a_row() -> None:
