@@ -25,6 +25,7 @@ from infra.artefacts.artefact import Artefacts, read_manifest
 from infra.cdk import App, Stack
 from infra.components.key_rotation import NOT_PACKED, Code
 from infra.guards import synthesize
+from infra.resources import aws
 from infra.settings import ConfluentKafka, EnvironmentSettings
 from infra.settings_file import load_environment
 from infra.stacks.confluent import ConfluentStack
@@ -81,8 +82,17 @@ def build(
         there = [spec for spec in specs if listed is None or spec.table in listed]
         user_keys = secrets.user_keys if purpose == "apply" else {}
         SnowflakeStack(app, settings, account=settings.snowflake, lake=lake, tables=there, user_keys=user_keys)
+    if settings.permissions_boundary is not None:
+        _bound_roles(app, settings.permissions_boundary)
     synthesize(app, production=settings.production)
     return tuple(node.node.id for node in app.node.children if isinstance(node, Stack))
+
+
+def _bound_roles(app: App, boundary: str) -> None:
+    """Set the permissions boundary of every role in every stack."""
+    for node in app.node.find_all():
+        if isinstance(node, aws.IamRole):
+            node.add_override("permissions_boundary", boundary)
 
 
 def read_tables(folder: Path) -> tuple[TableSpec, ...]:

@@ -68,7 +68,7 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
     "aws_iam_role": _of(
         "iam",
         "CreateRole UpdateRole UpdateRoleDescription UpdateAssumeRolePolicy DeleteRole TagRole UntagRole PassRole "
-        "DetachRolePolicy",
+        "DetachRolePolicy PutRolePermissionsBoundary DeleteRolePermissionsBoundary",
     ),
     "aws_iam_role_policy": _of("iam", "PutRolePolicy DeleteRolePolicy"),
     "aws_instance": (

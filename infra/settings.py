@@ -272,5 +272,7 @@ class EnvironmentSettings:
     jobs: Jobs
     rotation: Rotation
     snowflake: Snowflake | None = None
+    permissions_boundary: str | None = None
+    """The ARN of the policy that bounds every role."""
     account_id: str | None = None
     """The AWS account that the environment is deployed to, if recorded; no key of the file."""

@@ -251,6 +251,7 @@ def _environment(name: str, source_file: str, values: Values) -> EnvironmentSett
         jobs=_jobs(values[keys.JOBS]),
         rotation=Rotation(rotation[keys.ROTATION_DAYS], rotation[keys.KEYS_TO_RETAIN]),
         snowflake=_snowflake(values[snowflake_keys.SNOWFLAKE]) if values.is_given(snowflake_keys.SNOWFLAKE) else None,
+        permissions_boundary=values[keys.IAM].get(keys.PERMISSIONS_BOUNDARY),
     )
 
 

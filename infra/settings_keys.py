@@ -17,6 +17,7 @@ from infra.settings_scalars import (
     EXTERNAL_ID_TEXT,
     GIGABYTES,
     LOG_DAYS,
+    POLICY_ARN,
     PORT,
     PRINCIPAL_ARN,
     READER_NAME,
@@ -330,11 +331,20 @@ KEYS_TO_RETAIN = Key(
 )
 ROTATION = Key("rotation", Section((ROTATION_DAYS, KEYS_TO_RETAIN)), "The rotation of keys.", "{}")
 
+# IAM
+PERMISSIONS_BOUNDARY = Key(
+    "permissions_boundary",
+    POLICY_ARN,
+    "The ARN of a policy that becomes the permissions boundary of every role, for organizations that require one.",
+    NONE,
+)
+IAM = Key("iam", Section((PERMISSIONS_BOUNDARY,)), "What all IAM roles have in common.", "{}")
+
 # the environment
 REGION = Key("region", REGION_NAME, "The AWS region.", Required())
 PRODUCTION = Key("production", BOOLEAN, "Whether resources that hold data are protected from deletion.", "false")
 TAGS = Key("tags", MapOf(TAG_NAME, TAG_VALUE), "Tags for all resources, in addition to Frazil's own.", "{}")
 LOG_RETENTION = Key("log_retention", LOG_DAYS, "How long CloudWatch keeps logs.", "30d")
 ENVIRONMENT = Section(
-    (REGION, PRODUCTION, BACKEND, TAGS, LOG_RETENTION, NETWORK, LAKE, KAFKA, JOBS, ROTATION, SNOWFLAKE)
+    (REGION, PRODUCTION, BACKEND, TAGS, IAM, LOG_RETENTION, NETWORK, LAKE, KAFKA, JOBS, ROTATION, SNOWFLAKE)
 )

@@ -85,6 +85,12 @@ def parse_principal(text: str) -> str:
     return text
 
 
+def parse_policy(text: str) -> str:
+    if not re.fullmatch(r"arn:aws(-[a-z]+)*:iam::([0-9]{12}|aws):policy/[\w+=,.@/-]+", text):
+        raise Unfit("write arn:aws:iam::123456789012:policy/name")
+    return text
+
+
 def parse_external_id(text: str) -> str:
     if not re.fullmatch(r"[\w+=,.@:/-]{2,1224}", text, re.ASCII):
         raise Unfit("use 2 to 1224 letters, digits and +=,.@:/-_")
@@ -165,6 +171,7 @@ GIGABYTES = Scalar("whole gigabytes", parse_gigabytes)
 LOG_DAYS = Scalar("whole days", parse_log_days)
 LOOPBACK_URL = Scalar("an address of this machine", parse_loopback)
 PORT = Scalar("a port", parse_port, {"type": "integer", "minimum": 1, "maximum": 65535}, numeric=True)
+POLICY_ARN = Scalar("an ARN", parse_policy)
 PRINCIPAL_ARN = Scalar("an ARN", parse_principal)
 READER_NAME = Scalar("a name", parse_reader)
 REFRESH = Scalar("a duration", parse_refresh)

@@ -107,6 +107,26 @@ def test_every_environment_can_be_kept_in_every_backend(name: str, backend: str,
     assert kept == dict.fromkeys(names, backend)
 
 
+def test_a_permissions_boundary_is_that_of_every_role(tmp_path: Path) -> None:
+    boundary = "arn:aws:iam::123456789012:policy/team/bounds"
+    text = (ROOT / "infra" / "environments" / "dev.yaml").read_text()
+    (tmp_path / "dev.yaml").write_text(f"{text}\niam: {{permissions_boundary: {boundary}}}\n")
+    settings = everything(load_environment("dev", HERE, folder=tmp_path))
+
+    build(settings, tmp_path / "bounded", PACKED)
+    build(replace(settings, permissions_boundary=None), tmp_path / "free", PACKED)
+
+    assert set(boundaries(tmp_path / "bounded")) == {boundary}
+    assert set(boundaries(tmp_path / "free")) == {None}
+    assert len(boundaries(tmp_path / "bounded")) == len(boundaries(tmp_path / "free")) > 5
+
+
+def boundaries(out: Path) -> list[str | None]:
+    """Of each role of all stacks."""
+    roles = (stack["resource"].get("aws_iam_role", {}) for stack in read(out).values())
+    return [role.get("permissions_boundary") for each in roles for role in each.values()]
+
+
 def test_production_protects_what_holds_data(tmp_path: Path) -> None:
     build(replace(everything(load_environment("dev", HERE)), production=True), tmp_path, PACKED)
 

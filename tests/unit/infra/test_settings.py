@@ -392,3 +392,9 @@ def test_a_mode_says_how_all_tables_are_written(load: Load, written: str, usual:
 )
 def test_a_rate_belongs_to_the_mode_scheduled(load: Load, written: str, what: str) -> None:
     assert any(what in line for line in problems(load, f"{BASE}jobs: {written}\n"))
+
+
+def test_a_permissions_boundary_is_the_arn_of_a_policy(load: Load) -> None:
+    assert load(BASE).permissions_boundary is None
+    with pytest.raises(SettingError, match=r"iam.permissions_boundary: .*arn:aws:iam::1:role/x"):
+        load(f"{BASE}iam: {{permissions_boundary: arn:aws:iam::1:role/x}}\n")
