@@ -35,6 +35,7 @@ from infra.deploy.from_here import write_what_frazil_needs
 from infra.deploy.listed_tables import tables_in_glue, waiting
 from infra.deploy.prerequisites import raise_if_missing
 from infra.deploy.released_names import release_names
+from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.rotating import Clouds, Rotating
 from infra.deploy.rotation_function import rotation_function
 from infra.deploy.snowflake_account import Recorded, forget, record_of, remember
@@ -180,6 +181,7 @@ def apply(deployment: Deployment, asked: Asked) -> None:
 def destroy_removed(deployment: Deployment, asked: Asked) -> None:
     """Destroy what the settings no longer have, before the next apply removes the accounts and keys that this needs."""
     stacks = asked.synthesis.stacks(deployment)
+    refuse_removed_stacks(deployment, stacks.names, _session)
     removed, confluent = stacks.destroy_removed(asked.stacks), stacks.outputs("confluent")
     if any(address.startswith("confluent_tableflow_topic.") for address in removed):
         place = f"the bucket and the Glue database {confluent.get('cluster_id')}, without updates"
@@ -245,6 +247,7 @@ def summary(deployment: Deployment, asked: Asked) -> None:
 
 
 def confirm_delete(deployment: Deployment, asked: Asked) -> None:
+    refuse_removed_stacks(deployment, _stacks(deployment, asked).names, _session)
     _farewell(deployment, asked).confirm(keeps_data=asked.keeps_data)
 
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from botocore.exceptions import ClientError
 from confluent_in_memory import WHO, Wire, cloud_over
 
 from frazil.cli import materialize
@@ -15,8 +18,9 @@ from frazil.model.errors import SettingError
 from infra.deploy import account_record
 from infra.deploy.__main__ import run
 from infra.deploy.brokers import out_of_reach
-from infra.deploy.deployment import Deployment, open_deployment
+from infra.deploy.deployment import STACKS, Deployment, open_deployment
 from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
+from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS, WITHOUT_AWS, Asked, compare_accounts
 from infra.local.confluent_double import ConfluentDouble
@@ -214,6 +218,7 @@ class Removing(Applied):
     """Stacks whose resources `gone` the settings no longer have."""
 
     gone: tuple[str, ...] = ()
+    names: tuple[str, ...] = STACKS
 
     def destroy_removed(self, _: object) -> list[str]:
         return list(self.gone)
@@ -306,3 +311,64 @@ def test_the_hint_names_the_state_that_would_bring_the_record_back(
         compare_accounts(there, "apply", nothing())
 
     assert state in str(refused.value.hint)
+
+
+WITH_RESOURCES = json.dumps({"resources": [{"mode": "managed", "instances": [{}]}]})
+WITHOUT = json.dumps({"resources": [{"mode": "data", "instances": [{}]}, {"mode": "managed", "instances": []}]})
+
+
+class States:
+    """A bucket of states, and a session that leads to it."""
+
+    def __init__(self, **states: str) -> None:
+        self.states = states
+
+    def client(self, service: str, region_name: str) -> States:
+        assert (service, region_name) == ("s3", "us-east-1")
+        return self
+
+    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803
+        name = Key.removeprefix("frazil/dev/").removesuffix(".tfstate")
+        if name not in self.states:
+            raise ClientError({"Error": {"Code": "NoSuchKey", "Message": Bucket}}, "GetObject")
+        return {"Body": io.BytesIO(self.states[name].encode())}
+
+
+@pytest.mark.parametrize(
+    ("states", "names", "hint"),
+    [
+        (
+            {"snowflake": WITH_RESOURCES},
+            STACKS[:-1],
+            "`snowflake` in .*infra.deploy destroy snowflake --profile",
+        ),
+        (
+            {"confluent": WITH_RESOURCES},
+            ("network", "lake"),
+            "`kafka.confluent` in .*deploy.sh delete --profile",
+        ),
+        ({"snowflake": WITHOUT}, STACKS[:-1], None),
+        ({"snowflake": WITH_RESOURCES}, STACKS, None),
+        ({}, STACKS[:-1], None),
+    ],
+)
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_stack_that_the_settings_no_longer_have_is_not_left_behind(
+    in_222: Deployment, states: dict[str, str], names: tuple[str, ...], hint: str | None, shared: bool
+) -> None:
+    deployment = in_222
+    if shared:
+        deployment = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
+    for name, text in {}.items() if shared else states.items():
+        state_file(in_222, name)
+        (in_222.folder / "state" / f"{name}.tfstate").write_text(text)
+
+    def look() -> None:
+        refuse_removed_stacks(deployment, names, lambda: States(**states))
+
+    if hint is None:
+        look()
+        return
+    with pytest.raises(SettingError, match="which still has resources") as refused:
+        look()
+    assert re.search(hint, refused.value.hint)
