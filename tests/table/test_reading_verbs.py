@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli.app import run
 from frazil.dead_letters import list_dead_letters, preview
+from frazil.model.errors import BrokerError
 from tests.table.small_lake import Read, SmallLake, without
 
 Captured = pytest.CaptureFixture[str]
@@ -42,6 +45,22 @@ def test_verify_as_json(config: str, lake: SmallLake, capsys: Captured) -> None:
     assert (found["clean"], found["epoch"]) == (False, 2)
     findings = [each for check in found["checks"] for each in check["findings"]]
     assert {"kind": "lost_rows", "offsets": [77]}.items() <= findings[-1].items()
+
+
+def test_verify_closes_its_clients_also_if_it_fails(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that is only forgotten may crash the process later."""
+    closed: list[str] = []
+
+    def fail(*_: object) -> None:
+        raise BrokerError("no broker", hint="wait")
+
+    for client in (KafkaReader, ConfluentRegistry):
+        monkeypatch.setattr(client, "close", lambda self, close=client.close: (closed.append(""), close(self)))
+    monkeypatch.setattr("frazil.verify.table._compare", fail)
+    monkeypatch.setattr("frazil.cli.verify._bound_memory", lambda: None)
+
+    assert run(["verify", "--against-kafka", "--config", config]) == BrokerError.exit_status
+    assert len(closed) == 2
 
 
 def test_query_by_plain_and_by_whole_name(config: str, capsys: Captured) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,13 +47,14 @@ def verify(
         _bound_memory()
     settings = settings_from(config)
     specs = select_tables(settings, tables or ())
-    lake, side = IcebergLake(settings.catalog), _kafka(settings) if against_kafka else None
+    lake = IcebergLake(settings.catalog)
     found: list[Verification] = []
-    for spec in specs:
-        with _watched(spec.identifier) as watch:
-            found.append(verify_table(lake, spec, kafka=side, watch=watch))
-        if not as_json:
-            print("\n".join(lines(found[-1])), flush=True)
+    with _kafka(settings) if against_kafka else nullcontext() as side:
+        for spec in specs:
+            with _watched(spec.identifier) as watch:
+                found.append(verify_table(lake, spec, kafka=side, watch=watch))
+            if not as_json:
+                print("\n".join(lines(found[-1])), flush=True)
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
     if not all(each.clean for each in found):
@@ -66,17 +67,18 @@ def _bound_memory() -> None:
     give_back_freed_memory()
 
 
-def _kafka(settings: Settings) -> KafkaSide:
+@contextmanager
+def _kafka(settings: Settings) -> Iterator[KafkaSide]:
     from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
     from frazil.adapters.kafka_reader import KafkaReader  # noqa: PLC0415
     from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
     from frazil.verify.against_kafka import CHUNK_BYTES, KafkaSide  # noqa: PLC0415
 
-    return KafkaSide(
-        KafkaTopics(settings.kafka),
-        KafkaReader(settings.kafka, chunk_bytes=CHUNK_BYTES),
-        ConfluentRegistry(settings.registry),
-    )
+    with (
+        closing(KafkaReader(settings.kafka, chunk_bytes=CHUNK_BYTES)) as reader,
+        closing(ConfluentRegistry(settings.registry)) as registry,
+    ):
+        yield KafkaSide(KafkaTopics(settings.kafka), reader, registry)
 
 
 @contextmanager
