@@ -24,7 +24,10 @@ SLICE_BYTES = 16 << 20
 MOST_ROWS = 64_000
 
 FEW_ROWS = 128
-"""Each slice costs about 0.4 ms. With values of 1 MB, the usual limit of a record in Kafka, these are 128 MB."""
+"""Each slice of 25 columns costs about 0.3 ms without Arrow's threads, and twice as much with them.
+
+With values of 1 MB, the usual limit of a record in Kafka, these rows are 128 MB.
+"""
 
 VALUE_BYTES = 16
 """What a value takes at most, without the bytes of text and binary: a decimal, or an offset into them."""
@@ -80,7 +83,7 @@ def slices(
     """Yield the columns of a row group in slices of about `batch_bytes`; `dictionaries` is the same file."""
     leaves = _leaves(parquet, dictionaries, group, columns)
     rows, most = rows_of_slices(leaves, parquet.metadata.row_group(group).num_rows, batch_bytes)
-    for part in parquet.iter_batches(rows, row_groups=[group], columns=columns):
+    for part in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
         yield part
         fitting = part.num_rows * batch_bytes // max(part.nbytes, 1)
         rows = max(min(2 * rows, fitting, most), 1)
