@@ -98,7 +98,8 @@ class Reader:
 class Lake:
     """None: a name that follows from the environment, or from the Kafka cluster. `catalog` is for the job's library.
 
-    `lake_formation`: whether AWS Lake Formation grants the roles what IAM allows them.
+    `lake_formation`: whether AWS Lake Formation grants the roles what IAM allows them. `catalog_key`: the ARN of the
+    key that encrypts the Glue Data Catalog, if it is the account's own.
     """
 
     bucket: str | None
@@ -107,6 +108,7 @@ class Lake:
     catalog: Mapping[str, str]
     readers: Mapping[str, Reader]
     lake_formation: bool = False
+    catalog_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,6 +273,7 @@ def _lake(values: Values) -> Lake:
         catalog={name: str(value) for name, value in values[keys.CATALOG].handed_on.items()},
         readers=values[keys.READERS],
         lake_formation=values[keys.LAKE_FORMATION],
+        catalog_key=values.get(keys.CATALOG_KEY),
     )
 
 

@@ -16,6 +16,7 @@ from infra.settings_scalars import (
     EMAIL,
     EXTERNAL_ID_TEXT,
     GIGABYTES,
+    KMS_KEY_ARN,
     LOG_DAYS,
     POLICY_ARN,
     PORT,
@@ -163,9 +164,15 @@ LAKE_FORMATION = Key(
     "`tableflow`.",
     "false",
 )
+CATALOG_KEY = Key(
+    "catalog_key",
+    KMS_KEY_ARN,
+    "The KMS key of your own that encrypts the account's Glue Data Catalog: the roles may then use it through Glue.",
+    NONE,
+)
 LAKE = Key(
     "lake",
-    Section((BUCKET, DATABASE, VERSION_RETENTION, CATALOG, READERS, LAKE_FORMATION)),
+    Section((BUCKET, DATABASE, VERSION_RETENTION, CATALOG, READERS, LAKE_FORMATION, CATALOG_KEY)),
     "Storage of tables and artefacts.",
     "{}",
 )

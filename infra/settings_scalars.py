@@ -91,6 +91,12 @@ def parse_policy(text: str) -> str:
     return text
 
 
+def parse_kms_key(text: str) -> str:
+    if not re.fullmatch(r"arn:aws(-[a-z]+)*:kms:[a-z0-9-]+:[0-9]{12}:key/[\w-]+", text):
+        raise Unfit("write arn:aws:kms:us-east-1:123456789012:key/id, not an alias")
+    return text
+
+
 def parse_external_id(text: str) -> str:
     if not re.fullmatch(r"[\w+=,.@:/-]{2,1224}", text, re.ASCII):
         raise Unfit("use 2 to 1224 letters, digits and +=,.@:/-_")
@@ -171,6 +177,7 @@ GIGABYTES = Scalar("whole gigabytes", parse_gigabytes)
 LOG_DAYS = Scalar("whole days", parse_log_days)
 LOOPBACK_URL = Scalar("an address of this machine", parse_loopback)
 PORT = Scalar("a port", parse_port, {"type": "integer", "minimum": 1, "maximum": 65535}, numeric=True)
+KMS_KEY_ARN = Scalar("an ARN", parse_kms_key)
 POLICY_ARN = Scalar("an ARN", parse_policy)
 PRINCIPAL_ARN = Scalar("an ARN", parse_principal)
 READER_NAME = Scalar("a name", parse_reader)

@@ -75,5 +75,5 @@ def job_role(scope: Construct, environment: str, touched: Touched, application_a
         name=naming.resource_name(environment, "job"),
         description="Job runs of Frazil write tables as this role",
         trust=trust,
-        policy=Policy(statements(touched.calls, touched.scopes())),
+        policy=Policy((*statements(touched.calls, touched.scopes()), *touched.lake.may_use_catalog_key("write"))),
     )

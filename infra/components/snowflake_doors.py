@@ -103,7 +103,7 @@ class GlueCatalog(Construct):
             trust=trust_external(
                 self.integration.ref(f"{told}iam_user_arn"), self.integration.ref(f"{told}external_id")
             ),
-            policy=Policy((look,)),
+            policy=Policy((look, *lake.may_use_catalog_key("read"))),
         )
         lake.grant_tables(self, "catalog", role_arn=self.role.arn, use="read")
 
@@ -145,7 +145,7 @@ class RestCatalog(Construct):
             name=role,
             description="Snowflake reads the tables of Frazil: what Glue says of them",
             trust=trust_external(self._snowflakes_user(), role),
-            policy=Policy((look,)),
+            policy=Policy((look, *lake.may_use_catalog_key("read"))),
         )
         lake.grant_tables(self, "catalog", role_arn=self.role.arn, use="read")
 

@@ -181,5 +181,6 @@ def _tableflow_policy(lake: LakeStack, region: Region, *, database: str) -> Poli
                 resources=tuple(region.arn("glue", part) for part in glue),
             ),
             Statement(sid="UseKey", actions=("kms:Decrypt", "kms:GenerateDataKey"), resources=(lake.key_arn,)),
+            *lake.may_use_catalog_key("write"),
         )
     )

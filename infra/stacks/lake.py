@@ -67,6 +67,15 @@ class LakeStack(Stack):
         if self._settings.lake.lake_formation:
             grant_tables(scope, word, role_arn=role_arn, database=self.database_name, use=use)
 
+    def may_use_catalog_key(self, use: Use) -> tuple[Statement, ...]:
+        """What a role needs in addition if the Data Catalog is encrypted with a key of the account."""
+        key = self._settings.lake.catalog_key
+        if key is None:
+            return ()
+        actions = ("kms:Decrypt",) if use == "read" else ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey")
+        through = {"StringEquals": {"kms:ViaService": f"glue.{self._region.name}.amazonaws.com"}}
+        return (Statement(sid="CatalogKey", actions=actions, resources=(key,), conditions=through),)
+
     def may_read(self) -> tuple[Statement, ...]:
         """What a role needs to read the tables, and nothing beside them."""
         catalog = Statement(
@@ -74,7 +83,7 @@ class LakeStack(Stack):
             actions=("glue:GetDatabase", "glue:GetTable", "glue:GetTables"),
             resources=self.catalog_arns,
         )
-        return (*self.may_read_files(self.folder), catalog)
+        return (*self.may_read_files(self.folder), catalog, *self.may_use_catalog_key("read"))
 
     def may_read_files(self, *folders: str) -> tuple[Statement, ...]:
         """What a role needs to read whatever lies in some folders of the bucket."""

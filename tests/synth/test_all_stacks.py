@@ -16,7 +16,7 @@ from frazil.model.errors import SettingError
 from infra import rules
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
-from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.settings import ConfluentKafka, EnvironmentSettings, Reader
 from infra.settings_file import environments, load_environment
 
 ROOT = Path(__file__).parents[2]
@@ -125,6 +125,29 @@ def boundaries(out: Path) -> list[str | None]:
     """Of each role of all stacks."""
     roles = (stack["resource"].get("aws_iam_role", {}) for stack in read(out).values())
     return [role.get("permissions_boundary") for each in roles for role in each.values()]
+
+
+def test_a_key_of_the_catalog_is_used_through_glue_by_whoever_calls_glue(tmp_path: Path) -> None:
+    key = "arn:aws:kms:us-east-1:123456789012:key/k"
+    settings = everything(load_environment("dev", HERE))
+    readers = {"bi": Reader("arn:aws:iam::123456789012:root", "an-external-id", athena=False)}
+    settings = replace(settings, lake=replace(settings.lake, catalog_key=key, readers=readers))
+
+    build(settings, tmp_path, PACKED)
+
+    found = {}
+    for stack in read(tmp_path).values():
+        for policy in stack["resource"].get("aws_iam_role_policy", {}).values():
+            for each in rules.statements(policy["policy"]) or ():
+                if each["Resource"] == key or each["Resource"] == [key]:
+                    assert each["Condition"] == {"StringEquals": {"kms:ViaService": "glue.us-east-1.amazonaws.com"}}
+                    found[policy["name"]] = "kms:Encrypt" in each["Action"]
+    assert found == {
+        "frazil-dev-job": True,
+        "frazil-dev-tableflow": True,
+        "frazil-dev-reader-bi": False,
+        "frazil-dev-snowflake-catalog": False,
+    }
 
 
 def test_production_protects_what_holds_data(tmp_path: Path) -> None:
