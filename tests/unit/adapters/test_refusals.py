@@ -165,11 +165,13 @@ def test_spark_leaves_ctrl_c_to_who_handles_it(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     before = signal.getsignal(signal.SIGINT)
 
-    def steal(conf: object) -> None:
-        del conf
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    class Stealing:
+        _gateway = SimpleNamespace()
 
-    monkeypatch.setattr(pyspark, "SparkContext", SimpleNamespace(getOrCreate=steal))
+        def __init__(self, **_: object) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    monkeypatch.setattr(pyspark, "SparkContext", Stealing)
     monkeypatch.setattr(pyspark, "SparkConf", Conf)
 
     try:
