@@ -14,10 +14,10 @@ LEFT_OUT = {"__pycache__", ".DS_Store"}
 
 
 def tar_gz(folder: Path, target: Path) -> None:
-    """Everything under `folder`. Level 6: level 9 takes three times as long for a hundredth of the size."""
+    """Everything under `folder`. Level 3: level 6 takes twice as long for a sixteenth of the size."""
     with (
         _replacing(target).open("wb") as raw,
-        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=3, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar,
     ):
         for file in files_under(folder):

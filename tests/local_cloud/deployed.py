@@ -167,6 +167,19 @@ class Deployed:
         self.running.append(Running(process, output, errors))
         return self.running[-1]
 
+    def step(self, *words: str) -> None:
+        """Run one step alone, as the guide does; it must succeed."""
+        python, place = self.checkout / ".venv/bin/python", ("--profile=local", "--environment=local")
+        ended = subprocess.run(
+            [python, "-m", "infra.deploy", *words, *place],
+            cwd=self.checkout,
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
     def deploy(self, verb: str, *options: str) -> Ended:
         return self.begin(verb, *options).end()
 

@@ -27,10 +27,9 @@ def unpack(s3: Any, archives: Iterable[Archive], work: Path, unpacked: Path) -> 
 
 def _unpacked(s3: Any, archive: Archive, unpacked: Path) -> Path:
     bucket, key = _bucket_and_key(archive.address)
-    answer = s3.get_object(Bucket=bucket, Key=key)
-    target: Path = unpacked / answer["ETag"].strip('"')
+    target: Path = unpacked / s3.head_object(Bucket=bucket, Key=key)["ETag"].strip('"')
     if not target.exists():
-        packed = _write(answer["Body"], unpacked / "fetched" / target.name / Path(key).name)
+        packed = _fetched(s3, archive.address, unpacked / "fetched" / target.name)
         half = target.with_name(f"{target.name}.half")
         shutil.rmtree(half, ignore_errors=True)
         shutil.unpack_archive(packed, half)
