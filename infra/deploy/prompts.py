@@ -27,8 +27,6 @@ def ask_for_secrets(opened: Open, flags: AccountFlags, recall: Callable[[Deploym
     Raises SettingError if an answer is empty.
     """
     deployment = opened(NO_FLAGS)
-    if deployment.is_local:
-        return
     if deployment.has_confluent:
         _ask_for_cloud_key()
     recall(deployment)

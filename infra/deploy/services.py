@@ -42,14 +42,14 @@ def services_here() -> Services:
     return Services(broker, registry, aws, are_up=bool(each) and all(service["ready"] for service in each))
 
 
-def up(deployment: Deployment) -> None:
-    """Start the services that are not running.
+def up(deployment: Deployment, known: Services | None) -> None:
+    """Start the services that are not running, which `known` are for a local cloud.
 
     Records whether this deployment started them: `delete` does not stop services that ran before `create`.
     """
     if not deployment.is_local:
         return
-    if not services_here().are_up:
+    if known is None or not known.are_up:
         deployment.folder.mkdir(parents=True, exist_ok=True)
         (deployment.folder / STARTED_HERE).touch()
         Frazil(deployment.checkout).must("local", "up")

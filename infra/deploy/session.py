@@ -15,7 +15,6 @@ from infra.deploy.synthesis import Synthesis
 from infra.deploy.verbs import Call
 
 DESTROYING = frozenset({"delete", "destroy"})
-MOVES_SERVICES = frozenset({"services-up", "services-down"})
 
 
 @dataclass(slots=True)
@@ -52,6 +51,9 @@ class Session:
         return deployment
 
     def ask_for_secrets(self) -> None:
+        """Ask for what is missing; the local cloud needs no secrets."""
+        if self.given.profile == LOCAL:
+            return
         self.doing = "recall"
         ask_for_secrets(self.open, self._flags, lambda deployment: recall(deployment, self._asked(Call("recall"))))
 
@@ -61,12 +63,10 @@ class Session:
         deployment, asked = self.open(self._flags), self._asked(call)
         compare_accounts(deployment, call.step, asked)
         STEPS[call.step](deployment, asked)
-        if call.step in MOVES_SERVICES:
-            self._services = None
 
     def _asked(self, call: Call) -> Asked:
         given = self.given
-        return Asked(call.stacks, given.keep_data, given.secret, given.leaked, self._synthesis)
+        return Asked(call.stacks, given.keep_data, given.secret, given.leaked, self._services, self._synthesis)
 
     @property
     def _flags(self) -> AccountFlags:
@@ -74,7 +74,9 @@ class Session:
         return AccountFlags(given.snowflake_warehouse, given.snowflake_organization, given.snowflake_account)
 
     def _services_here(self) -> services.Services | None:
+        """Return the local services, asked for again until all are up: they may start on other ports."""
         if self.given.profile != LOCAL:
             return None
-        self._services = self._services or services.services_here()
+        if self._services is None or not self._services.are_up:
+            self._services = services.services_here()
         return self._services

@@ -55,6 +55,8 @@ class Asked:
     keeps_data: bool
     secret: str | None = None
     leaked: bool = False
+    services: services.Services | None = None
+    """The local services before the step."""
     synthesis: Synthesis = field(default_factory=lambda: Synthesis(tell))
 
 
@@ -79,8 +81,8 @@ def policy(deployment: Deployment, asked: Asked) -> None:
         tell(f"{len(documents)} documents, because one would exceed the size of a managed policy: attach all of them")
 
 
-def services_up(deployment: Deployment, _: Asked) -> None:
-    services.up(deployment)
+def services_up(deployment: Deployment, asked: Asked) -> None:
+    services.up(deployment, asked.services)
 
 
 def services_down(deployment: Deployment, asked: Asked) -> None:

@@ -15,6 +15,7 @@ from frazil.model.errors import ServiceError, SettingError
 from infra.deploy import steps
 from infra.deploy.__main__ import run
 from infra.deploy.deployment import Deployment
+from infra.deploy.services import Services
 from infra.deploy.snowflake_account import Recorded, remember
 from infra.deploy.steps import STEPS, Asked
 from infra.deploy.verbs import VERBS
@@ -169,6 +170,26 @@ def test_each_step_sees_the_account_that_one_before_it_recorded(did: Did, monkey
     deploy("create")
 
     assert did.accounts == [*[None] * 6, *["ACME-LAKE"] * 8]
+
+
+def test_local_services_are_asked_for_their_addresses_until_they_are_up(
+    did: Did, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Services] = []
+
+    def here() -> Services:
+        started = "services-up" in did.steps
+        asked.append(Services(f"127.0.0.1:{9092 + started}", "http://r", "http://a", are_up=started))
+        return asked[-1]
+
+    monkeypatch.setattr("infra.deploy.services.services_here", here)
+    brokers: list[str] = []
+    did.during = {name: lambda: brokers.append(os.environ["FRAZIL_LOCAL_BROKER"]) for name in STEPS}
+
+    assert run(["create", "--profile=local", "--environment=local"]) == 0
+
+    assert brokers == ["127.0.0.1:9092"] * 2 + ["127.0.0.1:9093"] * 12
+    assert [each.are_up for each in asked] == [False, False, True]
 
 
 def test_debug_shows_each_step_so_that_it_can_be_run_alone(
