@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -418,6 +417,5 @@ def test_a_delete_leaves_nothing(life: Life) -> None:
     assert "left: 0" in ended.stderr
     assert {(thing.kind, thing.leaves_on is None) for thing in found} == {("KMS key", False)}
     assert deployed.services_that_run() == []
-    time.sleep(LEASH_SECONDS)
-    assert [" ".join(process.cmdline()) for process in deployed.processes()] == []
+    eventually(deployed.processes, lambda left: left == [], most_seconds=LEASH_SECONDS)
     assert not (deployed.checkout / ".frazil/local/aws").exists()

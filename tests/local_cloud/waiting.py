@@ -10,9 +10,15 @@ MOST_SECONDS = 500
 LOOK_SECONDS = 0.2
 
 
-def eventually(look: Callable[[], Any], is_so: Callable[[Any], bool], *, explain: Callable[[], str] = str) -> Any:
+def eventually(
+    look: Callable[[], Any],
+    is_so: Callable[[Any], bool],
+    *,
+    explain: Callable[[], str] = str,
+    most_seconds: float = MOST_SECONDS,
+) -> Any:
     """The first look that is so. The test fails with the last one, and with what `explain` says."""
-    deadline = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + most_seconds
     while not is_so(seen := look()):
         assert time.monotonic() < deadline, f"still {seen!r}\n{explain()}"
         time.sleep(LOOK_SECONDS)
