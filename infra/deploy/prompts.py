@@ -58,7 +58,7 @@ def _ask_for_snowflake_account(flags: AccountFlags) -> None:
 
 def _ask_for_snowflake_key() -> None:
     _show("Private key for Snowflake: paste the whole PEM (not shown), then Enter and Ctrl-D\n")
-    with _hidden():
+    with hidden():
         os.environ[SNOWFLAKE_KEY] = sys.stdin.read()
 
 
@@ -80,7 +80,7 @@ def _read_hidden_line(prompt: str) -> str:
 
 
 @contextmanager
-def _hidden() -> Iterator[None]:
+def hidden() -> Iterator[None]:
     """Switch off the echo of the terminal; without a terminal there is none."""
     if not sys.stdin.isatty():
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import termios
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from frazil.model.errors import ServiceError, SettingError
 from infra.deploy import steps
 from infra.deploy.__main__ import run
 from infra.deploy.deployment import Deployment
+from infra.deploy.prompts import hidden
 from infra.deploy.services import Services
 from infra.deploy.snowflake_account import Recorded, remember
 from infra.deploy.steps import STEPS, Asked
@@ -316,3 +318,20 @@ def test_a_key_for_snowflake_in_the_environment_is_taken_and_no_other_is_asked_f
     assert deploy("create", *account) == 0
     assert did.secrets["SNOWFLAKE_PRIVATE_KEY"] == "given"
     assert "Snowflake" not in capsys.readouterr().err
+
+
+def test_a_terminal_shows_nothing_while_a_key_is_pasted_and_everything_again_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theirs, ours = os.openpty()
+    with os.fdopen(theirs), os.fdopen(ours) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+
+        def shows() -> bool:
+            return bool(termios.tcgetattr(terminal)[3] & termios.ECHO)
+
+        with pytest.raises(KeyboardInterrupt), hidden():
+            shown = shows()
+            raise KeyboardInterrupt
+
+        assert (shown, shows()) == (False, True)
