@@ -76,14 +76,6 @@ class TaskRunner(Protocol):
     def stop(self) -> None: ...
 
 
-class CommitRejectedError(Exception):
-    """The catalog refused a commit because something it rests on had changed. It did not land."""
-
-
-class CommitUnknownError(Exception):
-    """A commit ended without an answer: it may have landed, may land later, or never."""
-
-
 class Lake(Protocol):
     """Iceberg tables in one catalog. Every commit is a single attempt: deciding what to do next is the caller's."""
 

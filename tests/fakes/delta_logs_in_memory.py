@@ -17,8 +17,8 @@ from frazil.model.delta import (
     TableFile,
     TableFiles,
 )
+from frazil.model.errors import CommitRejectedError
 from frazil.model.snapshot import TableView
-from frazil.ports import CommitRejectedError
 
 
 def _nothing() -> None:

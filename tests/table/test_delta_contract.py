@@ -11,7 +11,8 @@ from deltalake.schema import PrimitiveType
 
 from frazil.adapters.delta_log import DeltaLogs as RealLogs
 from frazil.model.delta import AddFile, BeginLog, DeltaMetadata, ExtendLog, LoggedFile, LogWrite, RemoveFile, ReplaceLog
-from frazil.ports import CommitRejectedError, DeltaLogs
+from frazil.model.errors import CommitRejectedError
+from frazil.ports import DeltaLogs
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 
 VENUE = Field("venue", PrimitiveType("string"), metadata={"frazil.fieldId": 2})

@@ -20,10 +20,10 @@ from frazil.maintain.expire import expiry_of
 from frazil.maintain.expiring import Expiring
 from frazil.materialize.announce_delta import announce_delta
 from frazil.materialize.state import CHECKPOINT_TAG, standing
+from frazil.model.errors import CommitRejectedError, CommitUnknownError
 from frazil.model.expiry import Expiry
 from frazil.model.snapshot import TableView
 from frazil.model.spec import KeepSnapshots
-from frazil.ports import CommitRejectedError, CommitUnknownError
 from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake
 

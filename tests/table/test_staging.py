@@ -17,10 +17,10 @@ from frazil.adapters.iceberg_scan import live_files
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles
 from frazil.model.columns import Column, Scalar
+from frazil.model.errors import CommitRejectedError
 from frazil.model.ingested import WrittenFile
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
-from frazil.ports import CommitRejectedError
 
 YEAR_55838 = 1_700_000_000_000_000_000
 

@@ -41,10 +41,9 @@ from frazil.model.delta import (
     TableFile,
     TableFiles,
 )
-from frazil.model.errors import CatalogError, DefectError
+from frazil.model.errors import CatalogError, CommitRejectedError, DefectError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import SettingValue, revealed
-from frazil.ports import CommitRejectedError
 
 APPLICATION = "frazil.iceberg.snapshot"
 """The application whose transactions number Iceberg snapshots."""

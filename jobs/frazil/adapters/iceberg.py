@@ -43,12 +43,11 @@ from frazil.adapters.iceberg_view import read_document, view_of
 from frazil.adapters.recent import Recent
 from frazil.model.changes import Change
 from frazil.model.columns import Column
-from frazil.model.errors import CatalogError, FrazilError, Misuse
+from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import WrittenFile
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, Secret, SettingValue
-from frazil.ports import CommitRejectedError, CommitUnknownError
 
 MAIN = "main"
 CATALOG_NAME = "frazil"

@@ -34,8 +34,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetric
 from pyiceberg.typedef import Record
 
 from frazil.adapters.iceberg_manifests import to_merge
+from frazil.model.errors import CommitRejectedError
 from frazil.model.ingested import WrittenFile
-from frazil.ports import CommitRejectedError
 
 DOCUMENT_KEY = "frazil.state"
 """The key of a manifest list's header that holds the state document, in Base64: PyIceberg reads headers as text."""

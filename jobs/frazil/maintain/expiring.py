@@ -15,7 +15,7 @@ from frazil.model.errors import FrazilError
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.snapshot import TableView
 from frazil.model.spec import KeepSnapshots
-from frazil.ports import CommitRejectedError, CommitUnknownError, DeltaLogs, Lake
+from frazil.ports import DeltaLogs, Lake
 
 LOOK_SECONDS = 600.0
 
@@ -65,7 +65,7 @@ class Expiring:
         """Whether snapshots were expired. The view may be older than the table: it is read again where that is due."""
         try:
             return self._expire(lake, logs, view, background, now)
-        except (CommitRejectedError, CommitUnknownError, FrazilError) as failed:
+        except FrazilError as failed:
             LOG.warning("expiry_failed", extra={"table": view.identifier, "problem": str(failed)})
         except Exception:
             LOG.exception("expiry_failed", extra={"table": view.identifier})

@@ -14,9 +14,9 @@ from frazil.delta.standing import next_version
 from frazil.materialize.branches import ATTEMPTS
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.delta import Announced, LogFailed, LogIsCurrent, LogWritten, Withheld
-from frazil.model.errors import FrazilError
+from frazil.model.errors import CommitError, CommitRejectedError, CommitUnknownError, FrazilError
 from frazil.model.snapshot import TableView
-from frazil.ports import CommitRejectedError, CommitUnknownError, DeltaLogs, Lake
+from frazil.ports import DeltaLogs, Lake
 
 LOG = logging.getLogger(__name__)
 
@@ -60,10 +60,10 @@ def announce_delta(lake: Lake, open_logs: Callable[[], DeltaLogs], view: TableVi
     """Bring the table's Delta log to its head. None where the table has no snapshot. Raises nothing."""
     try:
         return _announced(lake, open_logs(), view)
+    except CommitError as problem:
+        return LogFailed(problem.what, "look for other writers of the log or the table; the next run tries again")
     except FrazilError as problem:
         return LogFailed(problem.what, problem.hint)
-    except (CommitRejectedError, CommitUnknownError) as problem:
-        return LogFailed(str(problem), "look for other writers of the log or the table; the next run tries again")
     except Exception as problem:
         LOG.exception("unforeseen", extra={"table": view.identifier})
         return LogFailed(f"{type(problem).__name__}: {problem}", "if it happens again, report it with the stack trace")

@@ -53,6 +53,12 @@ def applied_spec_of(properties: Mapping[str, str]) -> AppliedSpec | None:
     return AppliedSpec(value["keys"], tuple(value["sometimes_kept"]))
 
 
+def recorded_for(spec: TableSpec, properties: Mapping[str, str]) -> AppliedSpec | None:
+    """What the table follows, as `applied_spec_of`; keys that are newer than its record are as the spec has them."""
+    applied = applied_spec_of(properties)
+    return applied and replace(applied, keys=_keys_of(spec) | dict(applied.keys))
+
+
 def spec_property(applied: AppliedSpec) -> dict[str, str]:
     value = {"keys": dict(applied.keys), "sometimes_kept": list(applied.sometimes_kept)}
     return {SPEC_PROPERTY: json.dumps(value)}
@@ -60,7 +66,7 @@ def spec_property(applied: AppliedSpec) -> dict[str, str]:
 
 def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpec:
     """What a table follows once the spec is applied to it."""
-    keys = {key: text(spec) for key, text in TEXTS.items()}
+    keys = _keys_of(spec)
     if before is None:
         return AppliedSpec(keys)
     keys |= {key: before.keys[key] for key in FIXED if key in before.keys}
@@ -86,6 +92,10 @@ def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         return spec
     names = dict.fromkeys((*spec.metadata.keep, *applied.keep, *applied.sometimes_kept))
     return replace(spec, metadata=replace(spec.metadata, keep=tuple(names)))
+
+
+def _keys_of(spec: TableSpec) -> dict[str, str]:
+    return {key: text(spec) for key, text in TEXTS.items()}
 
 
 def _limit(limit: BadRecordLimit) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from frazil.model.errors import CatalogError, ContendedError
+from frazil.model.errors import CatalogError, CommitError, CommitUnknownError, ContendedError, FrazilError
 from frazil.model.ingested import WrittenFile
 from frazil.model.snapshot import TableView
-from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+from frazil.ports import Lake
 
 STAGE_PREFIX = "frazil_stage_"
 ATTEMPTS = 5
@@ -60,7 +60,7 @@ def stage_on_branch(
                 view, base=base, branch=branch, files=files, summary=summary, document=document, without=without
             )
             return Staged(branch, head, base)
-        except (CommitRejectedError, CommitUnknownError) as failed:
+        except CommitError as failed:
             reason: Exception = failed
         fresh = lake.load(view.identifier)
         if fresh is not None:
@@ -72,7 +72,8 @@ def stage_on_branch(
 
 def given_up(table: str, step: str, reason: Exception) -> ContendedError | CatalogError:
     """After as many attempts as there are: others were always faster, or the catalog never answered."""
-    what = f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {reason}"
+    said = reason.what if isinstance(reason, FrazilError) else reason
+    what = f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {said}"
     if isinstance(reason, CommitUnknownError):
         return CatalogError(what, hint="check that catalog and storage are up and not full; the next run continues")
     return ContendedError(

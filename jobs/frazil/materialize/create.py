@@ -24,6 +24,7 @@ from frazil.materialize.required import required_findings
 from frazil.materialize.state import CHECKPOINT_TAG, check_format, standing
 from frazil.model.columns import Column, ColumnType, Struct
 from frazil.model.errors import (
+    CommitRejectedError,
     ForeignTableError,
     IncompatibleSchemaError,
     ServiceError,
@@ -40,7 +41,7 @@ from frazil.model.spec import SCHEMA_TYPES, StartOffsets, TableSpec
 from frazil.model.spelling import did_you_mean
 from frazil.model.summary import store
 from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
-from frazil.ports import CommitRejectedError, Lake, SchemaRegistry, Topics
+from frazil.ports import Lake, SchemaRegistry, Topics
 
 NOT_MADE = (
     "register a compatible schema: the table is created from the newest one. Records with this schema pause"

@@ -15,14 +15,21 @@ from itertools import takewhile
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, check_format
-from frazil.model.errors import ForeignOwnerError, ForeignTableError, FrazilError, StateLostError
+from frazil.model.errors import (
+    CommitError,
+    CommitRejectedError,
+    ForeignOwnerError,
+    ForeignTableError,
+    FrazilError,
+    StateLostError,
+)
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, ROWS_UUID, VERSION
-from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+from frazil.ports import Lake
 
 LOG = logging.getLogger(__name__)
 
@@ -185,7 +192,7 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) ->
         drop = list(_branches_of(view, state.batch_id))
         try:
             lake.publish(view, branch=prepared.branch, tag=CHECKPOINT_TAG, drop=drop)
-        except (CommitRejectedError, CommitUnknownError) as failed:
+        except CommitError as failed:
             reason = failed
     if not _carries(_load(lake, identifier), state.batch_id):
         raise given_up(identifier, "reveal its dead letters", reason) from reason
@@ -209,7 +216,7 @@ def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_
     others = [n for n, s in same_table if _epoch(s) <= epoch and s.summary.get(BATCH_ID) != batch_id]
     try:
         lake.drop_branches(view, others)
-    except (CommitRejectedError, CommitUnknownError):
+    except CommitError:
         return  # Whoever publishes next drops them.
 
 

@@ -16,13 +16,14 @@ from frazil.materialize.notices import differences, left_out_property, notes_of_
 from frazil.materialize.pausing import dead_letter_schemas_of
 from frazil.model.changes import Change
 from frazil.model.columns import Column, walk
+from frazil.model.errors import CommitError, CommitRejectedError
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.unions import unions_property
-from frazil.ports import CommitRejectedError, CommitUnknownError, Lake, SchemaRegistry
+from frazil.ports import Lake, SchemaRegistry
 
 
 @dataclass(slots=True)
@@ -264,7 +265,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted, absorb
             absorbed.follow(view, after, columns)
             absorbed.changes += evolution.changes
             return after
-        except (CommitRejectedError, CommitUnknownError) as failed:
+        except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view
     raise given_up(spec.identifier, "evolve the schema", reason) from reason

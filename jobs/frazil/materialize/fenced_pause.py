@@ -13,11 +13,11 @@ from frazil.materialize.limits import through
 from frazil.materialize.pausing import PAUSED_PROPERTY, pause_by_run, pause_of
 from frazil.materialize.state import standing
 from frazil.materialize.verdicts import loaded
-from frazil.model.errors import FencedError, FrazilError, IncompatibleSchemaError
+from frazil.model.errors import CommitError, CommitRejectedError, FencedError, FrazilError, IncompatibleSchemaError
 from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+from frazil.ports import Lake
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, b
             return
         try:
             lake.set_property_at(view, PAUSED_PROPERTY, reason)
-        except (CommitRejectedError, CommitUnknownError) as failed:
+        except CommitError as failed:
             failure = failed
         else:
             return

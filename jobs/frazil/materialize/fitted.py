@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache, lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 
+from frazil.materialize.applied_spec import SPEC_PROPERTY, ever_kept
 from frazil.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import Fitted
@@ -17,8 +22,11 @@ from frazil.model.schemas import RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 
-RULES = 1
-"""Grows when schemas are mapped to columns, or compared with a table, in another way than before."""
+NO_MATTER = ("source_file", "trigger", "maintain", "start", "on_bad_record", "bad_record_limit")
+"""Fields of a spec on which no comparison depends; a job run reads its specs from another folder at each start."""
+
+DECIDES = ("formats", "materialize", "model")
+"""Folders of the package whose code maps schemas to columns and compares them with a table."""
 
 
 def fitted(spec: TableSpec, view: TableView, schemas: WriterSchemas) -> Fitted:
@@ -42,9 +50,30 @@ def still_fitting(known: Fitted | None, spec: TableSpec, view: TableView, candid
 
 def _table_hash(spec: TableSpec, view: TableView) -> str:
     own = {name: value for name, value in view.properties.items() if name.startswith("frazil.")}
-    remembered = sorted((name, own[name]) for name in own.keys() - {PAUSED_PROPERTY, ACCEPTED_PROPERTY})
-    parts = [RULES, repr(spec), view.uuid, view.schema_json, view.partition_spec_json, remembered]
+    remembered = sorted((name, own[name]) for name in own.keys() - {PAUSED_PROPERTY, ACCEPTED_PROPERTY, SPEC_PROPERTY})
+    kept = ever_kept(spec, view.properties)
+    decisive = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name not in NO_MATTER}
+    parts = [rules(), repr(decisive), view.uuid, view.schema_json, view.partition_spec_json, remembered]
     return _hash(json.dumps(parts))
+
+
+@cache
+def rules() -> str:
+    """Return a hash of the code that decides: another release of it compares all schemas again."""
+    return hash_of(files("frazil"))
+
+
+def hash_of(package: Traversable) -> str:
+    """Return a hash of the sources in `package` that decide; it may be a folder or in a zip."""
+    return _hash("".join(text for name in DECIDES for text in _sources(package / name)))
+
+
+def _sources(folder: Traversable) -> Iterator[str]:
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
+        if each.is_dir():
+            yield from _sources(each)
+        elif each.name.endswith(".py"):
+            yield each.read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=10_000)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.layout import partition_columns
 from frazil.materialize.spec_changes import needed_properties, once_followed, refused_changes, spec_changes
+from frazil.model.errors import CommitError, CommitRejectedError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spec_change import SpecChange
-from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+from frazil.ports import Lake
 
 PARTITIONING = "partition_by"
 
@@ -46,7 +47,7 @@ def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[Sp
             return view
         try:
             return lake.change_schema(view, renames, properties, partition_by=partition_by)
-        except (CommitRejectedError, CommitUnknownError) as failed:
+        except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view
     raise given_up(spec.identifier, "apply the changed spec", reason) from reason

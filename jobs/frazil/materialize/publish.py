@@ -10,10 +10,10 @@ from typing import assert_never
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
 from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge, loaded
-from frazil.model.errors import CountMismatchError
+from frazil.model.errors import CommitError, CountMismatchError
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import TableView
-from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+from frazil.ports import Lake
 
 
 def publish(
@@ -40,7 +40,7 @@ def publish(
                 _looked_at(lake, view, plan, staged, rows=rows)
                 try:
                     lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=list(stage_branches(view)))
-                except (CommitRejectedError, CommitUnknownError) as failed:
+                except CommitError as failed:
                     reason = failed
             case StageAgain(now):
                 staged = stage_on(now)
@@ -71,7 +71,7 @@ def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, *, 
     try:
         last_look(view, plan, staged, rows=rows)
     except CountMismatchError:
-        with suppress(CommitRejectedError, CommitUnknownError):  # whoever publishes next drops it
+        with suppress(CommitError):  # whoever publishes next drops it
             lake.drop_branches(view, [staged.branch])
         raise
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from frazil.materialize.applied_spec import TEXTS, AppliedSpec, applied_by, applied_spec_of, spec_property
+from frazil.materialize.applied_spec import TEXTS, AppliedSpec, applied_by, recorded_for, spec_property
 from frazil.materialize.compare import applied
 from frazil.materialize.former_names import former_names_of, former_names_property
 from frazil.materialize.layout import metadata_columns, partition_problems, unreadable
@@ -37,7 +37,7 @@ class _Judged:
     arriving: tuple[Column, ...]
 
     def change(self, key: str, fate: Fate, how: str) -> SpecChange:
-        return SpecChange(key, self.applied.keys.get(key, "nothing"), TEXTS[key](self.spec), fate, how)
+        return SpecChange(key, self.applied.keys[key], TEXTS[key](self.spec), fate, how)
 
     def holds(self, name: str) -> Column | None:
         """The column of this name, letter case aside."""
@@ -49,7 +49,7 @@ def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column]
 
     A table whose spec was never recorded differs in its partitioning at most.
     """
-    applied_now = applied_spec_of(view.properties) or applied_by(spec)
+    applied_now = recorded_for(spec, view.properties) or applied_by(spec)
     columns = applied(view.columns, _renames(spec, view, applied_now))
     judged = _Judged(spec, view, applied_now, columns, tuple(arriving))
     return tuple(change for rule in RULES.values() for change in rule(judged))
@@ -80,7 +80,7 @@ def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecCh
 
     A partitioning that is not among them stays recorded as it is: it is changed by a commit of its own.
     """
-    before = applied_spec_of(view.properties)
+    before = recorded_for(spec, view.properties)
     after = applied_by(spec, before)
     if before is not None and not any(change.partition_by is not None for change in changes):
         after = replace(after, keys={**after.keys, "partition_by": before.keys["partition_by"]})
@@ -92,7 +92,7 @@ def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecCh
 
 def _at_once(key: str, how: str = NEXT_BATCH) -> Callable[[_Judged], Iterator[SpecChange]]:
     def judge(judged: _Judged) -> Iterator[SpecChange]:
-        if judged.applied.keys.get(key) != TEXTS[key](judged.spec):
+        if judged.applied.keys[key] != TEXTS[key](judged.spec):
             yield judged.change(key, Fate.APPLIED, how)
 
     return judge

@@ -26,6 +26,9 @@ FrazilError
     ├── RegistryError
     │   └── SubjectMissingError
     ├── CatalogError
+    ├── CommitError
+    │   ├── CommitRejectedError    another writer was faster: it did not land
+    │   └── CommitUnknownError     no answer: it may have landed
     ├── SnowflakeError
     ├── TaskFailedError        Spark gave a task up (in adapters/spark.py)
     ├── LocalServicesError     the local services that the configuration refers to are not running
@@ -166,6 +169,21 @@ class SubjectMissingError(RegistryError):
 
 class CatalogError(ServiceError):
     """The Iceberg catalog or the storage under it does not answer, or refuses."""
+
+
+class CommitError(ServiceError):
+    """A commit did not succeed, or may not have. A step tries again a few times, and then raises another error."""
+
+    def __init__(self, what: str, *, hint: str = "run the command again: it continues from the table") -> None:
+        super().__init__(what, hint=hint)
+
+
+class CommitRejectedError(CommitError):
+    """The catalog refused a commit because something it rests on had changed. It did not land."""
+
+
+class CommitUnknownError(CommitError):
+    """A commit ended without an answer: it may have landed, may land later, or never."""
 
 
 class SnowflakeError(ServiceError):

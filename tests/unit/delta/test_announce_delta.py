@@ -12,9 +12,9 @@ from delta_tables import file, view
 from frazil.materialize.announce_delta import DELTA_TAG, NEXT_DELTA_TAG, announce_delta
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.delta import Announced, LogFailed, LogIsCurrent, LogWritten, TableFiles, Withheld
-from frazil.model.errors import CatalogError
+from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError
 from frazil.model.snapshot import TableView
-from frazil.ports import CommitRejectedError, CommitUnknownError, Lake
+from frazil.ports import Lake
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 
 FILES = {1: TableFiles((file("a"),)), 2: TableFiles((file("a"), file("b"))), 3: TableFiles((file("c"),))}

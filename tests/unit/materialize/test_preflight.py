@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
 from values_of_tables import SPEC, names, spec, topic
 
+import frazil
 from frazil.adapters.iceberg import IcebergLake
 from frazil.materialize import evolve as evolve_module
+from frazil.materialize import fitted as fitted_module
 from frazil.materialize.create import ensure_table, latest_schemas, new_table
 from frazil.materialize.dead_letters import ensure_dead_letters
 from frazil.materialize.evolve import Absorbed, evolve, foreseen
-from frazil.materialize.fitted import fitted
+from frazil.materialize.fitted import fitted, hash_of
 from frazil.materialize.follow_spec import follow_spec
 from frazil.materialize.former_names import former_names_of
 from frazil.materialize.pausing import PAUSED_PROPERTY
@@ -654,6 +657,41 @@ def test_a_start_compares_no_schema_that_the_table_has_a_record_of(world: World,
 
     assert compared == []
     assert sorted(absorbed.values) == list(state.schema_ids)
+
+
+def test_a_start_from_another_folder_with_another_trigger_compares_none(world: World, compared: list[int]) -> None:
+    state = after_a_batch(world, 4)
+    compared.clear()
+    sooner = replace(SPEC.trigger, rows=SPEC.trigger.rows + 1)
+
+    world.absorb(replace(SPEC, source_file="/another/folder/orders.yaml", trigger=sooner), state=state)
+
+    assert compared == []
+
+
+def test_a_release_that_maps_schemas_in_another_way_compares_all(
+    world: World, compared: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = after_a_batch(world, 4)
+    compared.clear()
+    monkeypatch.setattr(fitted_module, "rules", lambda: "of another release")
+
+    world.absorb(state=state)
+
+    assert sorted(compared) == list(state.schema_ids)
+
+
+def test_every_line_of_the_code_that_maps_schemas_counts(tmp_path: Path) -> None:
+    releases = []
+    for name in ("one", "other"):
+        package = tmp_path / name
+        shutil.copytree(Path(frazil.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+        releases.append(hash_of(package))
+    with (package / "formats" / "avro" / "mapping.py").open("a") as mapping:
+        mapping.write("# another line\n")
+
+    assert releases[0] == releases[1]
+    assert hash_of(package) != releases[1]
 
 
 def test_a_start_compares_the_ids_that_changed(world: World, compared: list[int]) -> None:

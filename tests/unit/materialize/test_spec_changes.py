@@ -11,11 +11,12 @@ import pytest
 from values_of_tables import NOW, topic
 
 from frazil.adapters.iceberg import IcebergLake
+from frazil.materialize.applied_spec import TEXTS, applied_by, spec_property
 from frazil.materialize.doors import Doors
 from frazil.materialize.explain import explain, lines
 from frazil.materialize.preflight import problems
 from frazil.materialize.run import TableRun
-from frazil.materialize.spec_changes import RULES
+from frazil.materialize.spec_changes import RULES, spec_changes
 from frazil.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecChangeError
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from frazil.model.snapshot import TableView
@@ -271,6 +272,17 @@ def test_a_spec_that_did_not_change_has_no_differences(world: World) -> None:
     world.make(spec)
 
     assert explain(world.run(spec)).spec_changes == ()
+
+
+@pytest.mark.parametrize("newer", TEXTS)
+def test_a_key_that_is_newer_than_the_record_of_a_table_is_no_change(world: World, newer: str) -> None:
+    spec = world.spec("")
+    world.make(spec)
+    view = world.view(spec)
+    recorded = applied_by(spec)
+    older = replace(recorded, keys={key: text for key, text in recorded.keys.items() if key != newer})
+
+    assert spec_changes(spec, replace(view, properties={**view.properties, **spec_property(older)})) == ()
 
 
 def test_a_column_may_be_partitioned_by_in_the_batch_that_brings_it(world: World) -> None:
