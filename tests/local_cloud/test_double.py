@@ -7,6 +7,8 @@ import os
 import signal
 import urllib.request
 import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,24 @@ def test_a_bucket_that_denies_what_does_not_come_by_tls_takes_objects(cloud: Clo
     s3.put_object(Bucket=bucket, Key="a", Body=b"1")
 
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"1"
+
+
+def test_of_many_who_write_a_new_object_at_once_one_succeeds(cloud: Cloud) -> None:
+    bucket, s3 = cloud.bucket(), cloud.client("s3")
+
+    def write(key: str) -> bool:
+        try:
+            s3.put_object(Bucket=bucket, Key=key, Body=b"1", IfNoneMatch="*")
+        except s3.exceptions.ClientError as refused:
+            assert refused.response["Error"]["Code"] == "PreconditionFailed"
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        done = [(key, pool.submit(write, key)) for key in map(str, range(40)) for _ in range(8)]
+        written = Counter(key for key, each in done if each.result())
+
+    assert written == dict.fromkeys(map(str, range(40)), 1)
 
 
 def test_a_secret_read_without_a_stage_is_the_current_one(cloud: Cloud) -> None:

@@ -1,16 +1,24 @@
-"""S3: a bucket policy that denies what does not come by TLS must not deny everything.
+"""S3: a bucket policy that denies all but TLS must not deny everything, and conditional writes are atomic.
 
 moto lets a statement that denies take effect whatever its condition says, so "deny unless aws:SecureTransport" denies
 every object. Its conditions are about how requests arrive from outside (TLS, VPC endpoint, headers), which loopback
 has none of: denials with conditions are left out here, and the rest is moto's to judge.
+
+It looks whether an object exists and writes it in two steps: of two writers with If-None-Match both could succeed, and
+a Delta log would lose a version.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.models import FakeBucket
+from moto.s3.responses import S3Response
+
+_writing = threading.Lock()
+_put_object = S3Response.put_object
 
 
 def without_conditional_denials(policy: str) -> str:
@@ -27,5 +35,13 @@ def _get_permission(bucket: FakeBucket, action: str, resource: str) -> object:
     return IAMPolicy(without_conditional_denials(bucket.policy.decode())).is_action_permitted(action, resource)
 
 
+def _put_alone(response: S3Response) -> object:
+    if response.headers.get("If-None-Match") is None and response.headers.get("If-Match") is None:
+        return _put_object(response)
+    with _writing:
+        return _put_object(response)
+
+
 def teach() -> None:
     FakeBucket.get_permission = _get_permission
+    S3Response.put_object = _put_alone
