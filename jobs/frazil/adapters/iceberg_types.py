@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -34,6 +33,7 @@ from pyiceberg.types import (
 
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, ScalarName, Struct
 from frazil.model.errors import SpecError
+from frazil.model.partitioning import partition_field
 
 _SCALARS: dict[ScalarName, PrimitiveType] = {
     "boolean": BooleanType(),
@@ -50,7 +50,6 @@ _SCALARS: dict[ScalarName, PrimitiveType] = {
     "uuid": UUIDType(),
 }
 _NAMES: dict[PrimitiveType, ScalarName] = {iceberg: name for name, iceberg in _SCALARS.items()}
-_PARTITION_FIELD = re.compile(r"^(?P<name>\w+)\((?:(?P<width>\d+)\s*,\s*)?(?P<column>[\w.]+)\)$")
 
 
 def to_schema(columns: Sequence[Column]) -> Schema:
@@ -129,29 +128,22 @@ def to_partition_spec(schema: Schema, partition_by: Sequence[str]) -> PartitionS
 
 
 def _partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
-    match = _PARTITION_FIELD.match(text.replace(" ", ""))
-    column, transform, suffix = (text, "identity", "") if match is None else _transform(match)
+    wanted = partition_field(text)
     try:
-        source = schema.find_field(column)
+        source = schema.find_field(wanted.column)
     except ValueError as missing:
         raise SpecError(
-            f"partition_by: {text} names the column {column}, which the table does not have",
+            f"partition_by: {text} names the column {wanted.column}, which the table does not have",
             hint=f"the table's columns are: {', '.join(f.name for f in schema.fields)}",
         ) from missing
-    parsed = _parse_transform(transform, text)
+    width = "" if wanted.parameter is None else f"[{wanted.parameter}]"
+    parsed = _parse_transform(f"{wanted.transform}{width}", text)
     if not parsed.can_transform(source.field_type):
         raise SpecError(
             f"partition_by: {text} cannot partition by a column of type {source.field_type}",
             hint="see Partition Transforms in the Iceberg specification for the types that each transform accepts",
         )
-    name = column.replace(".", "_") + suffix
-    return PartitionField(source_id=source.field_id, field_id=field_id, transform=parsed, name=name)
-
-
-def _transform(match: re.Match[str]) -> tuple[str, str, str]:
-    name, width, column = match["name"], match["width"], match["column"]
-    suffix = {"bucket": "_bucket", "truncate": "_trunc", "void": "_null", "identity": ""}.get(name, f"_{name}")
-    return column, name if width is None else f"{name}[{width}]", suffix
+    return PartitionField(source_id=source.field_id, field_id=field_id, transform=parsed, name=wanted.name)
 
 
 def _parse_transform(transform: str, text: str) -> Transform[object, object]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from frazil.delta.expressible import inexpressible
 from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
+from frazil.model.partitioning import partition_field
 from frazil.model.schemas import SchemaFinding
 from frazil.model.spec import TableSpec
 
@@ -122,8 +121,6 @@ _TAKES: dict[str, set[str]] = {
     "truncate": _NUMBERED,
     "bucket": _NUMBERED | _TIMESTAMPS | {"date", "time", "uuid", "fixed"},
 }
-_SUFFIXES = {"bucket": "_bucket", "truncate": "_trunc", "void": "_null", "identity": ""}
-_PARTITION = re.compile(r"(?:(?P<transform>\w+)\((?:\d+, *)?)?(?P<column>[^()]+)\)?")
 
 
 def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
@@ -138,21 +135,19 @@ def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Sp
 
 def partition_columns(spec: TableSpec) -> frozenset[str]:
     """The columns that `partition_by` names."""
-    matches = ((text, _PARTITION.fullmatch(text)) for text in spec.partition_by)
-    return frozenset(text if match is None else match["column"] for text, match in matches)
+    return frozenset(partition_field(text).column for text in spec.partition_by)
 
 
 def _partition_problem(text: str, columns: tuple[Column, ...]) -> str | None:
-    match = _PARTITION.fullmatch(text)
-    transform, name = ("identity", text) if match is None else (match["transform"] or "identity", match["column"])
+    field = partition_field(text)
+    name = field.column
     types = {column.name: column.type for column in columns}
     if name not in types:
         return f"{text} names a column that the table does not have; its columns are {', '.join(types)}"
     kind = str(types[name]).partition("(")[0].partition("<")[0]
-    takes = _TAKES.get(transform)
+    takes = _TAKES.get(field.transform)
     if kind in ("struct", "list", "map") or (takes is not None and kind not in takes):
         return f"{text} cannot partition by a column of type {types[name]}"
-    own = name + _SUFFIXES.get(transform, f"_{transform}")
-    if own != name and own in types:
-        return f"{text} needs the name {own}, which a column already has"
+    if field.name != name and field.name in types:
+        return f"{text} needs the name {field.name}, which a column already has"
     return None

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +15,7 @@ from frazil.materialize.layout import metadata_columns, partition_problems, unre
 from frazil.model.changes import RenameColumn
 from frazil.model.columns import Column
 from frazil.model.errors import SpecChangeError
+from frazil.model.partitioning import PartitionField, partition_field, partition_fields
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spec_change import Fate, SpecChange
@@ -137,13 +137,14 @@ def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
 
 def _partition_by(judged: _Judged) -> Iterator[SpecChange]:
     renamed = {rename.path: rename.new_name for rename in _renames(judged.spec, judged.view, judged.applied)}
-    there = tuple(_renamed(text, renamed) for text in judged.view.partition_fields)
+    there = tuple(_renamed(partition_field(text), renamed) for text in judged.view.partition_fields)
     wanted = judged.spec.partition_by
     if sorted(there) == sorted(wanted):
         return
     says = ", ".join(wanted) or "nothing"
     change = SpecChange("partition_by", ", ".join(there) or "nothing", says, Fate.APPLIED, REPARTITIONED)
-    if _with_new_names(judged.applied.keys["partition_by"], renamed) == says:
+    followed = ", ".join(_renamed(field, renamed) for field in partition_fields(judged.applied.keys["partition_by"]))
+    if followed == says:
         yield replace(change, fate=Fate.REBUILD, how="another writer changed the table's partitioning, which is kept")
         return
     found = partition_problems(judged.spec, judged.columns + judged.arriving)
@@ -154,16 +155,8 @@ def _partition_by(judged: _Judged) -> Iterator[SpecChange]:
         yield replace(change, partition_by=wanted)
 
 
-def _with_new_names(text: str, renamed: Mapping[str, str]) -> str:
-    for name, new_name in renamed.items():
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", new_name, text)
-    return text
-
-
-def _renamed(text: str, renamed: Mapping[str, str]) -> str:
-    head, comma, column = text.removesuffix(")").rpartition(", " if ", " in text else "(")
-    name = renamed.get(column, column)
-    return f"{head}{comma}{name})" if comma else name
+def _renamed(field: PartitionField, renamed: Mapping[str, str]) -> str:
+    return str(replace(field, column=renamed.get(field.column, field.column)))
 
 
 def _readers(judged: _Judged) -> Iterator[SpecChange]:

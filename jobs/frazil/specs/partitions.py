@@ -1,41 +1,18 @@
-"""Iceberg's partition transforms, as `partition_by` writes them."""
+"""What a spec may ask for in `partition_by`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, cast
 
+from frazil.model.partitioning import CALL, TIMES, PartitionField
 from frazil.specs.document import ListNode, Node, ScalarNode
 from frazil.specs.problems import suggest
 from frazil.specs.shapes import At, JsonSchema, ListOf, Scalar, Unfit
 
-TransformName = Literal["identity", "year", "month", "day", "hour", "bucket", "truncate", "void"]
-TIMES = frozenset({"year", "month", "day", "hour"})
 PLAIN = (*sorted(TIMES), "identity", "void")
 WITH_NUMBER = ("bucket", "truncate")
 COLUMN = re.compile(r"[^\s(),.\[\]]+")
-CALL = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(?:([^,()]*?)\s*,\s*)?([^,()]*?)\s*\)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionField:
-    """A transform of one column. `parameter` is the number of buckets or the width, None for the others."""
-
-    transform: TransformName
-    column: str
-    parameter: int | None = None
-
-    def __str__(self) -> str:
-        if self.transform == "identity":
-            return self.column
-        inner = self.column if self.parameter is None else f"{self.parameter}, {self.column}"
-        return f"{self.transform}({inner})"
-
-    @property
-    def family(self) -> tuple[str, str]:
-        """Two fields of one family are redundant in Iceberg: it refuses day and hour of the same column."""
-        return ("time" if self.transform in TIMES else self.transform), self.column
 
 
 def parse_partition(text: str) -> PartitionField:
@@ -45,12 +22,12 @@ def parse_partition(text: str) -> PartitionField:
         return PartitionField("identity", _column(text.strip()))
     transform, number, column = call.group(1), call.group(2), call.group(3)
     if transform in WITH_NUMBER:
-        return PartitionField(cast("TransformName", transform), _column(column), _number(transform, number))
+        return PartitionField(transform, _column(column), _number(transform, number))
     if transform not in PLAIN:
         raise Unfit(f"unknown transform {transform}: {suggest(transform, (*PLAIN, *WITH_NUMBER))}")
     if number is not None:
         raise Unfit(f"{transform} takes the column only: {transform}({column})")
-    return PartitionField(cast("TransformName", transform), _column(column))
+    return PartitionField(transform, _column(column))
 
 
 def _number(transform: str, text: str | None) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from frazil.model.errors import SpecError
+from frazil.model.partitioning import PartitionField
 from frazil.model.spec import (
     SCHEMA_TYPES,
     KeyFormat,
@@ -24,7 +25,6 @@ from frazil.model.spec import (
 from frazil.specs import table_keys as keys
 from frazil.specs.keys import Values
 from frazil.specs.names import safe_name
-from frazil.specs.partitions import PartitionField
 from frazil.specs.problems import Position, Problem
 
 

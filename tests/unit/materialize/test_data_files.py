@@ -286,6 +286,15 @@ def test_a_file_is_closed_when_it_is_as_large_as_it_should_be(tmp_path: Path) ->
     assert all(file.size == Path(file.path.removeprefix("file://")).stat().st_size for file in written)
 
 
+@pytest.mark.parametrize("name", ["नाम_ts", "my-ts"])
+def test_a_table_is_partitioned_by_a_column_of_any_name(name: str) -> None:
+    schema = to_schema((Column(name, Scalar("timestamptz")),))
+
+    (field,) = to_partition_spec(schema, [f"day({name})"]).fields
+
+    assert (str(field.transform), field.source_id, field.name) == ("day", 1, f"{name}_day")
+
+
 def test_random_days_open_a_bounded_number_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write, "BUFFERED_ROWS", 0)
     monkeypatch.setattr(write, "FILES_OPEN", 3)

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from frazil.model.partitioning import PartitionField, partition_field, partition_fields
 from frazil.specs.names import safe_name
-from frazil.specs.partitions import PartitionField, parse_partition
+from frazil.specs.partitions import parse_partition
 from frazil.specs.problems import suggest
 from frazil.specs.scalars import parse_duration, parse_share, parse_size, parse_whole
 from frazil.specs.shapes import Unfit
@@ -86,6 +87,18 @@ def test_what_is_no_whole_number(text: str) -> None:
 def test_transforms(text: str, field: PartitionField) -> None:
     assert parse_partition(text) == field
     assert parse_partition(str(field)) == field
+    assert partition_field(text) == field
+    assert partition_fields(f"{field}, {field}") == (field, field)
+
+
+@pytest.mark.parametrize("column", ["day", "नाम_ts", "my-ts", "a.b"])
+def test_a_column_of_any_name_is_taken_whole(column: str) -> None:
+    for field in (
+        PartitionField("identity", column),
+        PartitionField("day", column),
+        PartitionField("bucket", column, 4),
+    ):
+        assert partition_field(str(field)) == field
 
 
 @pytest.mark.parametrize(

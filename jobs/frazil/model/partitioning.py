@@ -1,0 +1,52 @@
+"""Iceberg's partition transforms, as `partition_by` writes them (Iceberg specification, "Partition Transforms")."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+TIMES = frozenset({"year", "month", "day", "hour"})
+CALL = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(?:([^,()]*?)\s*,\s*)?([^,()]*?)\s*\)\s*")
+"""A transform, its number if there is one, and its column."""
+
+_SUFFIXES = {"bucket": "_bucket", "truncate": "_trunc", "void": "_null", "identity": ""}
+_BETWEEN_FIELDS = re.compile(r",\s*(?![^()]*\))")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A transform of one column. `parameter` is the number of buckets or the width, None for the others."""
+
+    transform: str
+    column: str
+    parameter: int | None = None
+
+    def __str__(self) -> str:
+        if self.transform == "identity":
+            return self.column
+        inner = self.column if self.parameter is None else f"{self.parameter}, {self.column}"
+        return f"{self.transform}({inner})"
+
+    @property
+    def family(self) -> tuple[str, str]:
+        """Two fields of one family are redundant in Iceberg: it refuses day and hour of the same column."""
+        return ("time" if self.transform in TIMES else self.transform), self.column
+
+    @property
+    def name(self) -> str:
+        """The name that engines give such a field: `at_day` for `day(at)`."""
+        return self.column.replace(".", "_") + _SUFFIXES.get(self.transform, f"_{self.transform}")
+
+
+def partition_field(text: str) -> PartitionField:
+    """Return the field that is written so. What is no call of a transform is a column, whatever its name."""
+    call = CALL.fullmatch(text)
+    number = call and call[2]
+    if call is None or (number is not None and not number.isdecimal()):
+        return PartitionField("identity", text.strip())
+    return PartitionField(call[1], call[3], None if number is None else int(number))
+
+
+def partition_fields(text: str) -> tuple[PartitionField, ...]:
+    """Return the fields of a list that is written with commas."""
+    return tuple(partition_field(each) for each in _BETWEEN_FIELDS.split(text))
