@@ -70,7 +70,7 @@ class Egress:
 
 @dataclass(frozen=True, slots=True)
 class PrivateLink:
-    """An endpoint service for the brokers. `domain`: whose names lead there, None where the service sees to it."""
+    """An endpoint service for the brokers. `domain`: the private DNS domain to create, None if the service has one."""
 
     service: str
     domain: str | None

@@ -1,7 +1,8 @@
 """Snowflake's ways into the lake: each takes a role of its own in AWS, which can read what it needs and nothing else.
 
-Snowflake is told of a role before there is one, and says by whom and how it takes it: so the role comes second. Its
-ARN is put together from its name, and where Snowflake takes an external id from us it is that name: no circle is left.
+Snowflake's objects need the ARN of the role, and the role's trust policy needs the user and the external id that
+Snowflake then shows. So Snowflake's objects come first, with an ARN built from the role's name, and the role second.
+Where Snowflake accepts an external id, it is the role's name.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from infra.triggers import triggers_of
 from shared import naming
 
 KEPT_MINUTES = 15
-"""How often it is looked whether the streaming run is there."""
+"""How often a function checks that the streaming run exists, and starts it if not."""
 
 IDLE_MINUTES = 15
 """After this long without a job run the application stops; it starts by itself with the next one."""

@@ -14,10 +14,10 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from frazil.adapters.iceberg import IcebergLake, reveal
+from frazil.adapters.iceberg import IcebergLake
 from frazil.adapters.iceberg_scan import metadata_location
 from frazil.model.errors import CatalogError, MissingToolError, Misuse
-from frazil.model.spec import CatalogSettings, Settings
+from frazil.model.spec import CatalogSettings, Settings, revealed
 
 READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 LOCAL_EXTENSIONS = ("avro", "iceberg")
@@ -162,7 +162,7 @@ def extension_file(name: str) -> Path:
 
 def _secret(catalog: CatalogSettings) -> str:
     """How DuckDB reaches S3: as the catalog's properties say, or else with AWS's usual chain of credentials."""
-    given = {name: reveal(value) for name, value in catalog.properties.items()}
+    given = revealed(catalog.properties)
     options = {option: _first(given, names) for option, names in SECRET_OPTIONS.items()}
     settings = {name: _literal(value) for name, value in options.items() if value is not None}
     if options["KEY_ID"] is None:

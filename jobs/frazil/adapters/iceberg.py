@@ -47,7 +47,7 @@ from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknown
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import WrittenFile
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, Secret, SettingValue
+from frazil.model.spec import CatalogSettings, SettingValue, revealed
 
 MAIN = "main"
 CATALOG_NAME = "frazil"
@@ -335,7 +335,7 @@ def _hint(said: str) -> str:
 
 
 def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
-    given = {name: reveal(value) for name, value in settings.properties.items()}
+    given = revealed(settings.properties)
     match settings.type:
         case "jdbc":
             folder = Path(settings.warehouse)
@@ -348,10 +348,6 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
             return {"py-catalog-impl": implementation, "warehouse": settings.warehouse, **given}
         case other:
             return {"type": other, "warehouse": settings.warehouse, **given}
-
-
-def reveal(value: SettingValue) -> str:
-    return value.reveal() if isinstance(value, Secret) else value
 
 
 def _taken_out(

@@ -1,8 +1,8 @@
 """Secrets rotate while a process runs for weeks: doors are opened anew where a secret has another value.
 
-A key that was replaced stays good until the next rotation, so to look now and then is early enough; after something
-outside failed it is looked soon, for a key that was taken out of use at once. Only secrets are taken up. Whatever else
-changed in the configuration waits for a restart, as tables do.
+A replaced key stays valid until the next rotation, so secrets are read only now and then; after a service failed they
+are read soon, in case a key was revoked. Only secrets are read again: any other change of the configuration takes a
+restart.
 """
 
 from __future__ import annotations

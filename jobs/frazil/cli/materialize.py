@@ -218,7 +218,7 @@ def _interval(text: str) -> timedelta:
 
 
 def _announce(receipt: Receipt, display: Display) -> None:
-    from frazil.materialize.announce import lines  # noqa: PLC0415
+    from frazil.materialize.receipt_lines import lines  # noqa: PLC0415
 
     display.batch_published(receipt)
     print("\n".join(lines(receipt)), flush=True)

@@ -1,51 +1,55 @@
-"""A receipt, for people."""
+"""Tell the readers that do not read Iceberg of a table's new snapshot: those of Delta, and Snowflake."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from dataclasses import dataclass, field
 
-from frazil.model.moments import rfc3339
-from frazil.model.receipt import RangeReceipt, Receipt
-from frazil.model.spelling import plural
+from frazil.materialize.announce_delta import LogProgress, announce_delta
+from frazil.materialize.announce_snowflake import Telling
+from frazil.materialize.doors import Doors
+from frazil.materialize.said_once import SaidOnce
+from frazil.model.delta import Announced, LogFailed, LogWritten, Withheld
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
 
-
-def lines(receipt: Receipt) -> Iterator[str]:
-    """What was read, what became of it, where it is, and what each step cost."""
-    yield f"{receipt.table} epoch {receipt.epoch}, snapshot {receipt.snapshot_id}, batch {receipt.batch_id}"
-    yield f"  {receipt.counts.formula()}"
-    yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
-    yield from _reasons("dead letters", receipt.dead_letters_by_reason)
-    yield from _reasons("skipped", receipt.skipped_by_reason)
-    yield f"  {_megabytes(receipt.payload_bytes)} read, {_megabytes(receipt.file_bytes)} in {_files(receipt.files)}"
-    for change in receipt.schema_changes:
-        yield f"  schema: {change}"
-    if receipt.truncated_nanos:
-        yield f"  {receipt.truncated_nanos:,} timestamps lost digits below the microsecond"
-    if receipt.foreign:
-        yield f"  changes by others so far: {', '.join(receipt.foreign)}"
-    through = receipt.complete_through
-    at = "unknown until the first backfill ends" if through is None else rfc3339(through)
-    yield f"  complete through {at}"
-    yield f"  seconds {', '.join(f'{step} {taken:.2f}' for step, taken in receipt.seconds.items())}"
+LOG = logging.getLogger(__name__)
 
 
-def _range(each: RangeReceipt) -> str:
-    gaps = f" ({each.gaps} without a record)" if each.gaps else ""
-    return f"{each.topic}-{each.partition} [{each.start}, {each.end}){gaps}"
+@dataclass(slots=True)
+class Announcing:
+    """What one process has announced of one table. A failure here never fails a batch: the rows are visible."""
 
+    spec: TableSpec
+    said: SaidOnce
+    delta_log: LogProgress = field(default_factory=LogProgress)
+    telling: Telling = field(default_factory=Telling)
 
-def _place(each: RangeReceipt) -> tuple[str, int]:
-    return each.topic, each.partition
+    def announce(self, doors: Doors, view: TableView) -> Announced | None:
+        """Bring the Delta log up to date, then tell Snowflake of its newest version. Return as `write_delta_log`."""
+        announced = self.write_delta_log(doors, view)
+        self._tell_snowflake(doors)
+        return announced
 
+    def write_delta_log(self, doors: Doors, view: TableView) -> Announced | None:
+        """Return None if the table has no readers of Delta, or its log was checked a moment ago."""
+        now = doors.now()
+        if "delta" not in self.spec.formats or not self.delta_log.is_due(view, now=now):
+            return None
+        announced = announce_delta(doors.lake, doors.delta_logs, view)
+        self.delta_log.record(view, announced, now=now)
+        table = self.spec.identifier
+        match announced:
+            case LogFailed(problem, hint):
+                LOG.warning("delta_log_failed", extra={"table": table, "problem": problem, "hint": hint})
+            case LogWritten(version, snapshot_id):
+                LOG.info("delta_log_written", extra={"table": table, "version": version, "snapshot": snapshot_id})
+            case Withheld(_, reason):
+                self.said.warn("delta_log_withheld", reason)
+        return announced
 
-def _reasons(what: str, counts: Mapping[str, int]) -> Iterator[str]:
-    if counts:
-        yield f"  {what}: {', '.join(f'{reason} {count:,}' for reason, count in counts.items())}"
-
-
-def _files(count: int) -> str:
-    return plural(count, "file")
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
+    def _tell_snowflake(self, doors: Doors) -> None:
+        """Tell it of the newest version of the Delta log, unless this process has done so."""
+        snowflake = doors.snowflake if "snowflake" in self.spec.readers else None
+        if snowflake is not None and self.delta_log.version is not None:
+            self.telling.tell(snowflake, self.spec, self.delta_log.version, now=doors.now())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from frazil.materialize.account import Ingested
-from frazil.materialize.announcing import Announcing
+from frazil.materialize.announce import Announcing
 from frazil.materialize.branches import STAGE_PREFIX, branch_names
 from frazil.materialize.create import describe_topics, ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, keep_pending, reveal

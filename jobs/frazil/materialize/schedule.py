@@ -35,7 +35,7 @@ SIGNAL_SECONDS = 0.5
 """How often the main thread wakes: Python handles a signal that came as it fell asleep only then."""
 
 LOOK_SECONDS = 5.0
-"""Between two triggers, how often it is looked whether a full batch has come together before its time."""
+"""How often a table is checked, between two triggers, for enough new records to fill a batch."""
 
 RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts after something outside did not answer. Nothing else is tried again."""

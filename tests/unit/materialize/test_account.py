@@ -11,9 +11,9 @@ import pytest
 from values_of_tables import NOW, SPEC, progress, state, topic
 
 from frazil.materialize.account import Ingested, gather, next_state, receipt_of
-from frazil.materialize.announce import lines
 from frazil.materialize.limits import check_limits, through
 from frazil.materialize.pausing import accepted_through, pause_by_run, pause_property
+from frazil.materialize.receipt_lines import lines
 from frazil.model.errors import BadRecordLimitError, CountMismatchError
 from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas

@@ -1,0 +1,51 @@
+"""A receipt, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from frazil.model.moments import rfc3339
+from frazil.model.receipt import RangeReceipt, Receipt
+from frazil.model.spelling import plural
+
+
+def lines(receipt: Receipt) -> Iterator[str]:
+    """What was read, what became of it, where it is, and what each step cost."""
+    yield f"{receipt.table} epoch {receipt.epoch}, snapshot {receipt.snapshot_id}, batch {receipt.batch_id}"
+    yield f"  {receipt.counts.formula()}"
+    yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
+    yield from _reasons("dead letters", receipt.dead_letters_by_reason)
+    yield from _reasons("skipped", receipt.skipped_by_reason)
+    yield f"  {_megabytes(receipt.payload_bytes)} read, {_megabytes(receipt.file_bytes)} in {_files(receipt.files)}"
+    for change in receipt.schema_changes:
+        yield f"  schema: {change}"
+    if receipt.truncated_nanos:
+        yield f"  {receipt.truncated_nanos:,} timestamps lost digits below the microsecond"
+    if receipt.foreign:
+        yield f"  changes by others so far: {', '.join(receipt.foreign)}"
+    through = receipt.complete_through
+    at = "unknown until the first backfill ends" if through is None else rfc3339(through)
+    yield f"  complete through {at}"
+    yield f"  seconds {', '.join(f'{step} {taken:.2f}' for step, taken in receipt.seconds.items())}"
+
+
+def _range(each: RangeReceipt) -> str:
+    gaps = f" ({each.gaps} without a record)" if each.gaps else ""
+    return f"{each.topic}-{each.partition} [{each.start}, {each.end}){gaps}"
+
+
+def _place(each: RangeReceipt) -> tuple[str, int]:
+    return each.topic, each.partition
+
+
+def _reasons(what: str, counts: Mapping[str, int]) -> Iterator[str]:
+    if counts:
+        yield f"  {what}: {', '.join(f'{reason} {count:,}' for reason, count in counts.items())}"
+
+
+def _files(count: int) -> str:
+    return plural(count, "file")
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
