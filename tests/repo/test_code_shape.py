@@ -98,6 +98,29 @@ def test_the_nouns_know_the_standard_library_only() -> None:
     assert strangers == set()
 
 
+EVERYTHING_BUT = {
+    "The steps know the vocabulary and the ports, never the adapters": set(),
+    "Formats are reached through frazil.formats.open only": set(),
+    "shared/ and the functions meet frazil through its vocabulary, and know nothing of stacks": {"model"},
+    "infra/ meets frazil through its vocabulary and the reader of specs only": {"model", "specs"},
+}
+"""Import contracts that name every part of the package but these."""
+
+
+def test_a_new_part_of_the_package_is_in_every_import_contract() -> None:
+    package = ROOT / "jobs" / "frazil"
+    parts = {path.parent.name for path in package.glob("*/__init__.py")} | {path.stem for path in package.glob("*.py")}
+    contracts = tomllib.loads(text_of(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+
+    named = {
+        each["name"]: {part for part in parts if re.search(rf"\bfrazil\.{part}\b", str(each))}
+        for each in contracts
+        if each["name"] in EVERYTHING_BUT
+    }
+
+    assert named == {name: parts - {"__init__"} - left_out for name, left_out in EVERYTHING_BUT.items()}
+
+
 def _imports(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
