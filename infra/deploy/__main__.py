@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from frazil.model.errors import FrazilError
 from infra.deploy.causes import of_aws
+from infra.deploy.console import tell
 from infra.deploy.session import Session
-from infra.deploy.steps import tell
 from infra.deploy.verbs import NAMES, asks_for_secrets, calls_of
 from infra.settings_scalars import FEWEST_RETAINED
 
@@ -23,11 +24,18 @@ INTERRUPTED = 130
 
 
 def main() -> NoReturn:
+    _end_as_on_ctrl_c()
     status = run(sys.argv[1:])
     if status == INTERRUPTED:  # Ctrl-C also ended the Node.js child; the exit handler that stops it would fail
-        sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _end_as_on_ctrl_c() -> None:
+    """Finish the current stack on SIGTERM and on a closed terminal too, unless `nohup` has SIGHUP ignored."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def run(arguments: Sequence[str]) -> int:

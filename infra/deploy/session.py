@@ -7,10 +7,11 @@ import os
 from dataclasses import dataclass, field
 
 from infra.deploy import services
+from infra.deploy.console import tell
 from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
 from infra.deploy.prompts import ask_for_secrets
 from infra.deploy.snowflake_account import AccountFlags
-from infra.deploy.steps import STEPS, Asked, compare_accounts, recall, tell
+from infra.deploy.steps import STEPS, Asked, compare_accounts, recall
 from infra.deploy.synthesis import Synthesis
 from infra.deploy.verbs import Call
 

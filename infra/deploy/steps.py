@@ -26,6 +26,7 @@ from infra.deploy.accounts_and_topics import (
     make_wanted_topics,
 )
 from infra.deploy.brokers import connect, out_of_reach
+from infra.deploy.console import show, tell
 from infra.deploy.deployment import CHECKOUT, Deployment
 from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
 from infra.deploy.farewell import Farewell, refuse_in_production
@@ -76,7 +77,7 @@ def policy(deployment: Deployment, asked: Asked) -> None:
     types = {kind for stack in read_stacks(deployment.synthesized).values() for kind in stack.get("resource", {})}
     documents = policy_documents(types, limits_of(deployment.settings))
     for document in documents:
-        print(document)
+        show(document)
     if len(documents) > 1:
         tell(f"{len(documents)} documents, because one would exceed the size of a managed policy: attach all of them")
 
@@ -239,13 +240,13 @@ def outputs(deployment: Deployment, asked: Asked) -> None:
     for stack, values in found.items():
         for name, value in sorted(values.items()):
             if not name.startswith("cross-stack-output") and name != "frazil_config":
-                print(f"{stack}.{name} = {value}")
+                show(f"{stack}.{name} = {value}")
 
 
 def summary(deployment: Deployment, asked: Asked) -> None:
     stacks = _stacks(deployment, asked)
     found = {name: stacks.outputs(name) for name in stacks.names}
-    print("\n".join(summary_lines(deployment, found, stacks.resources())))
+    show("\n".join(summary_lines(deployment, found, stacks.resources())))
 
 
 def confirm_delete(deployment: Deployment, asked: Asked) -> None:
@@ -293,11 +294,6 @@ def compare_accounts(deployment: Deployment, step: str, asked: Asked) -> None:
         return
     _recall_account(deployment, asked)
     account_record.refuse_another_account(deployment.settings, deployment.profile, deployment.folder, _session)
-
-
-def tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")  # one write per line, because some steps run concurrently
-    sys.stderr.flush()
 
 
 def _stacks(deployment: Deployment, asked: Asked) -> Stacks:

@@ -9,21 +9,27 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from frazil.model.errors import MissingToolError, ServiceError
 from infra.deploy.causes import hint_for
+from infra.deploy.tail import Tail
 
-STEP_SECONDS = 3600
 LOCK_FILE = ".terraform.lock.hcl"
 PLANNED_CHANGES = 2
 """The exit status of `plan -detailed-exitcode` if the plan has changes."""
 
 NO_STATE = "No state file was found"
 """What `state list` prints if the stack was never applied."""
+
+MAY_HOLD_SECRETS = frozenset({"output", "show"})
+"""Commands whose output must not reach the log."""
+PARSED = MAY_HOLD_SECRETS | {"state"}
+"""Commands whose output must not mix with that of another process that writes to the log."""
 
 Tell = Callable[[str], None]
 """Takes a line of progress."""
@@ -141,41 +147,51 @@ class Terraform:
     def _carry_out(self, command: Sequence[str]) -> tuple[list[str], int]:
         words = ("terraform", *command, *_quiet(command[0]))
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("a") as log:
-            log.write(f"\n{self.stack}: {' '.join(words)}\n")
+        with self.log.open("a+b") as log:
+            log.write(f"\n{self.stack}: {' '.join(words)}\n".encode())
+            log.flush()
             try:
-                return self._follow(words, log.write)
+                return self._answered(words, log) if command[0] in PARSED else self._follow(words, log)
             except FileNotFoundError as error:
                 raise MissingToolError(
                     "`terraform` is not on PATH", hint="run `scripts/deploy.sh check`, which lists what to install"
                 ) from error
 
-    def _follow(self, words: Sequence[str], write: Callable[[str], object]) -> tuple[list[str], int]:
-        keeps_out_of_the_log = not {"output", "show"}.isdisjoint(words)
+    def _answered(self, words: Sequence[str], log: BinaryIO) -> tuple[list[str], int]:
+        """Run a command that only reads or edits the state. Its output goes to the log unless it may hold secrets."""
+        with tempfile.TemporaryFile() as output:
+            shown, status = self._follow(words, output)
+        if words[1] not in MAY_HOLD_SECRETS:
+            log.write("".join(f"{line}\n" for line in shown).encode())
+        return shown, status
+
+    def _follow(self, words: Sequence[str], output: BinaryIO) -> tuple[list[str], int]:
+        """Run Terraform with its output appended to a file, and return the lines and the exit status.
+
+        With a pipe instead of a file, the end of this process would end Terraform too, at its next line, and what it
+        was creating would be missing from its state.
+        """
+        unread = Tail(output, os.fstat(output.fileno()).st_size)
         with subprocess.Popen(
             words,
             cwd=self.directory,
             env=dict(self.env),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
-            text=True,
             process_group=0,  # Ctrl-C must not reach Terraform
         ) as process:
             shown: list[str] = []
 
             def follow() -> None:
-                for line in process.stdout or ():
-                    shown.append(line.rstrip("\n"))
-                    if not keeps_out_of_the_log:
-                        write(line)
-                    self._progress(shown[-1])
+                for line in unread.lines(process):
+                    shown.append(line)
+                    self._progress(line)
 
             self._without_interruption(follow, stop=lambda: process.send_signal(signal.SIGINT))
-            status = process.wait(STEP_SECONDS)
-            if status < 0:
-                _end_providers_of(process.pid)
-            return shown, status
+        if process.returncode < 0:
+            _end_providers_of(process.pid)
+        return shown, process.returncode
 
     def _without_interruption(self, follow: Callable[[], None], *, stop: Callable[[], None]) -> None:
         """Stop after this stack on the first Ctrl-C, and interrupt Terraform on the second.

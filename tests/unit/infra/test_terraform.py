@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +17,7 @@ import pytest
 from frazil.model.errors import MissingToolError
 from infra.deploy.terraform import Terraform, TerraformError
 
+ROOT = Path(__file__).parents[3]
 LOCKED = """
 Error: Error acquiring the state lock
 
@@ -181,3 +187,92 @@ def test_what_has_a_name_is_known_by_it_and_nothing_of_it_is_logged(tmp_path: Pa
     assert terraform(tmp_path, told, prints=shown).named() == [("snowflake_database", "FRAZIL_DEV")]
     assert terraform(tmp_path, told, prints="{}").named() == []
     assert "hush" not in (tmp_path / "log" / "lake.log").read_text()
+
+
+VERB = """
+import os, sys
+from pathlib import Path
+import infra.deploy.__main__ as command
+from infra.deploy.console import tell
+from infra.deploy.terraform import Terraform
+
+class Session:
+    doing = "apply"
+
+    def __init__(self, given): ...
+
+    def run(self, call):
+        tell("started")
+        here = Path.cwd()
+        env = {"PATH": f"{here / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        Terraform("lake", here, env, here / "lake.log", tell).apply()
+
+command.Session = Session
+sys.argv[1:] = ["apply", "lake", "--profile=me", "--environment=dev"]
+command.main()
+"""
+SLOW = """#!/bin/sh
+echo 'a: Creation complete after 1s'
+touch applying
+until [ -e go-on ]; do sleep 0.02; done
+echo 'b: Creation complete after 1s'
+touch state
+"""
+
+
+@pytest.fixture
+def verb(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A verb in a process of its own, whose Terraform has made one of two resources and waits for the file `go-on`."""
+    script = tmp_path / "bin" / "terraform"
+    script.parent.mkdir()
+    script.write_text(SLOW)
+    script.chmod(0o755)
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen([sys.executable, "-c", VERB], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    try:
+        until((tmp_path / "applying").exists)
+        yield process
+    finally:
+        (tmp_path / "go-on").touch()
+        process.kill()
+        process.communicate()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_terminated_verb_finishes_its_stack(
+    tmp_path: Path, verb: subprocess.Popen[bytes], number: signal.Signals
+) -> None:
+    verb.send_signal(number)
+    assert verb.stderr is not None
+    assert any(b"interrupted" in line for line in iter(verb.stderr.readline, b""))
+    (tmp_path / "go-on").touch()
+
+    assert verb.wait(30) == 130
+    assert (tmp_path / "state").exists()
+    assert "b: Creation complete" in (tmp_path / "lake.log").read_text()
+
+
+def test_a_killed_verb_leaves_terraform_to_finish(tmp_path: Path, verb: subprocess.Popen[bytes]) -> None:
+    verb.kill()
+    verb.wait()
+    (tmp_path / "go-on").touch()
+
+    until((tmp_path / "state").exists)
+    assert "b: Creation complete" in (tmp_path / "lake.log").read_text()
+
+
+def test_a_verb_whose_output_nothing_reads_goes_on(tmp_path: Path, verb: subprocess.Popen[bytes]) -> None:
+    assert verb.stderr is not None
+    verb.stderr.close()
+    verb.stderr = None
+    (tmp_path / "go-on").touch()
+
+    assert verb.wait(30) == 0
+    assert (tmp_path / "state").exists()
