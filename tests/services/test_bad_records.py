@@ -77,7 +77,7 @@ def test_a_header_that_is_no_text_blocks_no_table(place: Place, keeps_headers: b
     dead = table.dead_letters("value", "headers", "reason", "detail")
     problem = "a header key is not UTF-8: 0xfffe"
     held = [{"key": "h", "value": b"\xff"}]
-    unframed = "1 bytes, a header has 5"
+    unframed = "1 byte, expected a header of 5"
     y = {"value": b"y", "headers": held, "reason": "not_framed", "detail": unframed}
     if keeps_headers:
         refused = {"headers": None, "reason": "unreadable_headers", "detail": problem}

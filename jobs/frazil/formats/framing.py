@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from frazil.formats.native import native_available
 from frazil.model.dead_letter import Reason, Reject
+from frazil.model.spelling import plural
 
 HEADER_BYTES = 5
 _NULL, _UNFRAMED = -1, -2
@@ -71,6 +72,8 @@ def read_schema_ids(values: Sequence[bytes | None]) -> Iterator[int]:
 
 def _reject(index: int, value: bytes | None) -> Reject:
     held = value or b""
-    short = len(held) < HEADER_BYTES
-    detail = f"{len(held)} bytes, a header has {HEADER_BYTES}" if short else f"first byte {held[0]}, not 0"
+    if len(held) < HEADER_BYTES:
+        return Reject(index, Reason.NOT_FRAMED, f"{plural(len(held), 'byte')}, expected a header of {HEADER_BYTES}")
+    first = f'{held[0]} ("{chr(held[0])}")' if chr(held[0]).isascii() and chr(held[0]).isprintable() else str(held[0])
+    detail = f"starts with byte {first}, expected 0: was it written without a schema registry's serializer?"
     return Reject(index, Reason.NOT_FRAMED, detail)

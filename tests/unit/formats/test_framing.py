@@ -33,11 +33,18 @@ def test_every_index_is_in_one_place() -> None:
     indexes = {group.schema_id: group.indexes.to_pylist() for group in sorted_values.groups if group.indexes}
     assert indexes == {2: [0, 5], 1: [3]}
     assert sorted_values.nulls == (1,)
+    not_zero = "starts with byte 1, expected 0: was it written without a schema registry's serializer?"
     assert sorted_values.unframed == (
-        Reject(2, Reason.NOT_FRAMED, "0 bytes, a header has 5"),
-        Reject(4, Reason.NOT_FRAMED, "first byte 1, not 0"),
-        Reject(6, Reason.NOT_FRAMED, "4 bytes, a header has 5"),
+        Reject(2, Reason.NOT_FRAMED, "0 bytes, expected a header of 5"),
+        Reject(4, Reason.NOT_FRAMED, not_zero),
+        Reject(6, Reason.NOT_FRAMED, "4 bytes, expected a header of 5"),
     )
+
+
+def test_a_text_that_is_no_avro_shows_its_first_character() -> None:
+    (reject,) = group_by_schema_id([b"no avro at all"]).unframed
+
+    assert reject.detail.startswith('starts with byte 110 ("n"), expected 0')
 
 
 def test_nothing_but_nulls_makes_no_group() -> None:

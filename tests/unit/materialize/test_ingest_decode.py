@@ -238,7 +238,7 @@ def test_a_dead_letter_holds_the_record_byte_for_byte(read: Any) -> None:
     assert (letter["topic"], letter["topic_id"], letter["generation"]) == ("orders", "id-1", 2)
     assert (letter["partition"], letter["offset"], letter["timestamp"]) == (0, 1, None)
     assert (letter["reason"], letter["detail"], letter["schema_id"]) == (
-        "not_framed", "3 bytes, a header has 5", None,
+        "not_framed", "3 bytes, expected a header of 5", None,
     )  # fmt: skip
 
 
@@ -422,7 +422,7 @@ def test_unreadable_headers_are_no_matter_to_a_table_that_keeps_none(read: Any) 
     assert letter == (
         None,
         "not_framed",
-        f"3 bytes, a header has 5; the headers are left out: {BAD_HEADERS.problem}",
+        f"3 bytes, expected a header of 5; the headers are left out: {BAD_HEADERS.problem}",
     )
 
 
