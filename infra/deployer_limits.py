@@ -53,11 +53,20 @@ THROUGH_SERVICES = frozenset(
     )
 )
 """Uses of a key, allowed only in requests to services, whose own actions are limited by name."""
+SERVICE_ROLES = "iam::*:role/aws-service-role/*"
 SERVICES_WITH_KEYS = ("ec2", "glue", "lambda", "logs", "s3", "secretsmanager", "sns", "sqs")
 """Of EC2 and Glue it is a key of the account's own: for new disks by default, and for the Data Catalog."""
 
 OF_KEY_AND_ALIAS = frozenset({"kms:DeleteAlias"})
 """KMS checks it on the alias, which has a name, and on the key. Aliases are created while a key is too new for tags."""
+
+WITHIN_BOUNDARY = frozenset(
+    f"iam:{verb}" for verb in ("AttachRolePolicy", "CreateRole", "PutRolePermissionsBoundary", "PutRolePolicy")
+)
+"""What gives a role permissions: allowed only for roles with the permissions boundary, if the settings name one."""
+
+OF_SERVICE_ROLES = frozenset({"iam:PutRolePolicy"})
+"""Lake Formation writes the policy of its service-linked role with the caller's permissions; that has no boundary."""
 
 Condition = tuple[str, str, tuple[str, ...]]
 """Operator, key and values."""
@@ -87,7 +96,8 @@ class Limits:
     """The names of an environment's resources. `partition`: the first word of its ARNs, `aws` in most regions.
 
     `bucket`: the lake's, None for the name that follows from the environment. `databases`: name patterns of Glue
-    databases. `secrets`: names or ARNs of secrets that the settings name, which the step tables reads.
+    databases. `secrets`: names or ARNs of secrets that the settings name, which the step tables reads. `boundary`: the
+    ARN of the permissions boundary of all roles.
     """
 
     environment: str
@@ -96,6 +106,7 @@ class Limits:
     state_bucket: str | None = None
     databases: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    boundary: str | None = None
 
     def scopes(self, action: str) -> tuple[Scope, ...]:
         """Return where the action is allowed; a call that concerns two resources needs both scopes."""
@@ -107,6 +118,8 @@ class Limits:
             return (_through_services(),)
         if action in OF_KEY_AND_ALIAS:
             return (self._named("kms:*:*:alias/", f"{APPLICATION}-{self.environment}-*"), self._tagged())
+        if action in WITHIN_BOUNDARY and self.boundary is not None:
+            return self._within(self.boundary, and_service_roles=action in OF_SERVICE_ROLES)
         if is_listing or action in IN_ANY_RESOURCE or service not in self._by_name():
             return (ANYWHERE,)
         return (Scope(self._by_name()[service]),)
@@ -128,7 +141,7 @@ class Limits:
             "athena": (f"athena:*:*:workgroup/{name}",),
             "cloudwatch": (f"cloudwatch:*:*:alarm:{name}", f"cloudwatch::*:dashboard/{name}"),
             "glue": ("glue:*:*:catalog", *self._databases()),
-            "iam": (f"iam::*:role/{name}", "iam::*:role/aws-service-role/*"),
+            "iam": (f"iam::*:role/{name}", SERVICE_ROLES),
             "lambda": (f"lambda:*:*:function:{name}",),
             "logs": tuple(
                 f"logs:*:*:log-group:{prefix}*"
@@ -158,6 +171,11 @@ class Limits:
     def _named(self, part: str, name: str) -> Scope:
         return Scope((f"arn:{self.partition}:{part}{name}",))
 
+    def _within(self, boundary: str, *, and_service_roles: bool) -> tuple[Scope, ...]:
+        ours = self._named("iam::*:role/", f"{APPLICATION}-{self.environment}-*").resources
+        bound = Scope(ours, (("StringEquals", "iam:PermissionsBoundary", (boundary,)),))
+        return (bound, Scope((f"arn:{self.partition}:{SERVICE_ROLES}",))) if and_service_roles else (bound,)
+
     def _tagged(self) -> Scope:
         tags = {"application": APPLICATION, "environment": self.environment}
         conditions = tuple(("StringEquals", f"aws:ResourceTag/{tag}", (value,)) for tag, value in tags.items())
@@ -180,6 +198,7 @@ def limits_of(settings: EnvironmentSettings) -> Limits:
         state_bucket=backend.bucket if isinstance(backend, S3State) else None,
         databases=_databases_of(settings),
         secrets=tuple(sorted({name for name in secrets if name is not None})),
+        boundary=settings.permissions_boundary,
     )
 
 

@@ -68,7 +68,7 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
     "aws_iam_role": _of(
         "iam",
         "CreateRole UpdateRole UpdateRoleDescription UpdateAssumeRolePolicy DeleteRole TagRole UntagRole PassRole "
-        "DetachRolePolicy PutRolePermissionsBoundary DeleteRolePermissionsBoundary",
+        "DetachRolePolicy",
     ),
     "aws_iam_role_policy": _of("iam", "PutRolePolicy DeleteRolePolicy"),
     "aws_instance": (
@@ -145,6 +145,8 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 READ_IMAGE = ("ssm:GetParameter",)
+BIND_ROLES = ("iam:PutRolePermissionsBoundary",)
+"""Only where the settings name a boundary. A deployer that could delete it would not be limited by it."""
 TAGGED_IN_EC2 = ("ec2:CreateTags", "ec2:DeleteTags")
 
 OF_STEPS: tuple[str, ...] = (
@@ -178,7 +180,8 @@ def actions(types: Collection[str]) -> frozenset[str]:
 def policy_documents(types: Collection[str], limits: Limits) -> list[str]:
     """Return the policy as JSON documents, each within the size of a managed policy."""
     documents = [list[Mapping[str, object]]()]
-    for statement in _statements(actions(types), limits):
+    binds = set(BIND_ROLES) if limits.boundary is not None and "aws_iam_role" in types else set()
+    for statement in _statements(actions(types) | binds, limits):
         if _size([*documents[-1], statement]) > MOST_CHARACTERS:
             documents.append([])
         documents[-1].append(statement)

@@ -119,6 +119,32 @@ def test_keys_are_used_through_services_only(every_type: set[str], action: str) 
     assert services <= set(condition["StringLike"]["kms:ViaService"]), "accounts may have keys for disks and catalogs"
 
 
+BOUNDARY = "arn:aws:iam::1:policy/team"
+OUR_ROLES, SERVICE_ROLES = "arn:aws:iam::*:role/frazil-dev-*", "arn:aws:iam::*:role/aws-service-role/*"
+
+
+def test_a_deployer_cannot_lift_the_boundary_of_a_role(every_type: set[str]) -> None:
+    limits = limits_of(replace(load_environment("dev", {}), permissions_boundary=BOUNDARY))
+    documents = policy_documents(every_type, limits)
+
+    within = [{"StringEquals": {"iam:PermissionsBoundary": [BOUNDARY]}}]
+    for verb in ("CreateRole", "PutRolePermissionsBoundary", "PutRolePolicy"):
+        allowed = [each for each in statements(documents) if f"iam:{verb}" in each["Action"]]
+        bound = [each for each in allowed if OUR_ROLES in each["Resource"]]
+        assert [each.get("Condition") for each in bound] == within, verb
+    assert ("iam:PutRolePolicy", SERVICE_ROLES) in allowed_in(documents), "AWS gives these roles no boundary"
+    assert conditions_of(documents, "iam:DeleteRolePermissionsBoundary") == []
+    assert conditions_of(documents, "iam:AttachRolePolicy") in ([], within)
+
+
+def test_without_a_boundary_a_deployer_may_not_change_one(every_type: set[str]) -> None:
+    documents = policy_documents(every_type, Limits("dev"))
+
+    for verb in ("DeleteRolePermissionsBoundary", "PutRolePermissionsBoundary"):
+        assert conditions_of(documents, f"iam:{verb}") == []
+    assert ("iam:CreateRole", OUR_ROLES) in allowed_in(documents)
+
+
 def test_subscriptions_are_allowed_on_everything_because_sns_checks_them_on_nothing_else(every_type: set[str]) -> None:
     allowed = allowed_in(policy_documents(every_type, Limits("dev")))
 
