@@ -12,6 +12,7 @@ Parquet's footer has the *encoded* size of a column chunk. A dictionary holds a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,8 +45,8 @@ class Leaf:
     """A column chunk: its values, and its size as the footer has it.
 
     `width` is the size of the largest value, without the plain values of a text or binary column; None if its encoding,
-    such as DELTA_BYTE_ARRAY, leaves that open. `text` says that its values have no fixed width, `repeated` that they
-    are in lists or maps.
+    such as DELTA_BYTE_ARRAY, leaves that open, or if the library does not give its dictionary. `text` says that its
+    values have no fixed width, `repeated` that they are in lists or maps.
     """
 
     values: int
@@ -101,14 +102,17 @@ def _leaves(
     parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, number: int, columns: Sequence[str]
 ) -> tuple[Leaf, ...]:
     group = parquet.metadata.row_group(number)
+    paths = [group.column(n).path_in_schema for n in range(group.num_columns)]
+    shared = {path for path, count in Counter(paths).items() if count > 1}
     return tuple(
-        _leaf(parquet.metadata.schema.column(n), group.column(n), dictionaries, number)
-        for n in range(group.num_columns)
-        if _is_of(group.column(n).path_in_schema, columns)
+        _leaf(parquet.metadata.schema.column(n), group.column(n), None if path in shared else dictionaries, number)
+        for n, path in enumerate(paths)
+        if _is_of(path, columns)
     )
 
 
-def _leaf(column: Any, chunk: Any, dictionaries: pq.ParquetFile, group: int) -> Leaf:
+def _leaf(column: Any, chunk: Any, dictionaries: pq.ParquetFile | None, group: int) -> Leaf:
+    """`dictionaries` is None if another column has the same path: `a.b` beside a struct `a`."""
     text = chunk.physical_type == "BYTE_ARRAY"
     return Leaf(
         values=chunk.num_values,
@@ -123,16 +127,29 @@ def _is_of(path: str, columns: Sequence[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in columns)
 
 
-def _longest(chunk: Any, dictionaries: pq.ParquetFile, group: int) -> int | None:
-    """Bytes of the longest value of a chunk's dictionary, 0 without one; None if values may take more than encoded."""
+def _longest(chunk: Any, dictionaries: pq.ParquetFile | None, group: int) -> int | None:
+    """Bytes of the longest value of a chunk's dictionary, 0 without one; None if that is unknown.
+
+    The library gives no dictionary for a first list that is empty, and for some types, such as lists of a fixed size.
+    """
     encodings = set(chunk.encodings)
     if not encodings <= _AS_LONG_AS_VALUES | _DICTIONARY:
         return None
-    if not encodings & _DICTIONARY:
+    if not encodings & _DICTIONARY or _is_all_null(chunk):
         return 0
+    if dictionaries is None:
+        return None
     first = next(dictionaries.iter_batches(1, row_groups=[group], columns=[chunk.path_in_schema]), None)
     found = [] if first is None else [each for column in first.columns for each in _dictionaries(column)]
-    return max((pc.max(pc.binary_length(each)).as_py() or 0 for each in found), default=0)
+    if len(found) != 1 or not len(found[0]):
+        return None
+    return int(pc.max(pc.binary_length(found[0])).as_py() or 0)
+
+
+def _is_all_null(chunk: Any) -> bool:
+    """Whether the footer says that there are only nulls and empty lists."""
+    found = chunk.statistics
+    return found is not None and found.has_null_count and found.null_count == chunk.num_values
 
 
 def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:

@@ -30,12 +30,16 @@ SHAPES: Mapping[str, tuple[Any, Any]] = {
 
 
 def _parts(column: pa.Array, **settings: Any) -> list[pa.RecordBatch]:
+    return _slices(pa.table({"v": column, "n": range(len(column))}), **settings)
+
+
+def _slices(table: pa.Table, **settings: Any) -> list[pa.RecordBatch]:
     file = io.BytesIO()
-    pq.write_table(pa.table({"v": column, "n": range(len(column))}), file, **settings)
+    pq.write_table(table, file, **settings)
     assert len(file.getvalue()) < 2_000_000
     parquet = pq.ParquetFile(file, pre_buffer=False)
     dictionaries = opened_for_dictionaries(file, parquet.metadata)
-    return list(slices(parquet, dictionaries, 0, ["v", "n"], BATCH_BYTES))
+    return list(slices(parquet, dictionaries, 0, table.column_names, BATCH_BYTES))
 
 
 def _sizes(parts: Sequence[pa.RecordBatch]) -> list[int]:
@@ -66,6 +70,32 @@ def test_an_encoding_without_a_bound_gets_few_rows() -> None:
 
     assert max(_sizes(parts)) < 2 * BATCH_BYTES
     assert max(part.num_rows for part in parts) <= FEW_ROWS
+
+
+ONCE = pa.array([LONG] * ROWS)
+NOT_FOUND: Mapping[str, pa.Table] = {
+    "empty list first": pa.table({"v": pa.array([[]] + [[LONG]] * (ROWS - 1), pa.list_(TEXT))}),
+    "null list first": pa.table({"v": pa.array([None] + [[LONG]] * (ROWS - 1), pa.list_(TEXT))}),
+    "empty map first": pa.table({"v": pa.array([[]] + [[("k", LONG)]] * (ROWS - 1), pa.map_(TEXT, TEXT))}),
+    "list of fixed size": pa.table({"v": pa.array([[LONG, LONG]] * ROWS, pa.list_(TEXT, 2))}),
+    "json": pa.table({"v": ONCE.cast(pa.json_())}),
+    "dotted": pa.table({"v.b": ONCE, "v": pa.array([{"b": 1}] * ROWS)}),
+    "dotted twice": pa.table({"v.b": ONCE, "v": pa.array([{"b": "s"}] * ROWS)}),
+}
+
+
+@pytest.mark.parametrize("shape", NOT_FOUND)
+def test_a_dictionary_that_is_not_found_gets_few_rows(shape: str) -> None:
+    parts = _slices(NOT_FOUND[shape])
+
+    assert sum(part.num_rows for part in parts) == ROWS
+    assert max(part.num_rows for part in parts) <= FEW_ROWS
+    assert max(part.nbytes for part in parts) < 2 * BATCH_BYTES
+
+
+@pytest.mark.parametrize("value", [None, [], [None]])
+def test_a_column_without_values_is_decoded_many_rows_at_a_time(value: list[None] | None) -> None:
+    assert len(_parts(pa.array([value] * ROWS, pa.list_(TEXT)))) == 1
 
 
 def test_plain_values_that_are_long_in_part_of_a_row_group_get_few_rows() -> None:
