@@ -84,11 +84,36 @@ def slices(
     """Yield the columns of a row group in slices of about `batch_bytes`; `dictionaries` is the same file."""
     leaves = _leaves(parquet, dictionaries, group, columns)
     rows, most = rows_of_slices(leaves, parquet.metadata.row_group(group).num_rows, batch_bytes)
-    for part in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+    for read in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+        part = _without_dictionaries(read)
         yield part
         fitting = part.num_rows * batch_bytes // max(part.nbytes, 1)
         rows = max(min(2 * rows, fitting, most), 1)
         parquet.reader.set_batch_size(rows)
+
+
+def _without_dictionaries(part: pa.RecordBatch) -> pa.RecordBatch:
+    """Decode columns of dictionary types: a slice of one would share, and count, the whole dictionary."""
+    schema = pa.schema(map(_plain_field, part.schema))
+    return part if schema.equals(part.schema) else part.cast(schema)
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain(field.type))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field), kind.keys_sorted)
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain_field(kind.value_field))
+    return kind
 
 
 def opened_for_dictionaries(stream: Any, metadata: pq.FileMetaData) -> pq.ParquetFile:

@@ -98,6 +98,24 @@ def test_a_column_without_values_is_decoded_many_rows_at_a_time(value: list[None
     assert len(_parts(pa.array([value] * ROWS, pa.list_(TEXT)))) == 1
 
 
+def test_a_slice_of_a_column_of_a_dictionary_type_has_its_own_values_only() -> None:
+    """Slices of one dictionary would each count all of it, and be cut down to single rows."""
+    values = pa.array([f"{n:06}" * 300 for n in range(ROWS)]).dictionary_encode()
+    table = pa.table(
+        {
+            "plain": values,
+            "list": pa.ListArray.from_arrays(range(ROWS + 1), values),
+            "struct": pa.StructArray.from_arrays([values], ["inner"]),
+            "map": pa.MapArray.from_arrays(range(ROWS + 1), pa.array(range(ROWS)), values),
+        }
+    )
+
+    parts = _slices(table, compression="zstd", dictionary_pagesize_limit=64 << 20)
+
+    assert all(part.nbytes < part.num_rows * 8_000 for part in parts)
+    assert [row for part in parts for row in part.to_pylist()] == table.to_pylist()
+
+
 def test_plain_values_that_are_long_in_part_of_a_row_group_get_few_rows() -> None:
     column = pa.array(["s"] * (ROWS // 2) + [LONG] * (ROWS // 2))
 
