@@ -44,20 +44,6 @@ from_a_flag() {
   echo "warning: $1 on the command line is stored in the shell history and visible to other users: use $2 or the prompt" >&2
 }
 
-# exec keeps the open file and the process id, so the lock is released when Python ends, even if it is killed;
-# in Python because macOS has no `flock`
-be_alone() {
-  local lock=".frazil/deploy/$environment.running"
-  mkdir -p .frazil/deploy
-  exec 9>> "$lock"
-  if ! .venv/bin/python -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2> /dev/null; then
-    printf 'Another run is in progress for the environment %s: process %s.\n\nhint: wait until it ends\n' \
-      "$environment" "$(cat "$lock")" >&2
-    exit 1
-  fi
-  echo $$ > "$lock"
-}
-
 main() {
   local verb=${1:-} profile='' environment='' policy='' keep='' of_rotate='' argument='' common=()
   case $verb in
@@ -102,7 +88,6 @@ main() {
   [ -n "$environment" ] || { [ "$profile" = local ] && environment=local || environment=dev; }
   common+=("--profile=$profile" "--environment=$environment")
   make --silent setup
-  [ "$verb" = check ] || be_alone
   exec .venv/bin/python -m infra.deploy "${policy:-$verb}" "${common[@]}"
 }
 

@@ -43,12 +43,8 @@ def run(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     session = Session(given)
     try:
-        if asks_for_secrets(given.step, given.stacks):
-            session.ask_for_secrets()
-        for call in calls_of(given.step, given.stacks):
-            if given.debug:
-                tell(f"+ {' '.join(('python -m infra.deploy', str(call), *_options(arguments)))}")
-            session.run(call)
+        with session.alone():
+            _work(session, given, arguments)
     except FrazilError as error:
         return _failed(error)
     except KeyboardInterrupt:
@@ -59,6 +55,15 @@ def run(arguments: Sequence[str]) -> int:
             raise
         return _failed(of_the_account)
     return 0
+
+
+def _work(session: Session, given: argparse.Namespace, arguments: Sequence[str]) -> None:
+    if asks_for_secrets(given.step, given.stacks):
+        session.ask_for_secrets()
+    for call in calls_of(given.step, given.stacks):
+        if given.debug:
+            tell(f"+ {' '.join(('python -m infra.deploy', str(call), *_options(arguments)))}")
+        session.run(call)
 
 
 def _options(arguments: Sequence[str]) -> list[str]:

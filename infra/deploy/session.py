@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from infra.deploy import deployment as deployments
 from infra.deploy import services
 from infra.deploy.console import tell
 from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
 from infra.deploy.prompts import ask_for_secrets
+from infra.deploy.run_lock import alone
 from infra.deploy.snowflake_account import AccountFlags
 from infra.deploy.steps import STEPS, Asked, compare_accounts, recall
 from infra.deploy.synthesis import Synthesis
 from infra.deploy.verbs import Call
 
 DESTROYING = frozenset({"delete", "destroy"})
+BESIDE_OTHERS = frozenset({"check", "policy"})
+"""Steps that change no file of the environment, so that they may run while a verb works on it."""
 
 
 @dataclass(slots=True)
@@ -29,6 +34,13 @@ class Session:
 
     def __post_init__(self) -> None:
         self._synthesis = Synthesis(tell, "destroy" if self.given.step in DESTROYING else "apply")
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep other runs out of the environment. Raises ServiceError if one is at work."""
+        given = self.given
+        if given.step in BESIDE_OTHERS:
+            return nullcontext()
+        return alone(given.environment, deployments.folder_of(given.environment))
 
     def open(self, snowflake: AccountFlags) -> Deployment:
         """Open the deployment and set the credentials of its account for this process and its children.

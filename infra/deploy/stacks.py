@@ -8,6 +8,8 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from frazil.model.errors import SettingError
@@ -15,6 +17,7 @@ from frazil.model.spec import revealed
 from infra.app import Purpose, build
 from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.components.key_rotation import Code
+from infra.costs import read_stacks
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys import tableflow_variables
 from infra.deploy.services import BROKER, REGISTRY, confluent_cloud
@@ -274,3 +277,11 @@ def synthesize(
         purpose=purpose,
     )
     return Stacks(deployment, tuple(names), tell, _states=States() if states is None else states)
+
+
+def resource_types(deployment: Deployment) -> frozenset[str]:
+    """Return the resource types of all stacks, synthesized apart: a run may be using the usual folder."""
+    with TemporaryDirectory() as folder:
+        out = Path(folder)
+        build(deployment.settings, out, packed_of(deployment), code=code_of(deployment))
+        return frozenset(kind for stack in read_stacks(out).values() for kind in stack.get("resource", {}))

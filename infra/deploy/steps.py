@@ -16,7 +16,6 @@ from infra.artefacts.pack import pack
 from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
-from infra.costs import read_stacks
 from infra.deploy import account_record, services
 from infra.deploy.accounts_and_topics import (
     cloud_of,
@@ -40,7 +39,7 @@ from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.rotating import Clouds, Rotating
 from infra.deploy.rotation_function import rotation_function
 from infra.deploy.snowflake_account import Recorded, forget, record_of, remember
-from infra.deploy.stacks import Stacks
+from infra.deploy.stacks import Stacks, resource_types
 from infra.deploy.summary import summary_lines
 from infra.deploy.synthesis import Synthesis
 from infra.deployer_limits import limits_of
@@ -71,11 +70,9 @@ def check(deployment: Deployment, _: Asked) -> None:
     raise_if_missing(findings)
 
 
-def policy(deployment: Deployment, asked: Asked) -> None:
+def policy(deployment: Deployment, _: Asked) -> None:
     """Print the IAM policy that deploying this environment needs; makes no request to AWS."""
-    asked.synthesis.stacks(deployment)
-    types = {kind for stack in read_stacks(deployment.synthesized).values() for kind in stack.get("resource", {})}
-    documents = policy_documents(types, limits_of(deployment.settings))
+    documents = policy_documents(resource_types(deployment), limits_of(deployment.settings))
     for document in documents:
         show(document)
     if len(documents) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -15,13 +14,12 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "deploy.sh"
-PYTHON = f"""#!/usr/bin/env bash
-if [ "$1" = -c ]; then exec {sys.executable} "$@"; fi
-printf '%s\\n' "${{*:3}}" >> "$CALLS"
+PYTHON = """#!/usr/bin/env bash
+printf '%s\\n' "${*:3}" >> "$CALLS"
 env | grep -E '^(CONFLUENT|SNOWFLAKE_(ORG|ACC))' | sort > "$SECRETS"
-if [ -n "${{SNOWFLAKE_PRIVATE_KEY:-}}" ]; then printf '%s' "$SNOWFLAKE_PRIVATE_KEY" >> "$SECRETS"; fi
-if [ -n "${{HOLD:-}}" ]; then echo "$$" > "$HOLD"; read -r _; fi
-exit "${{STATUS:-0}}"
+if [ -n "${SNOWFLAKE_PRIVATE_KEY:-}" ]; then printf '%s' "$SNOWFLAKE_PRIVATE_KEY" >> "$SECRETS"; fi
+if [ -n "${HOLD:-}" ]; then echo "$$" > "$HOLD"; read -r _; fi
+exit "${STATUS:-0}"
 """
 
 
@@ -39,12 +37,6 @@ class Ended:
 @dataclass(frozen=True)
 class Script:
     folder: Path
-
-    @property
-    def lock(self) -> Path:
-        path = self.folder / ".frazil" / "deploy" / "local.running"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
 
     def begin(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         calls, secrets = self.folder / "calls", self.folder / "secrets"
@@ -158,39 +150,15 @@ def test_the_status_is_that_of_the_verb(script: Script, status: int) -> None:
     assert script.run("create", "--profile=local", env={"STATUS": str(status)}).status == status
 
 
-@pytest.mark.parametrize("verb", ["create", "delete", "plan", "outputs"])
-def test_a_second_run_at_the_same_time_is_told_of_the_first(script: Script, verb: str) -> None:
-    with script.lock.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        print(os.getpid(), file=lock, flush=True)
-
-        ended = script.run(verb, "--profile=local")
-
-        assert (ended.status, ended.calls) == (1, [])
-        assert f"Another run is in progress for the environment local: process {os.getpid()}." in ended.stderr
-        assert script.run(verb, "--profile=local", "--environment=dev").status == 0
-
-
-def test_the_lock_is_held_until_the_verb_ends(script: Script) -> None:
+def test_a_signal_reaches_the_verb(script: Script) -> None:
     hold = script.folder / "hold"
     with script.begin("create", "--profile=local", env={"HOLD": str(hold)}) as first:
         while not (hold.exists() and hold.read_text()):
             assert first.poll() is None
             time.sleep(0.01)
-
-        second = script.run("delete", "--profile=local")
         first.communicate("\n")
 
-    assert second.status == 1
-    assert f"in progress for the environment local: process {first.pid}." in second.stderr
-    assert hold.read_text() == f"{first.pid}\n"
-    assert script.run("delete", "--profile=local").status == 0
-
-
-def test_a_run_that_died_holds_nobody_up_though_its_number_is_anothers_now(script: Script) -> None:
-    script.lock.write_text(f"{os.getpid()}\n")
-
-    assert script.run("create", "--profile=local").status == 0
+    assert hold.read_text() == f"{first.pid}\n", "it has the process id of the script"
 
 
 def test_the_data_is_kept_on_request(script: Script) -> None:

@@ -174,6 +174,8 @@ def test_steps_compare_the_account_before_they_begin(
     in_222: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     account_record.remember("111111111111", in_222.folder)
+    folder = in_222.folder
+    monkeypatch.setattr("infra.deploy.deployment.folder_of", lambda *_: folder)
     monkeypatch.setattr("infra.deploy.session.open_deployment", lambda *_, **__: in_222)
 
     with patch.dict(os.environ):
@@ -212,6 +214,15 @@ def test_terraform_refuses_another_account_than_the_recorded_one(in_222: Deploym
 
     (provider,) = json.loads((folder / "cdk.tf.json").read_text())["provider"]["aws"]
     assert provider["allowed_account_ids"] == ["111111111111"]
+
+
+def test_the_policy_leaves_the_files_of_a_running_verb_alone(
+    in_222: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    STEPS["policy"](in_222, nothing())
+
+    assert "iam:CreateRole" in capsys.readouterr().out
+    assert not in_222.synthesized.exists()
 
 
 class Removing(Applied):

@@ -17,6 +17,7 @@ from infra.deploy import steps
 from infra.deploy.__main__ import run
 from infra.deploy.deployment import Deployment
 from infra.deploy.prompts import hidden
+from infra.deploy.run_lock import alone
 from infra.deploy.services import Services
 from infra.deploy.snowflake_account import Recorded, remember
 from infra.deploy.steps import STEPS, Asked
@@ -192,6 +193,24 @@ def test_local_services_are_asked_for_their_addresses_until_they_are_up(
 
     assert brokers == ["127.0.0.1:9092"] * 2 + ["127.0.0.1:9093"] * 12
     assert [each.are_up for each in asked] == [False, False, True]
+
+
+@pytest.mark.parametrize("words", [("create",), ("delete",), ("outputs",), ("destroy", "lake"), ("apply", "jobs")])
+def test_a_second_run_at_the_same_time_is_told_of_the_first(
+    did: Did, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    with alone("dev", did.folder):
+        assert deploy(*words) == ServiceError.exit_status
+        assert deploy("check") == deploy("policy") == 0
+
+    assert did.steps == ["check", "policy"]
+    assert f"in progress for the environment dev: process {os.getpid()}\n" in capsys.readouterr().err
+
+
+def test_the_lock_ends_with_the_run_and_a_dead_process_holds_none(did: Did) -> None:
+    did.folder.with_name(f"{did.folder.name}.running").write_text("1\n")
+
+    assert deploy("outputs") == deploy("outputs") == 0
 
 
 def test_debug_shows_each_step_so_that_it_can_be_run_alone(

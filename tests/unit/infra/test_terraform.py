@@ -191,13 +191,14 @@ def test_what_has_a_name_is_known_by_it_and_nothing_of_it_is_logged(tmp_path: Pa
 
 VERB = """
 import os, sys
+from contextlib import nullcontext
 from pathlib import Path
 import infra.deploy.__main__ as command
 from infra.deploy.console import tell
 from infra.deploy.terraform import Terraform
 
 class Session:
-    doing = "apply"
+    doing, alone = "apply", nullcontext
 
     def __init__(self, given): ...
 
