@@ -83,6 +83,37 @@ def test_a_column_that_the_dead_letters_lost_is_named(lake: SmallLake, column: s
         list_dead_letters(lake.lake, lake.spec, limit=3)
 
 
+@pytest.mark.parametrize("column", ["offset", "key"])
+@pytest.mark.parametrize(("change", "fate"), [("rename", "renamed to theirs"), ("drop", "dropped")])
+def test_a_column_of_dead_letters_that_was_made_again_is_named(
+    lake: SmallLake, column: str, change: str, fate: str
+) -> None:
+    """The visible snapshot has the schema from before, which readers of the table do not see."""
+    dead = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
+    with dead.update_schema(allow_incompatible_changes=True) as update:
+        update.rename_column(column, "theirs") if change == "rename" else update.delete_column(column)
+    lake.lake.change_schema(lake.dead_view, [AddColumn(column, Scalar("long" if column == "offset" else "binary"))], {})
+
+    verification = verify_table(lake.lake, lake.spec, kafka=cast("KafkaSide", object()))
+
+    assert {each.kind for each in verification.findings} == {FindingKind.UNPROVABLE}
+    found = [each.what for each in verification.findings]
+    assert f"the column {column} was {fate} by another writer and made again" in found[0]
+
+
+def test_dead_letters_that_were_rewritten_under_another_name_are_read_by_the_present_one(lake: SmallLake) -> None:
+    dead = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
+    with dead.update_schema() as update:
+        update.rename_column("offset", "theirs")
+    dead.overwrite(dead.scan().to_arrow())
+    with dead.update_schema() as update:
+        update.rename_column("theirs", "offset")
+
+    verification = verify_table(lake.lake, lake.spec)
+
+    assert verification.clean, verification.findings
+
+
 def test_a_table_without_keys_needs_no_column_for_them_whatever_was_read_before(lake: SmallLake) -> None:
     spec = replace(lake.spec, key="none")
     with lake.table.update_schema(allow_incompatible_changes=True) as update:

@@ -108,7 +108,10 @@ def _footer(io: Any, file: LiveFile) -> Footer:
 
 
 class TableScan:
-    """The rows of one snapshot, with some columns, planned once. `equal` are values that columns must have."""
+    """The rows of one snapshot, with some columns, planned once. `equal` are values that columns must have.
+
+    The columns are those of the table's current schema, as readers of the table see them, not those of the snapshot's.
+    """
 
     def __init__(
         self,
@@ -122,11 +125,11 @@ class TableScan:
         self._identifier = view.identifier
         self._table = _table(view)
         self._filter = _all_of([EqualTo(term=name, value=value) for name, value in (equal or {}).items()])
-        self._scan: DataScan = self._table.scan(
-            row_filter=self._filter, selected_fields=tuple(columns), snapshot_id=snapshot_id
-        )
+        scan: DataScan = self._table.scan(row_filter=self._filter, snapshot_id=snapshot_id)
         with reading(view.identifier):
-            self._tasks = [task for task in _planned(self._scan) if task.file.file_path not in without]
+            now = self._table.schema()
+            self._projection = now if "*" in columns else now.select(*columns)
+            self._tasks = [task for task in _planned(scan) if task.file.file_path not in without]
 
     @property
     def rows(self) -> int:
@@ -153,11 +156,11 @@ class TableScan:
 
     def _rows_in(self, task: FileScanTask, wanted: Range) -> Iterator[pa.RecordBatch]:
         if can_read(task):
-            return rows_in(self._table, task, self._scan.projection(), wanted)
+            return rows_in(self._table, task, self._projection, wanted)
         return self._arrow_scan(wanted.condition).to_record_batches([task])
 
     def _arrow_scan(self, row_filter: BooleanExpression) -> ArrowScan:
-        return ArrowScan(self._table.metadata, self._table.io, self._scan.projection(), row_filter)
+        return ArrowScan(self._table.metadata, self._table.io, self._projection, row_filter)
 
 
 @contextmanager

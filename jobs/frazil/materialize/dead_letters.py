@@ -34,7 +34,10 @@ from frazil.ports import Lake
 LOG = logging.getLogger(__name__)
 
 PREPARED_PREFIX = "frazil_prepared_"
-COLUMNS_HINT = "rename a renamed column back, and add a dropped one again with its type"
+COLUMNS_HINT = (
+    "rename a renamed column back; for a dropped one, register the table again from a metadata file from before: a new"
+    " column of its name would be null for the dead letters that are there"
+)
 NO_BATCH = ""
 ACCEPT_LOST_PROPERTY = "frazil.accept-lost-dead-letters"
 """Of the table of rows: how many lost dead letters an operator accepts."""

@@ -11,6 +11,7 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg_scan import TableScan, former_columns
 from frazil.materialize.dead_letters import COLUMNS_HINT, PREPARED_PREFIX, missing_columns
+from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
@@ -82,8 +83,12 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
     files = check_files(view, snapshot, name="dead-letter files", watch=watch)
     if files.unprovable:
         return DeadLetters(tallies, 0, (), (files.check,), counted=False)
+    scan = TableScan(view, columns=COLUMNS, snapshot_id=snapshot.id, without=files.unreadable)
+    made_again = tuple(_made_again(view)) if scan.rows else ()
+    if made_again:
+        return DeadLetters(tallies, 0, (), (Check("dead-letter columns", "", made_again),), counted=False)
     earlier = 0
-    for batch in TableScan(view, columns=COLUMNS, snapshot_id=snapshot.id, without=files.unreadable).batches():
+    for batch in scan.batches():
         present, old = _present(batch, at)
         earlier += old
         add_batch(tallies, DEAD_LETTER_SOURCE, present)
@@ -97,6 +102,16 @@ def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
         fate = "dropped" if now is None else f"renamed to {now}"
         what = f"the column {name} was {fate} by another writer: {COLUMNS_HINT}"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
+
+
+def _made_again(view: TableView) -> Iterator[Discrepancy]:
+    """Columns whose values from before are in a column of another name, or nowhere."""
+    for column in DEAD_LETTER_COLUMNS:
+        for now in former_columns(view, column.name):
+            fate = "dropped" if now is None else f"renamed to {now}"
+            what = f"the column {column.name} was {fate} by another writer and made again: earlier dead letters have no"
+            what += " value in it. Register the table again from a metadata file from before that"
+            yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 
 def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:
