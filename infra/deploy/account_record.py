@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
@@ -27,6 +28,8 @@ Session = Callable[[], Any]
 """Opens a boto3 session."""
 Outputs = Callable[[str], Mapping[str, Any]]
 """Returns the outputs of a stack by name; {} if it was never applied."""
+Remains = Callable[[], bool]
+"""Returns whether any stack has managed resources in its state."""
 
 
 def recorded(folder: Path) -> str | None:
@@ -51,27 +54,39 @@ def forget(folder: Path) -> None:
     (folder / FILE).unlink(missing_ok=True)
 
 
-def recall(settings: EnvironmentSettings, folder: Path, shared: Outputs, session: Session, *, is_local: bool) -> None:
-    """Record the account that the state names, unless there is a record. `shared` reads a state that is not here.
+@dataclass(frozen=True, slots=True)
+class SharedState:
+    """Reads a state that is not on this machine."""
+
+    outputs: Outputs
+    remains: Remains
+
+
+def recall(
+    settings: EnvironmentSettings, folder: Path, shared: SharedState, session: Session, *, is_local: bool
+) -> None:
+    """Record the account that the state names, unless there is a record.
 
     Raises SettingError if something is applied, but no output names its account.
     """
     if recorded(folder) is not None:
         return
     is_here = is_local or isinstance(settings.backend, LocalState)
-    account = account_in_state(settings.environment, folder, partial(outputs_here, folder) if is_here else shared)
+    here = SharedState(partial(outputs_here, folder), partial(remains_here, folder))
+    account = account_in_state(settings.environment, folder, here if is_here else shared)
     if account is not None:
         remember(LOCAL_CLOUD if is_local and account == account_of(session) else account, folder)
 
 
-def account_in_state(environment: str, folder: Path, outputs: Outputs) -> str | None:
+def account_in_state(environment: str, folder: Path, state: SharedState) -> str | None:
     """Return the account id that the outputs of the stacks name, or None if nothing is applied.
 
-    Raises SettingError if something is applied, but no output names its account.
+    Raises SettingError if something is applied, but no output names its account: an interrupted destroy removes the
+    outputs first.
     """
-    network = outputs("network")
-    account = network.get("aws_account_id") or (network and _account_of_arn(outputs("lake").get("key_arn", "")))
-    if network and not account:
+    network = state.outputs("network")
+    account = network.get("aws_account_id") or _account_of_arn(state.outputs("lake").get("key_arn", ""))
+    if not account and (network or state.remains()):
         raise SettingError(
             f"the environment {environment} has Terraform state, but its AWS account is not known",
             hint=f"write the 12 digits of its account to the file {folder / FILE}, then rerun the same command",
@@ -89,6 +104,17 @@ def outputs_here(folder: Path, stack: str) -> Mapping[str, Any]:
     file = folder / STATE / f"{stack}.tfstate"
     told = json.loads(file.read_text(encoding="utf-8") or "{}") if file.exists() else {}
     return {name: output["value"] for name, output in told.get("outputs", {}).items()}
+
+
+def remains_here(folder: Path) -> bool:
+    """Return whether a local state file has managed resources."""
+    files = sorted((folder / STATE).glob("*.tfstate"))
+    return any(has_resources(json.loads(file.read_text(encoding="utf-8") or "{}")) for file in files)
+
+
+def has_resources(state: Mapping[str, Any]) -> bool:
+    """Return whether a parsed state file of Terraform has managed resources."""
+    return any(each["mode"] == "managed" and each.get("instances") for each in state.get("resources", ()))
 
 
 def refuse_the_other_cloud(settings: EnvironmentSettings, profile: str, folder: Path, *, is_local: bool) -> None:

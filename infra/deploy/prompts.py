@@ -59,7 +59,13 @@ def _ask_for_snowflake_account(flags: AccountFlags) -> None:
 def _ask_for_snowflake_key() -> None:
     _show("Private key for Snowflake: paste the whole PEM (not shown), then Enter and Ctrl-D\n")
     with hidden():
-        os.environ[SNOWFLAKE_KEY] = sys.stdin.read()
+        key = sys.stdin.read()
+    if not key.strip():
+        raise SettingError(
+            "Terraform needs the private key of its Snowflake user, found none",
+            hint=f"paste the PEM, add --snowflake-private-key-file=FILE, or export {SNOWFLAKE_KEY}",
+        )
+    os.environ[SNOWFLAKE_KEY] = key
 
 
 def _ask(variable: str, prompt: str, read: Callable[[str], str]) -> str:
@@ -81,18 +87,18 @@ def _read_hidden_line(prompt: str) -> str:
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Switch off the echo of the terminal; without a terminal there is none."""
+    """Switch off the echo of the terminal; without a terminal there is none. What was typed before is kept."""
     if not sys.stdin.isatty():
         yield
         return
     before = termios.tcgetattr(sys.stdin)
     silent = [*before]
     silent[3] &= ~termios.ECHO
-    termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, silent)
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, silent)
     try:
         yield
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 def _show(text: str) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from frazil.model.errors import SettingError
-from infra.deploy.account_record import STATE
+from infra.deploy.account_record import STATE, has_resources
 from infra.deploy.deployment import STACKS, Deployment
+from infra.deploy.snowflake_account import FILE as SNOWFLAKE_RECORD
 from infra.settings import LocalState, S3State
 from shared.naming import state_key
 
@@ -26,7 +27,7 @@ def refuse_removed_stacks(deployment: Deployment, names: Collection[str], sessio
 
     Looks at local states and at those in S3; HCP Terraform shows a workspace with its resources itself.
     """
-    left = [name for name in STACKS if name not in names and _has_resources(_state(deployment, name, session))]
+    left = [name for name in STACKS if name not in names and has_resources(_state(deployment, name, session))]
     if left:
         stacks = ", ".join(left)
         raise SettingError(
@@ -42,8 +43,17 @@ def _hint(deployment: Deployment, left: list[str]) -> str:
         return f"restore `kafka.confluent` in {file}; to change to another Kafka, first run `{delete}`"
     return (
         f"restore `snowflake` in {file} and run `.venv/bin/python -m infra.deploy destroy snowflake {of}`, with "
-        "SNOWFLAKE_PRIVATE_KEY set; then remove `snowflake` again and rerun the same command"
+        "SNOWFLAKE_PRIVATE_KEY set; then remove `snowflake` again and rerun the same command. If the Snowflake account "
+        f"itself is gone, move {_place(deployment, left[0])} and {deployment.folder / SNOWFLAKE_RECORD} away instead"
     )
+
+
+def _place(deployment: Deployment, name: str) -> str:
+    """Return the file or the object that holds the state of a stack."""
+    backend = LocalState() if deployment.is_local else deployment.settings.backend
+    if isinstance(backend, S3State):
+        return f"s3://{backend.bucket}/{state_key(deployment.environment, name)}"
+    return str(deployment.folder / STATE / f"{name}.tfstate")
 
 
 def _state(deployment: Deployment, name: str, session: Callable[[], Any]) -> State:
@@ -67,7 +77,3 @@ def _in_s3(s3: Any, backend: S3State, environment: str, name: str) -> State:
         return {}
     told: State = json.loads(found["Body"].read() or b"{}")
     return told
-
-
-def _has_resources(state: State) -> bool:
-    return any(each["mode"] == "managed" and each.get("instances") for each in state.get("resources", ()))

@@ -15,7 +15,7 @@ from typing import Any
 
 from frazil.model.errors import ServiceError, SettingError
 from infra.deploy.keys import SLEEPING, Tell, Waiting
-from infra.deploy.rotation_function import RotationFunction, what_and_hint
+from infra.deploy.rotation_function import FunctionFailedError, RotationFunction, what_and_hint
 from infra.deploy.side_by_side import side_by_side
 from shared.accounts import PARTS
 from shared.naming import Account
@@ -74,7 +74,16 @@ class Rotating:
     def _report_accounts_without_keys(self) -> None:
         """Warn of every API key of the service accounts that Frazil makes no keys for."""
         owners = {account: owner for account, owner in self.accounts.items() if not PARTS[account]}
-        found = self.clouds.function.list_keys(owners) if owners else {}
+        try:
+            found = self.clouds.function.list_keys(owners) if owners else {}
+        except FunctionFailedError as failed:
+            if failed.error != "KeyError":
+                raise
+            self.tell(
+                "warning: keys of other accounts are not listed: the deployed function is of an earlier release; run "
+                "`scripts/deploy.sh create`, which updates it, then this command again"
+            )
+            return
         for account, left in found.items():
             self.tell(f"warning: {account}: Frazil makes no keys for it; delete each that you do not know: {left}")
 

@@ -75,6 +75,8 @@ class Session:
         self.doing = call.step
         deployment, asked = self.open(self._flags), self._asked(call)
         compare_accounts(deployment, call.step, asked)
+        if not deployment.is_local:
+            deployment = self.open(self._flags)  # with the accounts that it has recalled
         STEPS[call.step](deployment, asked)
 
     def _asked(self, call: Call) -> Asked:

@@ -61,6 +61,10 @@ class Stacks:
                 terraform.apply()
             self.tell(f"{name}: applied ({time.monotonic() - began:.0f} s)")
 
+    def removed(self, wanted: Sequence[str]) -> list[str]:
+        """Return the addresses of the resources that the settings no longer have."""
+        return [each for name in self._present(wanted) for each in self._ready(name).removed(self._resources(name))]
+
     def destroy_removed(self, wanted: Sequence[str]) -> list[str]:
         """Destroy the resources that the settings no longer have, and return their addresses.
 

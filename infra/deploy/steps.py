@@ -38,7 +38,7 @@ from infra.deploy.released_names import release_names
 from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.rotating import Clouds, Rotating
 from infra.deploy.rotation_function import rotation_function
-from infra.deploy.snowflake_account import Recorded, forget, record_of, remember
+from infra.deploy.snowflake_account import Recorded, forget, record_of, recorded, remember
 from infra.deploy.stacks import Stacks, resource_types
 from infra.deploy.summary import summary_lines
 from infra.deploy.synthesis import Synthesis
@@ -162,9 +162,14 @@ def recall(deployment: Deployment, asked: Asked) -> None:
 
 
 def _recall_account(deployment: Deployment, asked: Asked) -> None:
-    def shared(stack: str) -> Mapping[str, Any]:
+    def outputs_of(stack: str) -> Mapping[str, Any]:
         return _stacks(deployment, asked).outputs(stack)
 
+    def remains() -> bool:
+        listed = _stacks(deployment, asked).resources().values()
+        return any(not address.startswith("data.") for addresses in listed for address in addresses)
+
+    shared = account_record.SharedState(outputs_of, remains)
     account_record.recall(deployment.settings, deployment.folder, shared, _session, is_local=deployment.is_local)
 
 
@@ -192,7 +197,11 @@ def destroy_removed(deployment: Deployment, asked: Asked) -> None:
 
 def plan(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
-    _stacks_for(deployment, asked).plan(asked.stacks)
+    stacks = _stacks_for(deployment, asked)
+    refuse_removed_stacks(deployment, stacks.names, _session)
+    for address in stacks.removed(sorted({"connectors"} & {*asked.stacks})):
+        tell(f"connectors: `create` first destroys {address}, because the settings no longer have it")
+    stacks.plan(asked.stacks)
 
 
 def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
@@ -286,11 +295,16 @@ def inventory(deployment: Deployment, asked: Asked) -> None:
 
 
 def compare_accounts(deployment: Deployment, step: str, asked: Asked) -> None:
-    """Raise SettingError if the step would work on the environment in another AWS account than the recorded one."""
+    """Raise SettingError if the step would work on the environment in another AWS account than the recorded one.
+
+    Records the accounts of AWS and Snowflake that the state names, where there is no record.
+    """
     if step in WITHOUT_AWS:
         return
     _recall_account(deployment, asked)
     account_record.refuse_another_account(deployment.settings, deployment.profile, deployment.folder, _session)
+    if deployment.settings.snowflake is None and recorded(deployment.folder) is None:
+        recall(deployment, asked)
 
 
 def _stacks(deployment: Deployment, asked: Asked) -> Stacks:

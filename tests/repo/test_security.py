@@ -38,7 +38,7 @@ Json = Mapping[str, Any]
 def _with_everything() -> EnvironmentSettings:
     dev = load_environment("dev", {})
     assert isinstance(dev.kafka, ConfluentKafka)
-    lake = replace(dev.lake, readers={"NAME": READER})
+    lake = replace(dev.lake, readers={"NAME": READER}, catalog_key="arn:aws:kms:us-east-1:111122223333:key/catalog")
     return replace(dev, kafka=replace(dev.kafka, tableflow=("stock_trades",)), lake=lake)
 
 

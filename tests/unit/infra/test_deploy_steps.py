@@ -21,6 +21,7 @@ from infra.deploy.brokers import out_of_reach
 from infra.deploy.deployment import STACKS, Deployment, open_deployment
 from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
 from infra.deploy.removed_stacks import refuse_removed_stacks
+from infra.deploy.snowflake_account import Recorded, recorded
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS, WITHOUT_AWS, Asked, compare_accounts
 from infra.local.confluent_double import ConfluentDouble
@@ -134,6 +135,10 @@ class Applied:
 
     def __init__(self, **outputs: dict[str, Any]) -> None:
         self.found = outputs
+        self.addresses: dict[str, list[str]] = {}
+
+    def resources(self) -> dict[str, list[str]]:
+        return self.addresses
 
     def outputs(self, name: str) -> dict[str, Any]:
         return self.found.get(name, {})
@@ -234,6 +239,12 @@ class Removing(Applied):
     def destroy_removed(self, _: object) -> list[str]:
         return list(self.gone)
 
+    def removed(self, _: object) -> list[str]:
+        return list(self.gone)
+
+    def plan(self, _: object) -> None:
+        return None
+
 
 def test_an_account_that_the_settings_no_longer_have_loses_its_keys_before_it_goes(
     in_222: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -296,6 +307,55 @@ def test_an_environment_whose_state_names_no_account_is_refused_until_it_is_told
     compare_accounts(in_222, "apply", nothing())
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_half_destroyed_environment_is_not_taken_for_none(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """An interrupted destroy removes the outputs first."""
+    deployment, left = in_222, Applied()
+    if shared:
+        deployment = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
+        left.addresses = {"lake": ["data.aws_region.here", "aws_s3_bucket.lake"]}
+        monkeypatch.setattr("infra.deploy.steps._stacks", lambda *_: left)
+    else:
+        state_file(in_222, "lake")
+        (in_222.folder / "state" / "lake.tfstate").write_text(WITH_RESOURCES)
+
+    with pytest.raises(SettingError, match="its AWS account is not known"):
+        compare_accounts(deployment, "apply", nothing())
+
+
+def test_a_step_on_another_machine_recalls_the_snowflake_account_too(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account_record.remember("222222222222", in_222.folder)
+    shared = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
+    told = {"organization": "ACME", "account": "LAKE", "warehouse": ""}
+    applied = Applied(network={"aws_account_id": "222222222222"}, secrets={"snowflake_account": told})
+    monkeypatch.setattr("infra.deploy.steps._stacks", lambda *_: applied)
+
+    compare_accounts(shared, "outputs", nothing())
+
+    assert recorded(in_222.folder) == Recorded("ACME", "LAKE")
+
+
+def test_a_plan_says_what_create_destroys_first_and_refuses_removed_stacks(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    removing = Removing()
+    removing.gone = ("confluent_tableflow_topic.orders",)
+    monkeypatch.setattr("infra.deploy.steps._stacks_for", lambda *_: removing)
+
+    STEPS["plan"](in_222, Asked(("connectors",), keeps_data=False))
+
+    assert "connectors: `create` first destroys confluent_tableflow_topic.orders" in capsys.readouterr().err
+    removing.names = STACKS[:-1]
+    state_file(in_222, "snowflake")
+    (in_222.folder / "state" / "snowflake.tfstate").write_text(WITH_RESOURCES)
+    with pytest.raises(SettingError, match="which still has resources"):
+        STEPS["plan"](in_222, Asked(("connectors",), keeps_data=False))
+
+
 def test_a_local_cloud_without_a_record_is_known_by_the_account_of_its_double(in_222: Deployment) -> None:
     state_file(in_222, "network", aws_account_id="222222222222")
 
@@ -351,7 +411,7 @@ class States:
         (
             {"snowflake": WITH_RESOURCES},
             STACKS[:-1],
-            "`snowflake` in .*infra.deploy destroy snowflake --profile",
+            "`snowflake` in .*infra.deploy destroy snowflake --profile.*gone, move .*snowflake.tfstate and .* away",
         ),
         (
             {"confluent": WITH_RESOURCES},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import termios
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -325,6 +326,29 @@ def test_the_key_for_snowflake_is_all_that_is_left_to_read_and_not_shown(
     assert deploy("plan", *account) == 0
     assert did.secrets["SNOWFLAKE_PRIVATE_KEY"] == pem
     assert "hush" not in "".join(capsys.readouterr())
+
+
+def test_an_empty_key_for_snowflake_is_an_error(
+    did: Did, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(monkeypatch, "key\nsecret\n \n")
+
+    account = ("--snowflake-warehouse=WH", "--snowflake-organization=ACME", "--snowflake-account=LAKE")
+    assert deploy("plan", *account) == SettingError.exit_status
+    assert "private key of its Snowflake user, found none" in capsys.readouterr().err
+
+
+def test_a_key_that_is_pasted_before_the_prompt_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, ours = os.openpty()
+    with os.fdopen(theirs, "w") as keyboard, os.fdopen(ours) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        keyboard.write("pem\n")
+        keyboard.flush()
+
+        with hidden():
+            is_kept = bool(select.select([terminal], [], [], 1)[0])
+
+    assert is_kept
 
 
 def test_a_key_for_snowflake_in_the_environment_is_taken_and_no_other_is_asked_for(

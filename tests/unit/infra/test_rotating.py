@@ -15,7 +15,7 @@ from frazil.model.errors import ServiceError, SettingError
 from infra.components.key_rotation import SECONDS
 from infra.deploy.keys import Waiting
 from infra.deploy.rotating import MOST_ABANDONED, MOST_FAILURES, Clouds, Rotating
-from infra.deploy.rotation_function import IDLE_OPTION, RotationFunction, rotation_function
+from infra.deploy.rotation_function import IDLE_OPTION, FunctionFailedError, RotationFunction, rotation_function
 from shared import naming
 
 SECRETS = {"producer": "frazil/dev/producer", "snowflake/loader": "frazil/dev/snowflake/loader"}
@@ -303,3 +303,18 @@ def test_keys_of_accounts_that_should_have_none_are_warned_of_where_any_key_may_
     assert said[-1] == (
         "warning: connector: Frazil makes no keys for it; delete each that you do not know: K1 (named mine, for lkc-1)"
     )
+
+
+def test_a_function_of_an_earlier_release_that_cannot_list_keys_is_warned_of() -> None:
+    class Earlier(RotationFunction):
+        def list_keys(self, owners: object) -> dict[str, str]:
+            raise FunctionFailedError("listKeys of all secrets: KeyError: 'SecretId'", hint="-", error="KeyError")
+
+    account, said = Account(), list[str]()
+    accounts: dict[naming.Account, str] = {"connector": "sa-9"}
+    step = replace(rotating(account, said), accounts=accounts)
+    step = replace(step, clouds=replace(step.clouds, function=Earlier("frazil-dev-rotate-keys", account)))
+
+    step.rotate(None, leaked=True)
+
+    assert "run `scripts/deploy.sh create`, which updates it" in said[-1]
