@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import PyArrowFile
-from pyiceberg.types import LongType, StringType
+from pyiceberg.types import FixedType, LongType, NestedField, StringType, StructType
 
 from frazil.adapters import iceberg_windows
 from frazil.adapters.iceberg_scan import TableScan
@@ -116,6 +116,24 @@ def test_long_values_of_a_dictionary_are_decoded_a_few_at_a_time(lake: SmallLake
     assert path.stat().st_size < 1_000_000
     assert pc.utf8_length(pa.concat_batches(found)["symbol"]).to_pylist() == [length] * 3
     assert peak < 48_000_000
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_nulls_of_a_fixed_column_that_a_file_lacks_are_built_a_few_at_a_time(lake: SmallLake, nested: bool) -> None:
+    """All together, they take 100 MB."""
+    lake.batch(Read("orders", 0, 1_000, 11_000))
+    if nested:
+        with lake.table.update_schema() as update:
+            update.add_column("more", StructType(NestedField(1, "n", LongType())))
+        lake.table.overwrite(lake.table.scan().to_arrow())
+    with lake.table.update_schema() as update:
+        update.add_column(("more", "hash") if nested else "hash", FixedType(10_000))
+
+    scan = TableScan(lake.view, columns=("*",))
+    sizes = [(batch.num_rows, batch.nbytes) for batch in scan.between("kafka_offset", 1_000, 11_000)]
+
+    assert sum(rows for rows, _ in sizes) == 10_000
+    assert max(size for _, size in sizes) <= iceberg_windows.BATCH_BYTES
 
 
 POOLS: list[pa.MemoryPool] = []

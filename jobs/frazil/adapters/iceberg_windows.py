@@ -9,7 +9,7 @@ many rows it may decode at once: `parquet_slices.py`. PyIceberg's own code does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,15 @@ from pyiceberg.io.pyarrow import (
     _to_requested_schema,
     expression_to_pyarrow,
     pyarrow_to_schema,
+    schema_to_pyarrow,
 )
 from pyiceberg.manifest import FileFormat
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.types import ListType, MapType
+from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from frazil.adapters.parquet_slices import opened_for_dictionaries, slices
+from frazil.formats.null_bytes import null_bytes_of_row
 
 BATCH_BYTES = 4 << 20
 
@@ -65,9 +67,10 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
         columns = prune_columns(schema, _ids(projection, table.schema(), wanted), select_full_types=False)
         condition = _condition(table, schema, wanted, missing)
         names = [column.name for column in columns.columns]
+        nulls = _null_bytes(projection, schema)
         dictionaries = opened_for_dictionaries(stream, parquet.metadata)
         for group in _groups(parquet, schema.find_column_name(wanted.field_id), wanted):
-            for batch in _batches(slices(parquet, dictionaries, group, names, BATCH_BYTES)):
+            for batch in _batches(slices(parquet, dictionaries, group, names, BATCH_BYTES), nulls):
                 kept = batch.filter(condition).combine_chunks()
                 for part in kept.to_batches() if kept.num_rows else ():
                     yield _to_requested_schema(
@@ -97,6 +100,21 @@ def _condition(table: Table, schema: Schema, wanted: Range, missing: dict[int, A
     return expression_to_pyarrow(bind(schema, in_file, case_sensitive=True), schema)
 
 
+def _null_bytes(projection: Schema, schema: Schema) -> int:
+    """Return the bytes of a row in the fields that a file lacks: a null of fixed(n) takes n."""
+    lacking = list(_lacking(projection.fields, set(schema.field_ids)))
+    fields: pa.Schema = schema_to_pyarrow(Schema(*lacking))
+    return null_bytes_of_row(fields)
+
+
+def _lacking(fields: Sequence[NestedField], there: Collection[int]) -> Iterator[NestedField]:
+    for field in fields:
+        if field.field_id not in there:
+            yield field
+        elif isinstance(field.field_type, StructType):
+            yield from _lacking(field.field_type.fields, there)
+
+
 def _groups(parquet: pq.ParquetFile, column: str | None, wanted: Range) -> Iterator[int]:
     """Row groups that may hold rows of the range, by their statistics."""
     for number in range(parquet.metadata.num_row_groups):
@@ -107,25 +125,31 @@ def _groups(parquet: pq.ParquetFile, column: str | None, wanted: Range) -> Itera
             yield number
 
 
-def _batches(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Gather small slices, and cut large ones: filtering and projecting copy what they are given."""
+def _batches(parts: Iterator[pa.RecordBatch], added: int) -> Iterator[pa.Table]:
+    """Gather small slices, and cut large ones: filtering and projecting copy them, and add `added` bytes to a row."""
     gathered: list[pa.RecordBatch] = []
     held = 0
     for part in parts:
-        for piece in _pieces(part):
-            if gathered and held + piece.nbytes > BATCH_BYTES:
+        for piece in _pieces(part, added):
+            size = _size(piece, added)
+            if gathered and held + size > BATCH_BYTES:
                 yield pa.Table.from_batches(gathered)
                 gathered, held = [], 0
             gathered.append(piece)
-            held += piece.nbytes
+            held += size
     if gathered:
         yield pa.Table.from_batches(gathered)
 
 
-def _pieces(part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    if part.num_rows <= 1 or part.nbytes <= BATCH_BYTES:
+def _pieces(part: pa.RecordBatch, added: int) -> Iterator[pa.RecordBatch]:
+    if part.num_rows <= 1 or _size(part, added) <= BATCH_BYTES:
         yield part
         return
     half = part.num_rows // 2
-    yield from _pieces(part.slice(0, half))
-    yield from _pieces(part.slice(half))
+    yield from _pieces(part.slice(0, half), added)
+    yield from _pieces(part.slice(half), added)
+
+
+def _size(part: pa.RecordBatch, added: int) -> int:
+    size: int = part.nbytes + part.num_rows * added
+    return size

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from frazil.adapters.iceberg_scan import TableScan
+from frazil.formats.null_bytes import null_bytes_of_row
 from frazil.materialize.applied_spec import applied_spec_of
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing
@@ -173,9 +174,11 @@ class _Comparing:
         wanted = OffsetRange(where[0], where[1], start, end, partition_end=end, max_bytes=NO_LIMIT)
         chunks: list[Records] = []
         held = 0
-        for records in self.kafka.reader.read(wanted, comparison.as_rows.wanted):
+        nulls = null_bytes_of_row(comparison.as_rows.row_schema)
+        read = self.kafka.reader.read(wanted, comparison.as_rows.wanted)
+        for records in (part for chunk in read for part in _parts(chunk, nulls)):
             chunks.append(records)
-            held += records.payload_bytes
+            held += records.payload_bytes + len(records) * nulls
             full = held >= WINDOW_BYTES or records.next_offset - start >= WINDOW_OFFSETS
             if full or records.next_offset >= end:
                 comparison.window(start, records.next_offset, chunks)
@@ -214,6 +217,15 @@ class _Comparing:
             ),
             sometimes_kept=_sometimes_kept(self.at.view),
         )
+
+
+def _parts(chunk: Records, nulls: int) -> Iterator[Records]:
+    """Cut a chunk so that its rows are less than a window, if each has `nulls` bytes of nulls."""
+    most = max(WINDOW_BYTES // nulls, 1) if nulls else len(chunk)
+    while len(chunk) > most:
+        yield chunk.first(most)
+        chunk = chunk.after(most)
+    yield chunk
 
 
 def _sometimes_kept(view: TableView) -> SometimesKept:

@@ -41,7 +41,7 @@ class ReaderInMemory:
 class Windows:
     """In place of a comparison: the bounds and bytes of each window."""
 
-    as_rows: Any = field(default_factory=lambda: SimpleNamespace(wanted=Wanted(False, False)))
+    as_rows: Any = field(default_factory=lambda: SimpleNamespace(wanted=Wanted(False, False), row_schema=pa.schema([])))
     seen: list[tuple[int, int, int]] = field(default_factory=list)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
@@ -60,6 +60,19 @@ def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> N
     assert [start for start, _, _ in windows.seen] == [0, *reached[:-1]]
     assert all(held <= WINDOW_BYTES + 50 * size for _, _, held in windows.seen)
     assert all(end - start <= WINDOW_OFFSETS for start, end, _ in windows.seen)
+
+
+@pytest.mark.parametrize(("width", "most"), [(4_000, WINDOW_BYTES // 4_000 + 50), (WINDOW_BYTES, 1)])
+def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(width: int, most: int) -> None:
+    windows = Windows(SimpleNamespace(wanted=Wanted(False, False), row_schema=pa.schema([("h", pa.binary(width))])))
+    kafka = SimpleNamespace(reader=ReaderInMemory(10))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
+
+    list(comparing._windows(cast(Any, windows), ("orders", 0), 0, 10_000 // (width // 4_000)))
+
+    ends = [end for _, end, _ in windows.seen]
+    assert [start for start, _, _ in windows.seen] == [0, *ends[:-1]]
+    assert max(end - start for start, end, _ in windows.seen) <= most
 
 
 @pytest.mark.parametrize(("size", "most"), [(10, CHUNK), (10_000, CHUNK_BYTES // 10_000), (10**9, 1)])
