@@ -140,7 +140,7 @@ def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: 
 
     ended = life.create(create.end)
     assert second.status == 1
-    assert f"Another run is in progress for the environment local: process {create.process.pid}" in second.stderr
+    assert f"another run is in progress for the environment local: process {create.process.pid}" in second.stderr
     assert re.search(r"^The environment local is deployed: \d+ resources\.$", ended.stdout, re.MULTILINE)
     assert "USD a month while nothing runs" in ended.stdout
     assert "lake: aws_s3_bucket" in life.deployed.said_by_all
