@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -70,9 +70,10 @@ def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpe
     if before is None:
         return AppliedSpec(keys)
     keys |= {key: before.keys[key] for key in FIXED if key in before.keys}
-    changed = set(before.keep) ^ set(spec.metadata.keep)
+    had = _columns_of(before.keep, before.keys["key"])
+    changed = had ^ _columns_of(spec.metadata.keep, spec.key)
     if before.keys["key"] != spec.key:
-        changed.add("key")
+        changed |= {"key"} & had
     return AppliedSpec(keys, tuple(sorted({*before.sometimes_kept, *changed})))
 
 
@@ -86,12 +87,21 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
 
 
 def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
-    """The spec with every metadata column that the table ever had: no field of a record may take their names."""
+    """The spec with every metadata column that the table ever had: no field of a record may take their names.
+
+    Only for names: `key` is not "none" if the table had a column for keys of some type.
+    """
     applied = applied_spec_of(properties)
     if applied is None:
         return spec
     names = dict.fromkeys((*spec.metadata.keep, *applied.keep, *applied.sometimes_kept))
-    return replace(spec, metadata=replace(spec.metadata, keep=tuple(names)))
+    key: KeyFormat = "bytes" if spec.key == "none" and "key" in applied.sometimes_kept else spec.key
+    return replace(spec, key=key, metadata=replace(spec.metadata, keep=tuple(names)))
+
+
+def _columns_of(keep: Sequence[str], key: str) -> set[str]:
+    """The metadata columns that a table has; without keys, it has none for them."""
+    return {name for name in keep if name != "key" or key != "none"}
 
 
 def _keys_of(spec: TableSpec) -> dict[str, str]:

@@ -53,7 +53,7 @@ def _table_hash(spec: TableSpec, view: TableView) -> str:
     remembered = sorted((name, own[name]) for name in own.keys() - {PAUSED_PROPERTY, ACCEPTED_PROPERTY, SPEC_PROPERTY})
     kept = ever_kept(spec, view.properties)
     decisive = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name not in NO_MATTER}
-    parts = [rules(), repr(decisive), view.uuid, view.schema_json, view.partition_spec_json, remembered]
+    parts = [rules(), repr(decisive), spec.key, view.uuid, view.schema_json, view.partition_spec_json, remembered]
     return _hash(json.dumps(parts))
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from values_of_tables import NOW, SPEC, names, progress, spec, state
 
+from frazil.materialize.applied_spec import applied_by, ever_kept, spec_property
 from frazil.materialize.ingest.distribute import SMALL_BATCH, tasks_of
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
 from frazil.model.columnar import pack, unpack
@@ -220,6 +221,19 @@ def test_a_key_column_that_is_still_to_come_has_its_name_reserved() -> None:
     assert name_clashes(field, spec(key="none")) == ()
     assert name_clashes(field, spec(metadata=MetadataColumns("kafka_", ("partition", "offset")))) == ()
     assert name_clashes((Column("n", Struct(field)),), SPEC) == ()
+
+
+@pytest.mark.parametrize(("first", "reserved"), [("string", True), ("none", False)])
+@pytest.mark.parametrize("keep", [("offset", "key"), ("offset",)])
+def test_a_key_column_of_the_past_has_its_name_reserved(first: str, reserved: bool, keep: tuple[str, ...]) -> None:
+    """Its old values are in the table, and nothing compares them any more."""
+    before = applied_by(spec(key=first, metadata=MetadataColumns("kafka_", ("offset", "key"))))
+    now = spec(key="none", metadata=MetadataColumns("kafka_", keep))
+    properties = spec_property(applied_by(now, before))
+
+    found = name_clashes((Column("kafka_key", Scalar("string")),), ever_kept(now, properties))
+
+    assert bool(found) is reserved
 
 
 def test_a_time_at_any_depth_is_a_finding_where_spark_must_read() -> None:
