@@ -30,7 +30,7 @@ Marks = dict[str, BitMap64]
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """The live rows of a snapshot; None if they are unknown, which they stay."""
+    """The live rows of a snapshot; None if its manifests show that they cannot be counted."""
 
     rows: int | None
 
@@ -52,7 +52,7 @@ class LiveRows:
         try:
             found = live_rows(io, snapshot.manifests(io))
         except (FileNotFoundError, ValueError):
-            found = None
+            return None  # a file may be missing for a moment only: try again next time
         except Exception as problem:
             raise CatalogError(
                 f"the rows of snapshot {snapshot.snapshot_id} cannot be counted: {type(problem).__name__}: {problem}",

@@ -1,4 +1,4 @@
-"""The live rows of a snapshot are counted once, also if they cannot be known."""
+"""The live rows of a snapshot are counted once, also if they cannot be known; a failure is not kept."""
 
 from __future__ import annotations
 
@@ -10,22 +10,31 @@ import pytest
 from frazil.adapters import iceberg_live
 from frazil.adapters.iceberg_live import LiveRows
 
+SNAPSHOT = cast("Any", SimpleNamespace(snapshot_id=1, manifest_list="snap-1.avro", manifests=lambda io: []))
+IO = cast("Any", None)
 
-@pytest.mark.parametrize("found", [7, None, ValueError("no Avro file"), FileNotFoundError("gone")])
-def test_a_snapshot_is_counted_once(found: int | Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = []
 
+def _answering(answers: list[int | Exception | None], monkeypatch: pytest.MonkeyPatch) -> None:
     def count(*_: object) -> int | None:
-        counted.append(1)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     monkeypatch.setattr(iceberg_live, "live_rows", count)
-    snapshot = cast("Any", SimpleNamespace(snapshot_id=1, manifest_list="snap-1.avro", manifests=lambda io: []))
+
+
+@pytest.mark.parametrize("found", [7, None])
+def test_a_snapshot_is_counted_once(found: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    _answering([found], monkeypatch)
     rows = LiveRows()
 
-    answers = [rows.count(cast("Any", None), snapshot) for _ in range(2)]
+    assert [rows.count(IO, SNAPSHOT) for _ in range(2)] == [found] * 2
 
-    assert answers == [found if isinstance(found, int) else None] * 2
-    assert len(counted) == 1
+
+@pytest.mark.parametrize("failure", [ValueError("no Avro file"), FileNotFoundError("gone")])
+def test_a_snapshot_is_counted_again_after_a_failure(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    _answering([failure, 7], monkeypatch)
+    rows = LiveRows()
+
+    assert [rows.count(IO, SNAPSHOT) for _ in range(3)] == [None, 7, 7]
