@@ -35,10 +35,10 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(payloads, "MOST_NULL_BYTES", 10_000)
 
 
-def _framed(schema: str, value: Any) -> bytes:
+def _framed(schema: str, value: Any, *, schema_id: int = 1) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(schema)), value)
-    return struct.pack(">bI", 0, 1) + out.getvalue()
+    return struct.pack(">bI", 0, schema_id) + out.getvalue()
 
 
 def _decode(values: Sequence[bytes | None], schema: str, target: pa.Schema) -> Part:
@@ -75,6 +75,26 @@ def test_as_many_rows_as_their_nulls_have_room_for(
 
     assert crowded.value.fitting == fitting
     assert len(_decode(values[:fitting], schema, target).columns[0]) == fitting
+
+
+def test_rows_of_many_schemas_are_taken_to_be_like_those_that_were_seen() -> None:
+    """The schemas after the one that is too much have rows of the same size."""
+    target = pa.schema([*((f"n{n}", pa.int32()) for n in range(10)), WIDE])
+    schemas = [record(a_field(f"n{n}", "int")) for n in range(10)]
+    decoders = {n: open_decoder(RegisteredSchema(n, "AVRO", schema)) for n, schema in enumerate(schemas)}
+    values = [_framed(schemas[n % 10], {f"n{n % 10}": n}, schema_id=n % 10) for n in range(100)]
+
+    with pytest.raises(CrowdedError) as crowded:
+        decode_framed(
+            values,
+            group_by_schema_id(values),
+            cast("Any", SimpleNamespace(decoder=decoders.__getitem__)),
+            target=target,
+            place=lambda _, given: place_by_name(given, target, {}),
+            nulls_are_rows=True,
+        )
+
+    assert crowded.value.fitting == 10
 
 
 def test_one_row_is_decoded_whatever_its_nulls_take() -> None:

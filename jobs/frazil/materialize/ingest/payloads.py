@@ -66,13 +66,15 @@ class _Room:
     """What the nulls of columns that writers lack may take in the rows of `records` records."""
 
     records: int
+    seen: int = 0
     taken: int = 0
 
-    def take(self, size: int) -> None:
+    def take(self, rows: int, size: int) -> None:
         """Raise CrowdedError where it is too much; one record is decoded whatever it takes."""
+        self.seen += rows
         self.taken += size
         if self.taken > MOST_NULL_BYTES and self.records > 1:
-            raise CrowdedError(max(1, min(self.records - 1, self.records * MOST_NULL_BYTES // self.taken)))
+            raise CrowdedError(max(1, min(self.records - 1, self.seen * MOST_NULL_BYTES // self.taken)))
 
 
 def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None:
@@ -122,11 +124,11 @@ def decode_framed(
         nanos += decoded.truncated_nanos
         rejects += [_at(reject, chosen) for reject in decoded.rejects]
         sources = place(group.schema_id, decoded.rows.schema)
-        room.take(null_bytes_added(decoded.rows, target, sources))
+        room.take(len(given), null_bytes_added(decoded.rows, target, sources))
         kept = _without(chosen, len(given), [reject.index for reject in decoded.rejects])
         pieces.append(_Piece(kept, fit(decoded.rows, target, sources), group.schema_id))
     if framed.nulls and nulls_are_rows:
-        room.take(len(framed.nulls) * null_bytes_of_row(target))
+        room.take(len(framed.nulls), len(framed.nulls) * null_bytes_of_row(target))
         pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), None))
     elif framed.nulls:
         rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
