@@ -23,7 +23,7 @@ from frazil.cli.app import run
 from frazil.materialize.fair_queue import FairQueue
 from frazil.materialize.run import TableRun
 from frazil.materialize.schedule import RETRY_WAITS_SECONDS, Stopping, _until_caught_up, retrying
-from frazil.model.errors import BrokerError, CatalogError
+from frazil.model.errors import BrokerError, CatalogError, SettingError
 from frazil.model.spec import CatalogSettings, SettingValue
 from tests.table.small_lake import spec_of
 
@@ -94,6 +94,14 @@ def test_glue_is_asked_twice_by_who_waits_and_as_often_as_a_configuration_says(
 
     assert attempts(bounded(5.0)) == 2
     assert attempts({"glue.max-retries": "4"}) == 5
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "2.5", ""])
+def test_a_number_of_attempts_for_glue_that_is_none_is_a_wrong_setting(value: str) -> None:
+    lake = IcebergLake(CatalogSettings("glue", "s3://lake/warehouse", {"glue.max-retries": value}))
+
+    with pytest.raises(SettingError, match=f"glue.max-retries: expected a whole number .*, found '{value}'"):
+        lake.load("lake.orders")
 
 
 def test_a_new_cluster_is_asked_again_while_it_has_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:

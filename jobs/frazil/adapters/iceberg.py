@@ -72,6 +72,8 @@ class IcebergLake:
     def catalog(self) -> Catalog:
         try:
             catalog = load_catalog(CATALOG_NAME, **_catalog_properties(self._settings))
+        except FrazilError:
+            raise
         except Exception as problem:
             raise self._unreachable("be opened", problem) from problem
         if isinstance(catalog, QuickCommits):

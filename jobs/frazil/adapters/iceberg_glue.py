@@ -9,13 +9,14 @@ from pyiceberg.catalog.glue import GLUE_MAX_RETRIES, GlueCatalog
 from pyiceberg.table import Table
 
 from frazil.adapters.iceberg_commits import QuickCommits
+from frazil.model.errors import SettingError
 
 
 class QuickGlueCatalog(QuickCommits, GlueCatalog):
     def __init__(self, name: str, **properties: Any) -> None:
-        """Raises ValueError if `glue.max-retries` is no number: boto3 wants one, and a configuration has text."""
+        """Raises SettingError if `glue.max-retries` is no number: boto3 wants one, and a configuration has text."""
         if GLUE_MAX_RETRIES in properties:
-            properties[GLUE_MAX_RETRIES] = int(properties[GLUE_MAX_RETRIES])
+            properties[GLUE_MAX_RETRIES] = _count(properties[GLUE_MAX_RETRIES])
         super().__init__(name, **properties)
 
     def _convert_glue_to_iceberg(self, glue_table: Any) -> Table:
@@ -27,3 +28,13 @@ class QuickGlueCatalog(QuickCommits, GlueCatalog):
             return read
         identifier = (glue_table["DatabaseName"], glue_table["Name"])
         return Table(identifier, metadata, location, self._load_file_io(metadata.properties, location), self)
+
+
+def _count(value: object) -> int:
+    text = str(value)
+    if not (text.isascii() and text.isdecimal()):
+        raise SettingError(
+            f"{GLUE_MAX_RETRIES}: expected a whole number of at least 0, found {text!r}",
+            hint="correct it under `catalog` in frazil.yaml",
+        )
+    return int(text)
