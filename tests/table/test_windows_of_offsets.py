@@ -136,6 +136,21 @@ def test_nulls_of_a_fixed_column_that_a_file_lacks_are_built_a_few_at_a_time(lak
     assert max(size for _, size in sizes) <= iceberg_windows.BATCH_BYTES
 
 
+@pytest.mark.parametrize("others", [("ask", "currency"), "currency"])
+def test_a_file_may_lack_two_fields_of_one_name(lake: SmallLake, others: str | tuple[str, str]) -> None:
+    with lake.table.update_schema() as update:
+        for side in ("bid", "ask"):
+            update.add_column(side, StructType(NestedField(1, "n", LongType())))
+    lake.table.overwrite(lake.table.scan().to_arrow())
+    with lake.table.update_schema() as update:
+        update.add_column(("bid", "currency"), StringType())
+        update.add_column(others, StringType())
+
+    batches = list(TableScan(lake.view, columns=("*",)).between("kafka_offset", 0, 1_000))
+
+    assert sum(batch.num_rows for batch in batches) == lake.table.scan().count()
+
+
 POOLS: list[pa.MemoryPool] = []
 """Kept for good: a buffer that is released after its pool corrupts memory."""
 

@@ -70,9 +70,9 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
         nulls = _null_bytes(projection, schema)
         dictionaries = opened_for_dictionaries(stream, parquet.metadata)
         for group in _groups(parquet, schema.find_column_name(wanted.field_id), wanted):
-            for batch in _batches(slices(parquet, dictionaries, group, names, BATCH_BYTES), nulls):
+            for batch in _batches(slices(parquet, dictionaries, group, names, BATCH_BYTES), 0):
                 kept = batch.filter(condition).combine_chunks()
-                for part in kept.to_batches() if kept.num_rows else ():
+                for part in (p for whole in kept.to_batches() for p in _pieces(whole, nulls)) if kept.num_rows else ():
                     yield _to_requested_schema(
                         projection,
                         columns,
@@ -102,9 +102,8 @@ def _condition(table: Table, schema: Schema, wanted: Range, missing: dict[int, A
 
 def _null_bytes(projection: Schema, schema: Schema) -> int:
     """Return the bytes of a row in the fields that a file lacks: a null of fixed(n) takes n."""
-    lacking = list(_lacking(projection.fields, set(schema.field_ids)))
-    fields: pa.Schema = schema_to_pyarrow(Schema(*lacking))
-    return null_bytes_of_row(fields)
+    lacking = _lacking(projection.fields, set(schema.field_ids))
+    return sum(null_bytes_of_row(schema_to_pyarrow(Schema(each))) for each in lacking)
 
 
 def _lacking(fields: Sequence[NestedField], there: Collection[int]) -> Iterator[NestedField]:

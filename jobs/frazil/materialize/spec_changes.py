@@ -120,7 +120,10 @@ def _key(judged: _Judged) -> Iterator[SpecChange]:
     if before == now:
         return
     there = judged.holds(f"{judged.spec.metadata.prefix}key")
-    if there is not None and not _holds_keys(there, before, judged.spec):
+    ours = before != "none" or "key" in judged.applied.sometimes_kept
+    if there is not None and not ours:
+        yield judged.change("key", Fate.REFUSED, f"a field of the records has the column {there.name}")
+    elif there is not None and not _holds_keys(there, before, judged.spec):
         how = f"the column {there.name} is {there.type}, which cannot hold keys read as {now}"
         yield judged.change("key", Fate.REFUSED, how)
     else:

@@ -274,6 +274,19 @@ def test_a_spec_that_did_not_change_has_no_differences(world: World) -> None:
     assert explain(world.run(spec)).spec_changes == ()
 
 
+def test_a_key_cannot_take_the_column_of_a_field_and_the_table_goes_on_without_it(world: World) -> None:
+    world.registry.register("orders-value", record(a_field("n"), a_field("kafka_key", "bytes")))
+    without, with_key = world.spec("key: none"), world.spec("key: bytes")
+    world.make(without)
+    with pytest.raises(BrokerError, match="tasks"):
+        world.run(without).batch()
+
+    with pytest.raises(SpecChangeError, match="a field of the records has the column kafka_key"):
+        world.run(with_key).batch()
+    with pytest.raises(BrokerError, match="tasks"):
+        world.run(without).batch()
+
+
 @pytest.mark.parametrize("newer", TEXTS)
 def test_a_key_that_is_newer_than_the_record_of_a_table_is_no_change(world: World, newer: str) -> None:
     spec = world.spec("")
