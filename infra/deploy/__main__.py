@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import NoReturn
 
 from frazil.model.errors import FrazilError
@@ -21,6 +22,8 @@ from infra.deploy.verbs import NAMES, asks_for_secrets, calls_of
 from infra.settings_scalars import FEWEST_RETAINED
 
 INTERRUPTED = 130
+AS_CTRL_C = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a run as the first Ctrl-C does."""
 
 
 def main() -> NoReturn:
@@ -32,10 +35,20 @@ def main() -> NoReturn:
 
 
 def _end_as_on_ctrl_c() -> None:
-    """Finish the current stack on SIGTERM and on a closed terminal too, unless `nohup` has SIGHUP ignored."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    """Finish the current stack on SIGTERM and on a closed terminal too, unless `nohup` has SIGHUP ignored.
+
+    Only a second Ctrl-C stops Terraform. Shell and kernel both send SIGHUP when a terminal is closed, and a CI system
+    sends SIGTERM after SIGINT.
+    """
+    for number in (signal.SIGINT, *AS_CTRL_C):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    for number in AS_CTRL_C:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def run(arguments: Sequence[str]) -> int:

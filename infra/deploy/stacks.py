@@ -270,6 +270,7 @@ def synthesize(
     enough to read outputs or to destroy. The stack snowflake gets the tables `listed` in Glue, or those of all specs.
     `states` is what is known of the stacks' states from before.
     """
+    _refuse_unsaved_states(deployment.synthesized / "stacks")
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
     deployment.folder.mkdir(parents=True, exist_ok=True)
     names = build(
@@ -281,6 +282,17 @@ def synthesize(
         purpose=purpose,
     )
     return Stacks(deployment, tuple(names), tell, _states=States() if states is None else states)
+
+
+def _refuse_unsaved_states(stacks: Path) -> None:
+    """Raise TerraformError if Terraform could not save a state: the file is the only record of what it created."""
+    for unsaved in sorted(stacks.glob("*/errored.tfstate")):
+        raise TerraformError(
+            f"the state of the stack {unsaved.parent.name} was not saved: {unsaved} is the only record of what the"
+            " last run created",
+            hint=f"log in again, run `terraform -chdir={unsaved.parent} state push errored.tfstate`, delete the file,"
+            " and rerun the same command",
+        )
 
 
 def resource_types(deployment: Deployment) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from infra.deploy.deployment import Deployment
-from infra.deploy.stacks import Stacks
+from infra.deploy.stacks import Stacks, synthesize
 from infra.deploy.states import write_reader
 from infra.deploy.terraform import Terraform, TerraformError
 
@@ -140,3 +140,15 @@ def test_a_switch_of_nat_that_needs_more_addresses_than_the_quota_is_warned_of(
         if warns
         else []
     )
+
+
+def test_a_state_that_terraform_could_not_save_is_not_deleted(tmp_path: Path) -> None:
+    unsaved = tmp_path / "stacks" / "lake" / "errored.tfstate"
+    unsaved.parent.mkdir(parents=True)
+    unsaved.write_text("{}")
+
+    with pytest.raises(TerraformError, match="state of the stack lake was not saved") as refused:
+        synthesize(cast(Deployment, SimpleNamespace(synthesized=tmp_path, folder=tmp_path)), print)
+
+    assert "state push errored.tfstate" in refused.value.hint
+    assert unsaved.exists()

@@ -260,6 +260,23 @@ def test_a_terminated_verb_finishes_its_stack(
     assert "b: Creation complete" in (tmp_path / "lake.log").read_text()
 
 
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
+def test_only_a_second_ctrl_c_stops_terraform(
+    tmp_path: Path, verb: subprocess.Popen[bytes], first: signal.Signals
+) -> None:
+    """A closed terminal sends SIGHUP twice, a CI system SIGTERM after SIGINT."""
+    verb.send_signal(first)
+    assert verb.stderr is not None
+    assert any(b"interrupted" in line for line in iter(verb.stderr.readline, b""))
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        verb.send_signal(number)
+        time.sleep(0.2)
+    (tmp_path / "go-on").touch()
+
+    assert verb.wait(30) == 130
+    assert (tmp_path / "state").exists()
+
+
 def test_a_killed_verb_leaves_terraform_to_finish(tmp_path: Path, verb: subprocess.Popen[bytes]) -> None:
     verb.kill()
     verb.wait()
