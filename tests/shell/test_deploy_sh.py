@@ -1,4 +1,4 @@
-"""scripts/deploy.sh with stand-ins for what it calls: which verb, and what it is told."""
+"""scripts/deploy.sh with stand-ins for what it calls: which verb, with which arguments."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, *, 
     try:
         last_look(view, plan, staged, rows=rows)
     except CountMismatchError:
-        with suppress(CommitError):  # whoever publishes next drops it
+        with suppress(CommitError):  # the next publish drops it
             lake.drop_branches(view, [staged.branch])
         raise
 

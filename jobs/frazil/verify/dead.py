@@ -16,6 +16,7 @@ from frazil.materialize.state import Standing
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
+from frazil.verify.changed_columns import columns_made_again, fate_of
 from frazil.verify.files import check_files
 from frazil.verify.scan import DEAD_LETTER_SOURCE, Source, Tallies, Watch, add_batch, progress_by_source
 from frazil.verify.tally import Tally
@@ -99,19 +100,13 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
 def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
     for name in missing_columns(view):
         now = next((each for each in former_columns(view, name) if each is not None), None)
-        fate = "dropped" if now is None else f"renamed to {now}"
-        what = f"the column {name} was {fate} by another writer: {COLUMNS_HINT}"
+        what = f"the column {name} was {fate_of(now)} by another writer: {COLUMNS_HINT}"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 
 def _made_again(view: TableView) -> Iterator[Discrepancy]:
-    """Columns whose values from before are in a column of another name, or nowhere."""
-    for column in DEAD_LETTER_COLUMNS:
-        for now in former_columns(view, column.name):
-            fate = "dropped" if now is None else f"renamed to {now}"
-            what = f"the column {column.name} was {fate} by another writer and made again: earlier dead letters have no"
-            what += " value in it. Register the table again from a metadata file from before that"
-            yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
+    effect = "earlier dead letters have no value in it. Register the table again from a metadata file from before that"
+    return columns_made_again(view, [column.name for column in DEAD_LETTER_COLUMNS], effect)
 
 
 def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.adapters.iceberg_scan import former_columns
 from frazil.materialize.applied_spec import as_applied
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
@@ -14,6 +13,7 @@ from frazil.model.progress import Counts, PartitionProgress
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake
+from frazil.verify.changed_columns import columns_made_again
 from frazil.verify.dead import check_dead_letters, tally_dead_letters
 from frazil.verify.files import CheckedFiles, check_files
 from frazil.verify.rows import Expected, check_rows
@@ -125,12 +125,8 @@ def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterat
 
 
 def _untraced(spec: TableSpec, view: TableView) -> Iterator[Discrepancy]:
-    """Columns that were made again: rows from before have their values in a column of another name, or nowhere."""
-    for name in source_columns(spec).names:
-        for now in former_columns(view, name):
-            fate = "dropped" if now is None else f"renamed to {now}"
-            what = f"the column {name} was {fate} by another writer and made again: earlier rows have no value in it"
-            yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, f"{what} and cannot be traced to their records")
+    effect = "earlier rows have no value in it and cannot be traced to their records"
+    return columns_made_again(view, source_columns(spec).names, effect)
 
 
 def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:
