@@ -67,15 +67,20 @@ def environments(folder: Path = FOLDER) -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in folder.glob("*.yaml")))
 
 
+def refuse_unknown(name: str, *, folder: Path = FOLDER) -> None:
+    """Raise SettingError if there is no environment of this name."""
+    known = environments(folder)
+    if name not in known:
+        hint = f"{suggest(name, known)}; each environment is a file in {folder}, such as dev.yaml"
+        raise SettingError(f"unknown environment {name}", hint=hint)
+
+
 def load_environment(name: str, env: Mapping[str, str], *, folder: Path = FOLDER) -> EnvironmentSettings:
     """Return the settings of an environment; `env` provides the values of `${env:NAME}`.
 
     Raises SettingError, which lists all problems of the file, if the settings are invalid.
     """
-    known = environments(folder)
-    if name not in known:
-        hint = f"{suggest(name, known)}; each environment is a file in {folder}, such as dev.yaml"
-        raise SettingError(f"unknown environment {name}", hint=hint)
+    refuse_unknown(name, folder=folder)
     path = folder / f"{name}.yaml"
     at = At(str(path), path.parent, Sources(env, _NoneRead()), Problems())
     root = read_document(path, at, missing=f"create {path}")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TextIO
+
+READER_IS_GONE = frozenset({errno.EPIPE, errno.EIO})
+"""What a write to a closed pipe and to a closed terminal ends with."""
 
 
 def tell(line: str) -> None:
@@ -21,7 +25,9 @@ def _write(stream: TextIO, line: str) -> None:
     try:
         stream.write(f"{line}\n")  # one write per line, because some steps run concurrently
         stream.flush()
-    except OSError:  # a broken pipe, or EIO of a terminal that was closed
+    except OSError as failed:
+        if failed.errno not in READER_IS_GONE:
+            raise
         _discard(stream)
 
 

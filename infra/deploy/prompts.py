@@ -87,7 +87,10 @@ def _read_hidden_line(prompt: str) -> str:
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Switch off the echo of the terminal; without a terminal there is none. What was typed before is kept."""
+    """Switch off the echo of the terminal; without a terminal there is none.
+
+    What was typed before is kept. What is unread afterwards is dropped: the shell would show it, or run it.
+    """
     if not sys.stdin.isatty():
         yield
         return
@@ -98,7 +101,7 @@ def hidden() -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
 
 
 def _show(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Keep other runs out of an environment while one works on its files."""
+"""Keep other runs out of an environment while one works on its files, and while its Terraform does."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from pathlib import Path
 
 from frazil.model.errors import ServiceError
 
+_HELD: list[int] = []
+"""The descriptors of the locks that this process holds."""
+
 
 @contextmanager
 def alone(environment: str, folder: Path) -> Iterator[None]:
-    """Hold the lock of the environment, whose files are in `folder`. Raises ServiceError if another run holds it.
+    """Hold the lock of the environment, whose files are in `folder`, which only this user may enter afterwards.
 
-    The system releases it when this process ends, even if it is killed; children do not inherit it.
+    The system releases it when this process and the children that inherited it have ended, even if they are killed.
+    Raises ServiceError if another run holds it.
     """
     file = folder.with_name(f"{folder.name}.running")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -23,12 +27,46 @@ def alone(environment: str, folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = file.read_text(encoding="utf-8").strip()
-            raise ServiceError(
-                f"another run is in progress for the environment {environment}: process {other}",
-                hint="wait until it ends",
-            ) from None
+            raise _in_progress(environment, file.read_text(encoding="utf-8").strip()) from None
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        yield
+        _keep_private(folder)
+        _HELD.append(lock.fileno())
+        try:
+            yield
+        finally:
+            _HELD.remove(lock.fileno())
+
+
+def to_inherit() -> tuple[int, ...]:
+    """Return the descriptors for a child that works on the environment, and may outlive this process."""
+    return tuple(_HELD)
+
+
+def _keep_private(folder: Path) -> None:
+    """Make the folder if it does not exist, and allow only this user to enter it: it may hold local states."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def _in_progress(environment: str, other: str) -> ServiceError:
+    if _is_running(other):
+        return ServiceError(
+            f"another run is in progress for the environment {environment}: process {other}", hint="wait until it ends"
+        )
+    return ServiceError(
+        f"another run is in progress for the environment {environment}: the Terraform of process {other}, which has "
+        "ended itself",
+        hint="wait until Terraform ends, since it is still changing resources; `pgrep terraform` shows it",
+    )
+
+
+def _is_running(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True

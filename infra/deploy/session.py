@@ -17,6 +17,7 @@ from infra.deploy.snowflake_account import AccountFlags
 from infra.deploy.steps import STEPS, Asked, compare_accounts, recall
 from infra.deploy.synthesis import Synthesis
 from infra.deploy.verbs import Call
+from infra.settings_file import refuse_unknown
 
 DESTROYING = frozenset({"delete", "destroy"})
 BESIDE_OTHERS = frozenset({"check", "policy"})
@@ -36,8 +37,12 @@ class Session:
         self._synthesis = Synthesis(tell, "destroy" if self.given.step in DESTROYING else "apply")
 
     def alone(self) -> AbstractContextManager[None]:
-        """Keep other runs out of the environment. Raises ServiceError if one is at work."""
+        """Keep other runs out of the environment.
+
+        Raises ServiceError if one is at work, SettingError if there is no such environment.
+        """
         given = self.given
+        refuse_unknown(given.environment)  # before a path contains the name
         if given.step in BESIDE_OTHERS:
             return nullcontext()
         return alone(given.environment, deployments.folder_of(given.environment))

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from frazil.model.errors import MissingToolError, ServiceError
 from infra.deploy.causes import hint_for
+from infra.deploy.run_lock import to_inherit
 from infra.deploy.tail import Tail
 
 LOCK_FILE = ".terraform.lock.hcl"
@@ -147,7 +148,7 @@ class Terraform:
     def _carry_out(self, command: Sequence[str]) -> tuple[list[str], int]:
         words = ("terraform", *command, *_quiet(command[0]))
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("a+b") as log:
+        with open(self.log, "a+b", opener=_private) as log:
             log.write(f"\n{self.stack}: {' '.join(words)}\n".encode())
             log.flush()
             try:
@@ -180,6 +181,8 @@ class Terraform:
             stdout=output,
             stderr=subprocess.STDOUT,
             process_group=0,  # Ctrl-C must not reach Terraform
+            umask=0o077,  # states and plans may hold secrets
+            pass_fds=to_inherit(),  # Terraform may outlive this process, and no other run may begin before it ends
         ) as process:
             shown: list[str] = []
 
@@ -250,6 +253,13 @@ class Initialised:
     def remember(self, wanted: str, lock: Path) -> None:
         shutil.copyfile(lock, self.lock)
         self._wanted.write_text(wanted)
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only this user may read, also if others could read it before."""
+    opened = os.open(path, flags, 0o600)
+    os.fchmod(opened, 0o600)
+    return opened
 
 
 def _terraform_blocks(directory: Path) -> str:

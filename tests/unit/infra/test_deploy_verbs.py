@@ -214,6 +214,19 @@ def test_the_lock_ends_with_the_run_and_a_dead_process_holds_none(did: Did) -> N
     assert deploy("outputs") == deploy("outputs") == 0
 
 
+@pytest.mark.parametrize("environment", ["../../elsewhere", "never-written"])
+def test_an_environment_is_known_before_a_file_is_named_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], environment: str
+) -> None:
+    checkout = tmp_path / "checkout" / "with" / "folders"
+    monkeypatch.setattr("infra.deploy.deployment.folder_of", lambda name: checkout / name)
+
+    assert run(["outputs", "--profile=me", f"--environment={environment}"]) == SettingError.exit_status
+
+    assert f"unknown environment {environment}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_debug_shows_each_step_so_that_it_can_be_run_alone(
     did: Did, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -349,6 +362,19 @@ def test_a_key_that_is_pasted_before_the_prompt_is_kept(monkeypatch: pytest.Monk
             is_kept = bool(select.select([terminal], [], [], 1)[0])
 
     assert is_kept
+
+
+def test_the_rest_of_a_paste_does_not_reach_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, ours = os.openpty()
+    with os.fdopen(theirs, "w") as keyboard, os.fdopen(ours) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+
+        with hidden():
+            keyboard.write("pem\n")
+            keyboard.flush()
+            assert select.select([terminal], [], [], 1)[0]
+
+        assert not select.select([terminal], [], [], 0.1)[0]
 
 
 def test_a_key_for_snowflake_in_the_environment_is_taken_and_no_other_is_asked_for(

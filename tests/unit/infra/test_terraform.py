@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from frazil.model.errors import MissingToolError
+from frazil.model.errors import MissingToolError, ServiceError
+from infra.deploy.console import tell
+from infra.deploy.run_lock import alone
 from infra.deploy.terraform import Terraform, TerraformError
 
 ROOT = Path(__file__).parents[3]
@@ -189,18 +192,34 @@ def test_what_has_a_name_is_known_by_it_and_nothing_of_it_is_logged(tmp_path: Pa
     assert "hush" not in (tmp_path / "log" / "lake.log").read_text()
 
 
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_only_the_user_may_read_the_log_and_what_terraform_writes(
+    tmp_path: Path, told: list[str], before: int | None
+) -> None:
+    runner = terraform(tmp_path, told)
+    if before is not None:
+        runner.log.parent.mkdir()
+        runner.log.touch(before)
+    runner.apply()
+
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (runner.log, tmp_path / "calls")] == [0o600, 0o600]
+
+
 VERB = """
 import os, sys
-from contextlib import nullcontext
 from pathlib import Path
 import infra.deploy.__main__ as command
 from infra.deploy.console import tell
+from infra.deploy.run_lock import alone
 from infra.deploy.terraform import Terraform
 
 class Session:
-    doing, alone = "apply", nullcontext
+    doing = "apply"
 
     def __init__(self, given): ...
+
+    def alone(self):
+        return alone("dev", Path.cwd() / "dev")
 
     def run(self, call):
         tell("started")
@@ -284,6 +303,33 @@ def test_a_killed_verb_leaves_terraform_to_finish(tmp_path: Path, verb: subproce
 
     until((tmp_path / "state").exists)
     assert "b: Creation complete" in (tmp_path / "lake.log").read_text()
+
+
+def test_a_second_run_waits_for_the_terraform_of_a_killed_one(tmp_path: Path, verb: subprocess.Popen[bytes]) -> None:
+    def is_free() -> bool:
+        try:
+            with alone("dev", tmp_path / "dev"):
+                return True
+        except ServiceError:
+            return False
+
+    verb.kill()
+    verb.wait()
+    with (
+        pytest.raises(ServiceError, match=rf"dev: the Terraform of process {verb.pid}, which has ended itself"),
+        alone("dev", tmp_path / "dev"),
+    ):
+        pass
+    (tmp_path / "go-on").touch()
+
+    until(is_free)
+    assert (tmp_path / "state").exists()
+
+
+def test_only_a_reader_that_is_gone_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match="No space left"), Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        tell("line")
 
 
 def test_a_verb_whose_output_nothing_reads_goes_on(tmp_path: Path, verb: subprocess.Popen[bytes]) -> None:
