@@ -19,6 +19,12 @@ def lake(tmp_path: Path) -> SmallLake:
 
 
 @pytest.fixture
+def empty_lake(tmp_path: Path) -> SmallLake:
+    """A table without batches."""
+    return SmallLake(tmp_path / "warehouse", spec_of("orders"))
+
+
+@pytest.fixture
 def config(tmp_path: Path, lake: SmallLake) -> str:
     """A `frazil.yaml` for the small table; the path as a command's argument."""
     (tmp_path / "tables").mkdir()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
+import pyarrow as pa
 import pytest
 
 from frazil.adapters.iceberg_scan import LiveFiles, live_files
@@ -17,7 +20,7 @@ from frazil.model.snapshot import TableView
 from frazil.verify.against_kafka import KafkaSide, lacking_metadata
 from frazil.verify.table import verify_table
 from frazil.verify.verification import FindingKind
-from tests.table.small_lake import SmallLake
+from tests.table.small_lake import Read, SmallLake
 
 
 def test_a_metadata_column_that_was_dropped_is_named(lake: SmallLake) -> None:
@@ -99,6 +102,83 @@ def test_a_column_of_dead_letters_that_was_made_again_is_named(
     assert {each.kind for each in verification.findings} == {FindingKind.UNPROVABLE}
     found = [each.what for each in verification.findings]
     assert f"the column {column} was {fate} by another writer and made again" in found[0]
+
+
+@pytest.mark.parametrize("column", ["offset", "key", "headers"])
+def test_a_column_that_was_made_again_while_there_were_no_dead_letters_does_not_keep_later_ones_from_the_proof(
+    empty_lake: SmallLake, column: str
+) -> None:
+    make_again(empty_lake, empty_lake.spec.dead_letters_identifier, column)
+    empty_lake.batch(Read("orders", 0, 0, 10, dead=(3,)))
+
+    verification = verify_table(empty_lake.lake, empty_lake.spec)
+
+    assert verification.clean, verification.findings
+
+
+@pytest.mark.parametrize("column", ["offset", "key", "batch_id"])
+def test_dead_letters_whose_column_was_made_again_are_proven_once_their_values_are_copied(
+    lake: SmallLake, column: str
+) -> None:
+    make_again(lake, lake.spec.dead_letters_identifier, column)
+    lake.batch(Read("orders", 0, 100, 110, dead=(104, 107)))
+    before = verify_table(lake.lake, lake.spec)
+
+    copy_values(lake, lake.spec.dead_letters_identifier, column, before.findings[0].what)
+
+    assert {each.kind for each in before.findings} == {FindingKind.UNPROVABLE}
+    after = verify_table(lake.lake, lake.spec)
+    assert after.clean, after.findings
+
+
+def test_rows_whose_column_was_made_again_are_proven_once_their_values_are_copied(lake: SmallLake) -> None:
+    make_again(lake, lake.spec.identifier, "kafka_offset")
+    lake.batch(Read("orders", 0, 100, 110))
+    before = verify_table(lake.lake, lake.spec)
+
+    copy_values(lake, lake.spec.identifier, "kafka_offset", before.findings[0].what)
+
+    assert {each.kind for each in before.findings} == {FindingKind.UNPROVABLE}
+    after = verify_table(lake.lake, lake.spec)
+    assert after.clean, after.findings
+
+
+def test_rows_that_others_inserted_do_not_make_a_column_unprovable_that_was_made_again_while_empty(
+    empty_lake: SmallLake,
+) -> None:
+    make_again(empty_lake, empty_lake.spec.identifier, "kafka_offset")
+    empty_lake.batch(Read("orders", 0, 0, 10))
+    empty_lake.table.append(pa.table({"symbol": ["theirs"]}))
+    empty_lake.restart()
+
+    verification = verify_table(empty_lake.lake, empty_lake.spec)
+
+    assert verification.clean, verification.findings
+
+
+def make_again(lake: SmallLake, identifier: str, column: str) -> None:
+    """Drop a column and add it, as another writer does."""
+    table = lake.lake.catalog.load_table(identifier)
+    kind = table.schema().find_type(column)
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column(column)
+    with table.update_schema() as update:
+        update.add_column(column, kind)
+    lake.restart()
+
+
+def copy_values(lake: SmallLake, identifier: str, column: str, finding: str) -> None:
+    """Run the code that docs/operate.md gives for this finding."""
+    text = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
+    code = next(part for part in text.split("```python\n") if "ArrowScan" in part).partition("```")[0]
+    schema_id = re.search(r"schema (\d+)", finding)
+    assert schema_id is not None
+    given = {"lake.orders__dead_letters": identifier, "SCHEMA": schema_id[1]}
+    for name, value in {**given, '"offset"': repr(column)}.items():
+        assert name in code
+        code = code.replace(name, value)
+    exec(code, {"catalog": lake.lake.catalog})
+    lake.restart()
 
 
 def test_dead_letters_that_were_rewritten_under_another_name_are_read_by_the_present_one(lake: SmallLake) -> None:

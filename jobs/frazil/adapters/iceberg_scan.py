@@ -214,15 +214,6 @@ def _table(view: TableView) -> Table:
     return table
 
 
-def former_columns(view: TableView, name: str) -> tuple[str | None, ...]:
-    """What became of the earlier columns of this name: their names now, None for one that was dropped."""
-    metadata = _table(view).metadata
-    now = metadata.schema()
-    ids = {field.field_id for schema in metadata.schemas for field in schema.fields if field.name == name}
-    earlier = sorted(ids - {field.field_id for field in now.fields if field.name == name})
-    return tuple(now.find_column_name(each) for each in earlier)
-
-
 def schemas_of(view: TableView) -> Iterator[pa.Schema]:
     """Every schema that the table has had, oldest first, with field ids."""
     for schema in sorted(view.current.metadata.schemas, key=lambda each: each.schema_id):

@@ -35,8 +35,8 @@ LOG = logging.getLogger(__name__)
 
 PREPARED_PREFIX = "frazil_prepared_"
 COLUMNS_HINT = (
-    "rename a renamed column back; for a dropped one, register the table again from a metadata file from before: a new"
-    " column of its name would be null for the dead letters that are there"
+    "rename a renamed column back; make a dropped one again and copy the values of the dead letters that are there, as"
+    " in docs/operate.md, A column that was made again"
 )
 NO_BATCH = ""
 ACCEPT_LOST_PROPERTY = "frazil.accept-lost-dead-letters"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from frazil.adapters.iceberg_scan import TableScan, former_columns
+from frazil.adapters.iceberg_former import former_columns
+from frazil.adapters.iceberg_scan import TableScan
 from frazil.materialize.dead_letters import COLUMNS_HINT, PREPARED_PREFIX, missing_columns
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing
@@ -85,7 +86,7 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
     if files.unprovable:
         return DeadLetters(tallies, 0, (), (files.check,), counted=False)
     scan = TableScan(view, columns=COLUMNS, snapshot_id=snapshot.id, without=files.unreadable)
-    made_again = tuple(_made_again(view)) if scan.rows else ()
+    made_again = tuple(_made_again(view, snapshot, files.unreadable))
     if made_again:
         return DeadLetters(tallies, 0, (), (Check("dead-letter columns", "", made_again),), counted=False)
     earlier = 0
@@ -99,14 +100,14 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
 
 def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
     for name in missing_columns(view):
-        now = next((each for each in former_columns(view, name) if each is not None), None)
+        now = next((each.name_now for each in former_columns(view, name) if each.name_now is not None), None)
         what = f"the column {name} was {fate_of(now)} by another writer: {COLUMNS_HINT}"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 
-def _made_again(view: TableView) -> Iterator[Discrepancy]:
-    effect = "earlier dead letters have no value in it. Register the table again from a metadata file from before that"
-    return columns_made_again(view, [column.name for column in DEAD_LETTER_COLUMNS], effect)
+def _made_again(view: TableView, snapshot: Snapshot, unreadable: Collection[str]) -> Iterator[Discrepancy]:
+    names = [column.name for column in DEAD_LETTER_COLUMNS]
+    return columns_made_again(view, snapshot.id, names, "earlier dead letters are null in it", without=unreadable)
 
 
 def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:

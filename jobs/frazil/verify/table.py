@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from frazil.materialize.applied_spec import as_applied
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
 from frazil.model.progress import Counts, PartitionProgress
-from frazil.model.snapshot import TableView
+from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake
 from frazil.verify.changed_columns import columns_made_again
@@ -101,7 +101,7 @@ def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Wa
     if unprovable:
         return _Proven((*checks, Check("rows", "", unprovable)))
     rows = tally_rows(at.view, spec, at.state, without=files.unreadable, watch=watch)
-    untraced = tuple(_untraced(spec, at.view)) if rows.unsourced else ()
+    untraced = tuple(_untraced(spec, at.view, head, files.unreadable)) if rows.unsourced else ()
     if untraced:
         return _Proven((*checks, Check("rows", "", untraced)))
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
@@ -124,9 +124,9 @@ def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterat
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 
-def _untraced(spec: TableSpec, view: TableView) -> Iterator[Discrepancy]:
-    effect = "earlier rows have no value in it and cannot be traced to their records"
-    return columns_made_again(view, source_columns(spec).names, effect)
+def _untraced(spec: TableSpec, view: TableView, head: Snapshot, unreadable: Collection[str]) -> Iterator[Discrepancy]:
+    effect = "earlier rows are null in it and cannot be traced to their records"
+    return columns_made_again(view, head.id, source_columns(spec).names, effect, without=unreadable)
 
 
 def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:

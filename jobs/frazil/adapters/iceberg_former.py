@@ -1,0 +1,102 @@
+"""Columns that another writer renamed or dropped, and what a snapshot's files still hold of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.table import Table
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+
+from frazil.adapters.iceberg_scan import FOOTERS_AT_ONCE, live_files, reading
+from frazil.model.snapshot import TableView
+
+
+@dataclass(frozen=True, slots=True)
+class FormerColumn:
+    """An earlier column of a name: its name now, None if it was dropped, and the newest schema that has it.
+
+    `leaves` are the field ids of its values: its own, or those within a list, a map or a struct.
+    """
+
+    name_now: str | None
+    schema_id: int
+    leaves: frozenset[int]
+
+
+def former_columns(view: TableView, name: str) -> tuple[FormerColumn, ...]:
+    """Return the earlier columns of this name, by field id."""
+    metadata = view.current.metadata
+    now = metadata.schema()
+    fields: dict[int, list[tuple[int, NestedField]]] = {}
+    for schema in sorted(metadata.schemas, key=lambda each: each.schema_id):
+        for field in schema.fields:
+            if field.name == name:
+                fields.setdefault(field.field_id, []).append((schema.schema_id, field))
+    present = {field.field_id for field in now.fields if field.name == name}
+    return tuple(
+        FormerColumn(now.find_column_name(number), found[-1][0], frozenset(n for _, f in found for n in _leaves(f)))
+        for number, found in sorted(fields.items())
+        if number not in present
+    )
+
+
+def hidden_columns(
+    view: TableView, snapshot_id: int, name: str, *, without: Collection[str] = ()
+) -> tuple[FormerColumn, ...]:
+    """Return the earlier columns of this name that hold values in the snapshot's files, which readers do not see.
+
+    A file with a value of the present column in every row hides nothing. Files `without` are not opened.
+    """
+    former = former_columns(view, name)
+    if not former:
+        return ()
+    table: Table = view.current
+    present = table.schema().find_field(name)
+    whole = present.field_id if present.field_type.is_primitive else None
+    paths = [file.path for file in live_files(view, snapshot_id).data if file.path not in without]
+    with reading(view.identifier), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        held = frozenset[int]().union(*pool.map(lambda path: _ids_with_values(table, path, whole), paths))
+    return tuple(each for each in former if each.leaves & held)
+
+
+def _ids_with_values(table: Table, path: str, whole: int | None) -> frozenset[int]:
+    """Return the ids of leaves with values in a data file; none if `whole` has a value in each row."""
+    with table.io.new_input(path).open() as stream:
+        footer = pq.ParquetFile(stream)
+    schema = pyarrow_to_schema(footer.schema_arrow, table.name_mapping(), downcast_ns_timestamp_to_us=True)
+    leaves = [leaf for field in schema.fields for leaf in _leaves(field)]
+    nulls = [_nulls(footer.metadata, column) for column in range(footer.metadata.num_columns)]
+    if len(leaves) != len(nulls):
+        return frozenset(leaves)
+    if whole in leaves and nulls[leaves.index(whole)][1] == 0:
+        return frozenset()
+    return frozenset(leaf for leaf, (values, null) in zip(leaves, nulls, strict=True) if null is None or null < values)
+
+
+def _nulls(metadata: pq.FileMetaData, column: int) -> tuple[int, int | None]:
+    """Return how many values a column chunk has in all row groups, and how many are null, None if that is unknown."""
+    chunks = [metadata.row_group(number).column(column) for number in range(metadata.num_row_groups)]
+    found = [chunk.statistics for chunk in chunks]
+    known = all(each is not None and each.has_null_count for each in found)
+    return sum(chunk.num_values for chunk in chunks), sum(each.null_count for each in found) if known else None
+
+
+def _leaves(field: NestedField) -> Iterator[int]:
+    """The field ids of the values within a field, in the order in which Parquet stores them."""
+    inner = _inner(field.field_type)
+    if inner is None:
+        yield field.field_id
+    for each in inner or ():
+        yield from _leaves(each)
+
+
+def _inner(kind: IcebergType) -> tuple[NestedField, ...] | None:
+    if isinstance(kind, StructType):
+        return kind.fields
+    if isinstance(kind, ListType):
+        return (kind.element_field,)
+    return (kind.key_field, kind.value_field) if isinstance(kind, MapType) else None
