@@ -97,14 +97,14 @@ def _of_record(folder: Path, env: Mapping[str, str], *, is_local: bool) -> Snowf
     found = recorded(folder)
     if found is None:
         return None
-    return _account(found, stand_in=env.get(STAND_IN) if is_local else None)
+    return account_from(found, stand_in=env.get(STAND_IN) if is_local else None)
 
 
 def _of_flags(
     settings: EnvironmentSettings, flags: AccountFlags, env: Mapping[str, str], *, is_local: bool
 ) -> Snowflake:
     if is_local:
-        return _account(Recorded("FRAZIL", "LOCAL"), stand_in=env.get(STAND_IN))
+        return account_from(Recorded("FRAZIL", "LOCAL"), stand_in=env.get(STAND_IN))
     organization, account = _names(flags, env)
     if not organization or not account:
         raise SettingError(
@@ -113,10 +113,10 @@ def _of_flags(
             hint=HINT,
         )
     given = Recorded(_name("the Snowflake organization", organization), _name("the Snowflake account", account))
-    return _account(given, stand_in=None)
+    return account_from(given)
 
 
-def _account(named: Recorded, *, stand_in: str | None) -> Snowflake:
+def account_from(named: Recorded, *, stand_in: str | None = None) -> Snowflake:
     """Return the account with the defaults of the settings section `snowflake`."""
     return Snowflake(
         organization=named.organization,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,17 @@ from infra.artefacts.pack import pack
 from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
-from infra.deploy import account_record, services
+from infra.deploy import account_record, delete_steps, services
+from infra.deploy.accounts import recall
 from infra.deploy.accounts_and_topics import (
-    cloud_of,
-    delete_all_keys,
     delete_keys_of_removed,
     make_keys,
     make_wanted_topics,
 )
+from infra.deploy.asked import Asked, Step
 from infra.deploy.brokers import connect, out_of_reach
 from infra.deploy.console import show, tell
 from infra.deploy.deployment import CHECKOUT, Deployment
-from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
-from infra.deploy.farewell import Farewell, refuse_in_production
 from infra.deploy.findings import findings_of
 from infra.deploy.frazil_command import NOT_THERE_YET, Frazil
 from infra.deploy.from_here import write_what_frazil_needs
@@ -38,33 +35,15 @@ from infra.deploy.released_names import release_names
 from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.rotating import Clouds, Rotating
 from infra.deploy.rotation_function import rotation_function
-from infra.deploy.snowflake_account import Recorded, forget, record_of, recorded, remember
+from infra.deploy.snowflake_account import record_of, remember
 from infra.deploy.stacks import Stacks, resource_types
 from infra.deploy.summary import summary_lines
-from infra.deploy.synthesis import Synthesis
 from infra.deployer_limits import limits_of
 from infra.deployer_policy import policy_documents
-from infra.settings import LocalState
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The arguments of one step, apart from those of the deployment."""
-
-    stacks: tuple[str, ...]
-    keeps_data: bool
-    secret: str | None = None
-    leaked: bool = False
-    services: services.Services | None = None
-    """The local services before the step."""
-    synthesis: Synthesis = field(default_factory=lambda: Synthesis(tell))
-
-
-Step = Callable[[Deployment, Asked], None]
-
-
-def check(deployment: Deployment, _: Asked) -> None:
-    findings = findings_of(deployment, _session)
+def check(deployment: Deployment, asked: Asked) -> None:
+    findings = findings_of(deployment, asked.session)
     for finding in findings:
         tell(finding.line)
     raise_if_missing(findings)
@@ -83,16 +62,6 @@ def services_up(deployment: Deployment, asked: Asked) -> None:
     services.up(deployment, asked.services)
 
 
-def services_down(deployment: Deployment, asked: Asked) -> None:
-    """Stop the local services, unless their data is to be kept."""
-    forget(deployment.folder)
-    if asked.keeps_data:
-        return
-    account_record.forget(deployment.folder)
-    if services.down(deployment):
-        tell("local services: stopped, data deleted")
-
-
 def artefacts(deployment: Deployment, _: Asked) -> None:
     packed = pack(
         deployment.checkout,
@@ -109,74 +78,43 @@ def artefacts(deployment: Deployment, _: Asked) -> None:
         tell(f"packed {function.name}: {function.stat().st_size / 1e6:.1f} MB")
 
 
-def free_names(deployment: Deployment, _: Asked) -> None:
-    for name in release_names(_vault(), deployment.secret_prefix):
+def free_names(deployment: Deployment, asked: Asked) -> None:
+    for name in release_names(asked.vault(), deployment.secret_prefix):
         tell(f"{name}: permanently deleted, so that its name can be reused")
 
 
 def keys(deployment: Deployment, asked: Asked) -> None:
     """Create the keys and publish their ages at once, because the alarm treats missing data as a failure."""
-    secrets = _stacks(deployment, asked).outputs("secrets")
+    secrets = asked.readable(deployment).outputs("secrets")
     if "rotation_function" not in secrets:
         return
     function = rotation_function(secrets["rotation_function"])
     if deployment.has_confluent:
-        made = make_keys(deployment, secrets["secrets"], function, _vault(), tell)
+        made = make_keys(deployment, secrets["secrets"], function, asked.vault(), tell)
         tell(f"keys: {made} of {len(secrets['secrets'])} accounts got a new key; all keys work")
     function.tell_ages(list(secrets["rotated"].values()))
 
 
 def rotate(deployment: Deployment, asked: Asked) -> None:
-    stacks = _stacks(deployment, asked)
+    stacks = asked.readable(deployment)
     secrets, accounts = stacks.outputs("secrets"), stacks.outputs("confluent").get("service_accounts", {})
-    clouds = Clouds(_vault(), _session().client("logs"), rotation_function(secrets.get("rotation_function", "")))
+    function = rotation_function(secrets.get("rotation_function", ""))
+    clouds = Clouds(asked.vault(), asked.session().client("logs"), function)
     done = Rotating(secrets.get("rotated", {}), clouds, tell, accounts).rotate(asked.secret, leaked=asked.leaked)
     tell(f"keys: {done} rotated")
 
 
-def delete_the_keys(deployment: Deployment, asked: Asked) -> None:
-    """Delete all API keys; do nothing if the service accounts no longer exist."""
-    confluent = _stacks(deployment, asked).outputs("confluent")
-    if confluent:
-        tell(f"keys: {delete_all_keys(deployment, confluent, tell)} deleted")
-
-
 def topics(deployment: Deployment, asked: Asked) -> None:
-    done = make_wanted_topics(deployment, _stacks(deployment, asked).outputs("confluent"), _vault())
+    done = make_wanted_topics(deployment, asked.readable(deployment).outputs("confluent"), asked.vault())
     tell(f"topics: {len(done.make)} created, {len(done.kept)} already existed")
     for difference in done.differing:
         tell(f"warning: {difference}")
 
 
-def recall(deployment: Deployment, asked: Asked) -> None:
-    """Read from the state which accounts of AWS and Snowflake an earlier `create` deployed to."""
-    _recall_account(deployment, asked)
-    if deployment.is_local or isinstance(deployment.settings.backend, LocalState):
-        return
-    stacks = _stacks(deployment, asked)
-    if account := stacks.outputs("network").get("aws_account_id"):  # it may have been deployed anew elsewhere
-        account_record.remember(account, deployment.folder)
-    told = stacks.outputs("secrets").get("snowflake_account") if deployment.settings.snowflake is None else None
-    if told:
-        remember(Recorded(told["organization"], told["account"], told["warehouse"] or None), deployment.folder)
-
-
-def _recall_account(deployment: Deployment, asked: Asked) -> None:
-    def outputs_of(stack: str) -> Mapping[str, Any]:
-        return _stacks(deployment, asked).outputs(stack)
-
-    def remains() -> bool:
-        listed = _stacks(deployment, asked).resources().values()
-        return any(not address.startswith("data.") for addresses in listed for address in addresses)
-
-    shared = account_record.SharedState(outputs_of, remains)
-    account_record.recall(deployment.settings, deployment.folder, shared, _session, is_local=deployment.is_local)
-
-
 def apply(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
     if account_record.recorded(deployment.folder) is None:
-        here = account_record.LOCAL_CLOUD if deployment.is_local else account_record.account_of(_session)
+        here = account_record.LOCAL_CLOUD if deployment.is_local else account_record.account_of(asked.session)
         account_record.remember(here, deployment.folder)
     if (account := deployment.settings.snowflake) is not None and deployment.snowflake_is_given:
         remember(record_of(account), deployment.folder)
@@ -186,7 +124,7 @@ def apply(deployment: Deployment, asked: Asked) -> None:
 def destroy_removed(deployment: Deployment, asked: Asked) -> None:
     """Destroy what the settings no longer have, before the next apply removes the accounts and keys that this needs."""
     stacks = asked.synthesis.stacks(deployment)
-    refuse_removed_stacks(deployment, stacks.names, _session)
+    refuse_removed_stacks(deployment, stacks.names, asked.session)
     removed, confluent = stacks.destroy_removed(asked.stacks), stacks.outputs("confluent")
     if any(address.startswith("confluent_tableflow_topic.") for address in removed):
         place = f"the bucket and the Glue database {confluent.get('cluster_id')}, without updates"
@@ -198,7 +136,7 @@ def destroy_removed(deployment: Deployment, asked: Asked) -> None:
 def plan(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
     stacks = _stacks_for(deployment, asked)
-    refuse_removed_stacks(deployment, stacks.names, _session)
+    refuse_removed_stacks(deployment, stacks.names, asked.session)
     for address in stacks.removed(sorted({"connectors"} & {*asked.stacks})):
         tell(f"connectors: `create` first destroys {address}, because the settings no longer have it")
     stacks.plan(asked.stacks)
@@ -216,11 +154,11 @@ def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
 
 
 def upload(deployment: Deployment, asked: Asked) -> None:
-    bucket = _stacks(deployment, asked).outputs("lake")["bucket_name"]
+    bucket = asked.readable(deployment).outputs("lake")["bucket_name"]
     manifest = read_manifest(deployment.manifest)
-    sent = upload_artefacts(manifest, deployment.packed, bucket, _session().client("s3"), _nothing)
+    sent = upload_artefacts(manifest, deployment.packed, bucket, asked.session().client("s3"), _nothing)
     tell(f"artefacts: {len(sent)} of {len(manifest.all)} uploaded to s3://{bucket}, {_megabytes(sent)} MB")
-    if swept := sweep(manifest, bucket, _session().client("s3")):
+    if swept := sweep(manifest, bucket, asked.session().client("s3")):
         tell(f"artefacts: {swept} old ones deleted")
 
 
@@ -229,7 +167,7 @@ def tables(deployment: Deployment, asked: Asked) -> None:
 
     Raises CommandFailedError if a table cannot be created for any other reason.
     """
-    _write_config(deployment, _stacks(deployment, asked).outputs("jobs"))
+    _write_config(deployment, asked.readable(deployment).outputs("jobs"))
     unreached = out_of_reach(deployment.settings.kafka, connect)
     if unreached is not None:
         tell(f"warning: cannot reach {unreached} from this machine: the job will create the tables")
@@ -240,7 +178,7 @@ def tables(deployment: Deployment, asked: Asked) -> None:
 
 
 def outputs(deployment: Deployment, asked: Asked) -> None:
-    stacks = _stacks(deployment, asked)
+    stacks = asked.readable(deployment)
     found = {name: stacks.outputs(name) for name in stacks.names}
     _write_config(deployment, found.get("jobs", {}))
     for stack, values in found.items():
@@ -250,66 +188,9 @@ def outputs(deployment: Deployment, asked: Asked) -> None:
 
 
 def summary(deployment: Deployment, asked: Asked) -> None:
-    stacks = _stacks(deployment, asked)
+    stacks = asked.readable(deployment)
     found = {name: stacks.outputs(name) for name in stacks.names}
     show("\n".join(summary_lines(deployment, found, stacks.resources())))
-
-
-def confirm_delete(deployment: Deployment, asked: Asked) -> None:
-    refuse_removed_stacks(deployment, _stacks(deployment, asked).names, _session)
-    _farewell(deployment, asked).confirm(keeps_data=asked.keeps_data)
-
-
-def _farewell(deployment: Deployment, asked: Asked) -> Farewell:
-    confluent = cloud_of(deployment) if deployment.has_confluent else None
-    return Farewell(deployment, _stacks(deployment, asked), _session(), tell, confluent)
-
-
-def destroy(deployment: Deployment, asked: Asked) -> None:
-    stays = {"lake"} if asked.keeps_data else set()
-    stacks = asked.synthesis.stacks(deployment, purpose="destroy")
-    stacks.destroy([name for name in asked.stacks if name not in stays])
-    if asked.keeps_data and "confluent" in asked.stacks and _database_goes_with_the_cluster(deployment):
-        stacks.forget("lake", "aws_glue_catalog_database")
-
-
-def empty(deployment: Deployment, asked: Asked) -> None:
-    """Empty the bucket and delete the Glue databases, before the stack lake is destroyed.
-
-    Raises SettingError in production.
-    """
-    refuse_in_production(deployment)
-    stacks = _stacks(deployment, asked)
-    bucket, cluster = stacks.outputs("lake").get("bucket_name"), stacks.outputs("confluent").get("cluster_id", "")
-    if bucket is None or asked.keeps_data:
-        return
-    removed = empty_bucket(_session().client("s3"), bucket, lambda _: None)
-    tell(f"s3://{bucket}: {removed} object versions deleted")
-    for name in remove_databases(_session().client("glue"), bucket, cluster=cluster):
-        tell(f"Glue database {name}: deleted, with its tables")
-
-
-def inventory(deployment: Deployment, asked: Asked) -> None:
-    remove_log_groups(_session().client("logs"), deployment.log_groups)
-    _farewell(deployment, asked).take_stock(keeps_data=asked.keeps_data)
-
-
-def compare_accounts(deployment: Deployment, step: str, asked: Asked) -> None:
-    """Raise SettingError if the step would work on the environment in another AWS account than the recorded one.
-
-    Records the accounts of AWS and Snowflake that the state names, where there is no record.
-    """
-    if step in WITHOUT_AWS:
-        return
-    _recall_account(deployment, asked)
-    account_record.refuse_another_account(deployment.settings, deployment.profile, deployment.folder, _session)
-    if deployment.settings.snowflake is None and recorded(deployment.folder) is None:
-        recall(deployment, asked)
-
-
-def _stacks(deployment: Deployment, asked: Asked) -> Stacks:
-    """Return the stacks to read outputs and resources of."""
-    return asked.synthesis.readable(deployment)
 
 
 def _stacks_for(deployment: Deployment, asked: Asked) -> Stacks:
@@ -318,7 +199,7 @@ def _stacks_for(deployment: Deployment, asked: Asked) -> Stacks:
     database = stacks.outputs("lake").get("database_name") if "snowflake" in {*asked.stacks} & {*stacks.names} else None
     if database is None:
         return stacks
-    listed = tables_in_glue(_session().client("glue"), database)
+    listed = tables_in_glue(asked.session().client("glue"), database)
     missing = [*waiting(read_tables(deployment.tables), listed)]
     for table in missing:
         tell(f"snowflake: {table} is not in Glue yet; the next `create` attaches it")
@@ -330,26 +211,8 @@ def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:
         write_what_frazil_needs(deployment, jobs["frazil_config"])
 
 
-def _database_goes_with_the_cluster(deployment: Deployment) -> bool:
-    """Return whether the Glue database is named after the cluster.
-
-    The next cluster has another id, so Terraform would replace the database that holds the kept tables.
-    """
-    return deployment.has_confluent and deployment.settings.lake.database is None
-
-
 def _target(deployment: Deployment) -> Any:
     return deployment.target(sys.version_info[:2])
-
-
-def _session() -> Any:
-    import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and some steps need none
-
-    return boto3.Session()
-
-
-def _vault() -> Any:
-    return _session().client("secretsmanager")
 
 
 def _made(folder: Path) -> Path:
@@ -370,25 +233,22 @@ STEPS: Mapping[str, Step] = {
     "policy": policy,
     "recall": recall,
     "services-up": services_up,
-    "services-down": services_down,
+    "services-down": delete_steps.services_down,
     "artefacts": artefacts,
     "free-names": free_names,
     "keys": keys,
     "rotate": rotate,
     "topics": topics,
-    "delete-keys": delete_the_keys,
+    "delete-keys": delete_steps.delete_keys,
     "apply": apply,
     "plan": plan,
     "upload": upload,
     "tables": tables,
     "outputs": outputs,
     "summary": summary,
-    "confirm-delete": confirm_delete,
-    "destroy": destroy,
+    "confirm-delete": delete_steps.confirm,
+    "destroy": delete_steps.destroy,
     "destroy-removed": destroy_removed,
-    "empty": empty,
-    "inventory": inventory,
+    "empty": delete_steps.empty,
+    "inventory": delete_steps.inventory,
 }
-
-WITHOUT_AWS = frozenset({"check", "policy", "recall", "services-up", "services-down", "artefacts"})
-"""Steps that change and read nothing in the account; `check` reports another account as a prerequisite."""

@@ -14,16 +14,18 @@ from botocore.exceptions import ClientError
 from confluent_in_memory import WHO, Wire, cloud_over
 
 from frazil.cli import materialize
-from frazil.model.errors import SettingError
+from frazil.model.errors import ServiceError, SettingError
 from infra.deploy import account_record
 from infra.deploy.__main__ import run
+from infra.deploy.accounts import WITHOUT_AWS, compare_accounts
+from infra.deploy.asked import Asked
 from infra.deploy.brokers import out_of_reach
 from infra.deploy.deployment import STACKS, Deployment, open_deployment
 from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
 from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.snowflake_account import Recorded, recorded
 from infra.deploy.stacks import synthesize
-from infra.deploy.steps import STEPS, WITHOUT_AWS, Asked, compare_accounts
+from infra.deploy.steps import STEPS
 from infra.local.confluent_double import ConfluentDouble
 from infra.settings import ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
 from shared.confluent_api import NewKey
@@ -63,7 +65,7 @@ def test_a_job_whose_artefacts_were_never_packed_here_can_still_be_taken_away(ne
 @pytest.fixture
 def applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """All that comes before the tables is there."""
-    monkeypatch.setattr("infra.deploy.steps._stacks", lambda *_: NothingApplied())
+    monkeypatch.setattr("infra.deploy.asked.Asked.readable", lambda *_: NothingApplied())
     return replace(open_deployment("dev", "me", asks=False), checkout=tmp_path)
 
 
@@ -117,12 +119,15 @@ def refused(host: str, port: int) -> None:
 
 
 class SessionOf:
-    """A boto3 session of an account that is asked nothing but who it is."""
+    """A boto3 session of an account that is asked who it is, and for states."""
 
-    def __init__(self, account: str) -> None:
+    def __init__(self, account: str, states: States | None = None) -> None:
         self.account = account
+        self.states = states
 
-    def client(self, service: str) -> SessionOf:
+    def client(self, service: str, **where: str) -> SessionOf | States:
+        if self.states is not None and service == "s3":
+            return self.states.client(service, **where)
         assert service == "sts"
         return self
 
@@ -150,7 +155,7 @@ class Applied:
 @pytest.fixture
 def in_222(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """An environment that was never applied, opened with a profile of the account 222222222222."""
-    monkeypatch.setattr("infra.deploy.steps._session", lambda: SessionOf("222222222222"))
+    monkeypatch.setattr("infra.deploy.asked.open_session", lambda: SessionOf("222222222222"))
     monkeypatch.setattr("infra.deploy.steps._stacks_for", lambda *_: Applied())
     return replace(open_deployment("dev", "me", asks=False), checkout=tmp_path)
 
@@ -194,7 +199,7 @@ def test_another_machine_reads_the_account_from_the_shared_state(
 ) -> None:
     shared = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
     applied = Applied(network={"aws_account_id": "111111111111"})
-    monkeypatch.setattr("infra.deploy.steps._stacks", lambda *_: applied)
+    monkeypatch.setattr("infra.deploy.asked.Asked.readable", lambda *_: applied)
 
     with pytest.raises(SettingError, match="111111111111"):
         compare_accounts(shared, "rotate", nothing())
@@ -316,7 +321,7 @@ def test_a_half_destroyed_environment_is_not_taken_for_none(
     if shared:
         deployment = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
         left.addresses = {"lake": ["data.aws_region.here", "aws_s3_bucket.lake"]}
-        monkeypatch.setattr("infra.deploy.steps._stacks", lambda *_: left)
+        monkeypatch.setattr("infra.deploy.asked.Asked.readable", lambda *_: left)
     else:
         state_file(in_222, "lake")
         (in_222.folder / "state" / "lake.tfstate").write_text(WITH_RESOURCES)
@@ -325,18 +330,51 @@ def test_a_half_destroyed_environment_is_not_taken_for_none(
         compare_accounts(deployment, "apply", nothing())
 
 
-def test_a_step_on_another_machine_recalls_the_snowflake_account_too(
-    in_222: Deployment, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("managed", [["snowflake_database.database"], []])
+@pytest.mark.parametrize("backend", [S3State("states", "us-east-1"), HcpState("acme", None, "app.terraform.io")])
+def test_a_step_on_another_machine_recalls_the_snowflake_account_too_unless_it_was_given_up(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, backend: S3State | HcpState, managed: list[str]
 ) -> None:
     account_record.remember("222222222222", in_222.folder)
-    shared = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
+    shared = replace(in_222, settings=replace(in_222.settings, backend=backend))
     told = {"organization": "ACME", "account": "LAKE", "warehouse": ""}
     applied = Applied(network={"aws_account_id": "222222222222"}, secrets={"snowflake_account": told})
-    monkeypatch.setattr("infra.deploy.steps._stacks", lambda *_: applied)
+    applied.addresses = {"snowflake": ["data.aws_caller_identity.caller", *managed]}
+    monkeypatch.setattr("infra.deploy.asked.Asked.readable", lambda *_: applied)
+    state = WITH_RESOURCES if managed else WITHOUT
+    monkeypatch.setattr("infra.deploy.asked.open_session", lambda: SessionOf("222222222222", States(snowflake=state)))
 
     compare_accounts(shared, "outputs", nothing())
 
-    assert recorded(in_222.folder) == Recorded("ACME", "LAKE")
+    assert recorded(in_222.folder) == (Recorded("ACME", "LAKE") if managed else None)
+
+
+def test_the_account_is_compared_with_the_one_that_the_shared_state_names(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of an environment that another machine has deployed to another account since."""
+    account_record.remember("222222222222", in_222.folder)
+    shared = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
+    applied = Applied(network={"aws_account_id": "111111111111"})
+    monkeypatch.setattr("infra.deploy.asked.Asked.readable", lambda *_: applied)
+
+    with pytest.raises(SettingError, match="111111111111, but --profile=me is the AWS account 222222222222"):
+        compare_accounts(shared, "outputs", nothing())
+
+
+def test_a_shared_state_that_another_account_cannot_read_is_blamed_on_the_account(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account_record.remember("111111111111", in_222.folder)
+    shared = replace(in_222, settings=replace(in_222.settings, backend=S3State("states", "us-east-1")))
+
+    def denied(*_: object) -> Applied:
+        raise ServiceError("AccessDenied", hint="ask")
+
+    monkeypatch.setattr("infra.deploy.asked.Asked.readable", denied)
+
+    with pytest.raises(SettingError, match="111111111111, but --profile=me is the AWS account 222222222222"):
+        compare_accounts(shared, "outputs", nothing())
 
 
 def test_a_plan_says_what_create_destroys_first_and_refuses_removed_stacks(

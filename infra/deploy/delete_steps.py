@@ -1,0 +1,77 @@
+"""The steps of `delete`. Each can be repeated: it does what is left to do."""
+
+from __future__ import annotations
+
+from infra.deploy import account_record, services
+from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys
+from infra.deploy.asked import Asked
+from infra.deploy.console import tell
+from infra.deploy.deployment import Deployment
+from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
+from infra.deploy.farewell import Farewell, refuse_in_production
+from infra.deploy.removed_stacks import refuse_removed_stacks
+from infra.deploy.snowflake_account import forget
+
+
+def confirm(deployment: Deployment, asked: Asked) -> None:
+    refuse_removed_stacks(deployment, asked.readable(deployment).names, asked.session)
+    _farewell(deployment, asked).confirm(keeps_data=asked.keeps_data)
+
+
+def destroy(deployment: Deployment, asked: Asked) -> None:
+    stays = {"lake"} if asked.keeps_data else set()
+    stacks = asked.synthesis.stacks(deployment, purpose="destroy")
+    stacks.destroy([name for name in asked.stacks if name not in stays])
+    if asked.keeps_data and "confluent" in asked.stacks and _database_goes_with_the_cluster(deployment):
+        stacks.forget("lake", "aws_glue_catalog_database")
+
+
+def delete_keys(deployment: Deployment, asked: Asked) -> None:
+    """Delete all API keys; do nothing if the service accounts no longer exist."""
+    confluent = asked.readable(deployment).outputs("confluent")
+    if confluent:
+        tell(f"keys: {delete_all_keys(deployment, confluent, tell)} deleted")
+
+
+def empty(deployment: Deployment, asked: Asked) -> None:
+    """Empty the bucket and delete the Glue databases, before the stack lake is destroyed.
+
+    Raises SettingError in production.
+    """
+    refuse_in_production(deployment)
+    stacks = asked.readable(deployment)
+    bucket, cluster = stacks.outputs("lake").get("bucket_name"), stacks.outputs("confluent").get("cluster_id", "")
+    if bucket is None or asked.keeps_data:
+        return
+    removed = empty_bucket(asked.session().client("s3"), bucket, lambda _: None)
+    tell(f"s3://{bucket}: {removed} object versions deleted")
+    for name in remove_databases(asked.session().client("glue"), bucket, cluster=cluster):
+        tell(f"Glue database {name}: deleted, with its tables")
+
+
+def inventory(deployment: Deployment, asked: Asked) -> None:
+    remove_log_groups(asked.session().client("logs"), deployment.log_groups)
+    _farewell(deployment, asked).take_stock(keeps_data=asked.keeps_data)
+
+
+def services_down(deployment: Deployment, asked: Asked) -> None:
+    """Stop the local services, unless their data is to be kept."""
+    forget(deployment.folder)
+    if asked.keeps_data:
+        return
+    account_record.forget(deployment.folder)
+    if services.down(deployment):
+        tell("local services: stopped, data deleted")
+
+
+def _farewell(deployment: Deployment, asked: Asked) -> Farewell:
+    confluent = cloud_of(deployment) if deployment.has_confluent else None
+    return Farewell(deployment, asked.readable(deployment), asked.session(), tell, confluent)
+
+
+def _database_goes_with_the_cluster(deployment: Deployment) -> bool:
+    """Return whether the Glue database is named after the cluster.
+
+    The next cluster has another id, so Terraform would replace the database that holds the kept tables.
+    """
+    return deployment.has_confluent and deployment.settings.lake.database is None
