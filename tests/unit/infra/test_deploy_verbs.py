@@ -16,12 +16,13 @@ import pytest
 from frazil.model.errors import ServiceError, SettingError
 from infra.deploy import steps
 from infra.deploy.__main__ import run
+from infra.deploy.asked import Asked
 from infra.deploy.deployment import Deployment
 from infra.deploy.prompts import hidden
 from infra.deploy.run_lock import alone
 from infra.deploy.services import Services
 from infra.deploy.snowflake_account import Recorded, remember
-from infra.deploy.steps import STEPS, Asked
+from infra.deploy.steps import STEPS
 from infra.deploy.verbs import VERBS
 from infra.settings import EnvironmentSettings, ExternalKafka, ExternalRegistry
 from infra.settings_file import load_environment
