@@ -49,11 +49,13 @@ class KafkaReader:
         self._servers = str(settings.get("bootstrap.servers", ""))
         self._chunk_bytes = chunk_bytes
         self._heard = ear()
+        self._closed = False
         small = {} if chunk_bytes is None else SMALL_QUEUE
         self._consumer = Consumer({**consumer_settings(settings), **small, "error_cb": self._heard.append})
 
     def close(self) -> None:
         """Leave the cluster in order: a client that is only forgotten may take the process with it."""
+        self._closed = True
         self._consumer.close()
 
     def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
@@ -64,7 +66,8 @@ class KafkaReader:
         try:
             yield from self._chunks(wanted_range, where, wanted)
         finally:
-            self._consumer.unassign()
+            if not self._closed:  # a failed task's reader is closed before what read from it is forgotten
+                self._consumer.unassign()
 
     def _chunks(self, wanted_range: OffsetRange, where: TopicPartition, wanted: Wanted) -> Iterator[Records]:
         position, end = wanted_range.start, wanted_range.end

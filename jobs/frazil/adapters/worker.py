@@ -22,7 +22,10 @@ _Key = tuple[tuple[str, SettingValue], ...]
 
 _readers: dict[_Key, KafkaReader] = {}
 _registries: dict[_Key, ConfluentRegistry] = {}
-"""The last one opened of each: what was opened with a secret that has changed since is closed."""
+"""The last one opened of each: what was opened with a secret that has changed since is closed.
+
+A reader is also closed after a failure: its connections may be what failed.
+"""
 
 
 def run(task: IngestTask) -> TaskResult | FrazilError:
@@ -33,7 +36,7 @@ def run(task: IngestTask) -> TaskResult | FrazilError:
     try:
         return ingest(task, reader=_counted(reader), registry=_registry(context.registry))
     except FrazilError as failure:
-        _readers.clear()
+        _close_all(_readers)
         return failure
 
 
@@ -49,7 +52,7 @@ def _counted(reader: RecordReader) -> RecordReader:
 def _reader(settings: Mapping[str, SettingValue]) -> KafkaReader:
     key = _key(settings)
     if key not in _readers:
-        _readers.clear()
+        _close_all(_readers)
         _readers[key] = KafkaReader(settings)
     return _readers[key]
 
@@ -57,10 +60,14 @@ def _reader(settings: Mapping[str, SettingValue]) -> KafkaReader:
 def _registry(settings: RegistrySettings) -> ConfluentRegistry:
     key = _key({"url": settings.url, **settings.properties})
     if key not in _registries:
-        while _registries:
-            _registries.popitem()[1].close()
+        _close_all(_registries)
         _registries[key] = ConfluentRegistry(settings)
     return _registries[key]
+
+
+def _close_all(opened: dict[_Key, KafkaReader] | dict[_Key, ConfluentRegistry]) -> None:
+    while opened:
+        opened.popitem()[1].close()
 
 
 def _key(settings: Mapping[str, SettingValue]) -> _Key:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -460,13 +460,16 @@ class Failing:
 
 
 class Crowded:
-    """A decoder that has room for two payloads at a time."""
+    """A decoder that has room for two payloads at a time, or for two `large` ones; `given` counts the payloads."""
 
-    def __init__(self, decoder: Any) -> None:
-        self.schema, self._decoder = decoder.schema, decoder
+    def __init__(self, decoder: Any, large: Collection[bytes] | None = None) -> None:
+        self.schema, self._decoder, self._large = decoder.schema, decoder, large
+        self.given: list[int] = []
 
     def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Any:
-        return self._decoder.decode(payloads[:2], skip=skip)
+        self.given.append(len(payloads))
+        large = [n for n, each in enumerate(payloads) if self._large is None or each in self._large]
+        return self._decoder.decode(payloads[: large[2] if len(large) > 2 else len(payloads)], skip=skip)
 
 
 @pytest.mark.parametrize("values", [(1, 2), (1,)], ids=["all schemas", "a new schema in between"])
@@ -483,6 +486,20 @@ def test_a_chunk_that_takes_too_much_memory_is_decoded_in_parts(
     assert got.rows("m") == [0, 1, 2, 3, 4, 5, 6][: 7 if end == 10 else 3]
     assert got.dead("offset") == [1, 9][: 2 if end == 10 else 1]
     assert got.range.payload_bytes == sum(len(value or b"") + 1 for value in sent[:end])
+
+
+@pytest.mark.parametrize(("large", "calls"), [(range(6), 12), (range(200), 120)], ids=["few", "all"])
+def test_a_crowded_group_of_records_does_not_make_the_parts_after_it_small(
+    read: Any, registry: RegistryInMemory, monkeypatch: pytest.MonkeyPatch, large: range, calls: int
+) -> None:
+    """Of 200 records in one chunk. Trying larger parts costs little where all records are large."""
+    decoder = Crowded(open_decoder(registry.schemas[1]), {old(n) for n in large})
+    monkeypatch.setattr(writers, "open_decoder", lambda _: decoder)
+
+    got = read(*((b"k", old(n)) for n in range(200)), chunk=200)
+
+    assert got.rows("m") == list(range(200))
+    assert len(decoder.given) <= calls
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from frazil.formats.framing import Framed, group_by_schema_id
 from frazil.materialize.ingest.dead_rows import dead_rows, header_structs, micros
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
 from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, text_keys
+from frazil.materialize.ingest.part_size import PartSize
 from frazil.materialize.ingest.payloads import (
     CrowdedError,
     Indexes,
@@ -111,18 +112,19 @@ class RecordDecoder:
         record, IncompatibleSchemaError where the table lacks a column, and DefectError for a failure that is not of
         one record.
         """
-        size = len(records)
+        size = PartSize(len(records))
         while True:
-            part = records.first(size)
+            part = records.first(size.records)
             try:
                 decoded = self._decode_part(topic, partition, part)
             except CrowdedError as crowded:
-                size = crowded.fitting
+                size.crowded(crowded.fitting)
                 continue
             yield part, decoded
             records = records.after(len(part))
             if decoded.stop is not None or not records.offsets:
                 return
+            size.fitted()
 
     def _decode_part(self, topic: str, partition: int, records: Records) -> DecodedRecords:
         where = f"{self._spec.identifier}: decoding {topic}-{partition}"
