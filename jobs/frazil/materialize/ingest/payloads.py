@@ -63,9 +63,10 @@ class CrowdedError(Exception):
 
 @dataclass(slots=True)
 class _Room:
-    """What the nulls of columns that writers lack may take in the rows of `records` records."""
+    """What the nulls of columns that writers lack may take in the rows of `records` records, `most` bytes in all."""
 
     records: int
+    most: int
     seen: int = 0
     taken: int = 0
 
@@ -73,8 +74,8 @@ class _Room:
         """Raise CrowdedError where it is too much; one record is decoded whatever it takes."""
         self.seen += rows
         self.taken += size
-        if self.taken > MOST_NULL_BYTES and self.records > 1:
-            raise CrowdedError(max(1, min(self.records - 1, self.seen * MOST_NULL_BYTES // self.taken)))
+        if self.taken > self.most and self.records > 1:
+            raise CrowdedError(max(1, min(self.records - 1, self.seen * self.most // self.taken)))
 
 
 def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None:
@@ -110,7 +111,7 @@ def decode_framed(
     rejects = list(framed.unframed)
     pieces: list[_Piece] = []
     nanos = 0
-    room = _Room(len(payloads))
+    room = _Room(len(payloads), _most_null_bytes(framed))
     for group in framed.groups:
         chosen = _indexes(group)
         decoder = writers.decoder(group.schema_id)
@@ -148,6 +149,11 @@ def both(one: Indexes | None, other: Indexes | None) -> Indexes | None:
     if one is None or other is None:
         return other if one is None else one
     return np.intersect1d(one, other, assume_unique=True)
+
+
+def _most_null_bytes(framed: Framed) -> int:
+    """Rows of several schemas are held three times while they are put in order: as pieces, together, and sorted."""
+    return MOST_NULL_BYTES if len(framed.groups) + bool(framed.nulls) < 2 else MOST_NULL_BYTES // 3
 
 
 def _all_refused(schema_id: int, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
