@@ -35,10 +35,11 @@ from infra.stacks.kafka import Kafka, external
 from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
-from infra.stacks.snowflake import SnowflakeStack
+from infra.stacks.snowflake import AbandonedSnowflakeStack, SnowflakeStack
 
 TABLES = Path(__file__).parents[1] / "tables"
-Purpose = Literal["apply", "destroy"]
+Purpose = Literal["apply", "destroy", "abandon-snowflake"]
+"""`abandon-snowflake` is only the stack of that name, without resources: an apply destroys what its state has."""
 OF_THE_ENVIRONMENT = "of_the_environment"
 """Stands for the environment's database, whose name may be known to Terraform only."""
 
@@ -60,7 +61,26 @@ def build(
     Raises SettingError or SpecError where settings or table specs are wrong, or where a stack breaks a rule.
     """
     app = App(outdir=str(out))
-    specs = read_tables(tables)
+    if purpose == "abandon-snowflake":
+        AbandonedSnowflakeStack(app, settings)
+    else:
+        _all_stacks(app, settings, artefacts, read_tables(tables), listed=listed, code=code, purpose=purpose)
+    if settings.permissions_boundary is not None:
+        _bound_roles(app, settings.permissions_boundary)
+    synthesize(app, production=settings.production)
+    return tuple(node.node.id for node in app.node.children if isinstance(node, Stack))
+
+
+def _all_stacks(
+    app: App,
+    settings: EnvironmentSettings,
+    artefacts: Artefacts | None,
+    specs: Sequence[TableSpec],
+    *,
+    listed: Collection[str] | None,
+    code: Code,
+    purpose: Purpose,
+) -> None:
     network = NetworkStack(app, settings)
     confluent, kafka = _kafka(app, settings, specs)
     lake = LakeStack(app, settings, kafka=kafka)
@@ -82,10 +102,6 @@ def build(
         there = [spec for spec in specs if listed is None or spec.table in listed]
         user_keys = secrets.user_keys if purpose == "apply" else {}
         SnowflakeStack(app, settings, account=settings.snowflake, lake=lake, tables=there, user_keys=user_keys)
-    if settings.permissions_boundary is not None:
-        _bound_roles(app, settings.permissions_boundary)
-    synthesize(app, production=settings.production)
-    return tuple(node.node.id for node in app.node.children if isinstance(node, Stack))
 
 
 def _bound_roles(app: App, boundary: str) -> None:

@@ -7,7 +7,7 @@ from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys
 from infra.deploy.asked import Asked
 from infra.deploy.console import tell
 from infra.deploy.deployment import Deployment
-from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
+from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
 from infra.deploy.farewell import Farewell, refuse_in_production
 from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.snowflake_account import forget
@@ -51,7 +51,21 @@ def empty(deployment: Deployment, asked: Asked) -> None:
 
 def inventory(deployment: Deployment, asked: Asked) -> None:
     remove_log_groups(asked.session().client("logs"), deployment.log_groups)
+    remove_roles(asked.session().client("iam"), f"{deployment.prefix}-snowflake-")
     _farewell(deployment, asked).take_stock(keeps_data=asked.keeps_data)
+
+
+def abandon_snowflake(deployment: Deployment, asked: Asked) -> None:
+    """Destroy the roles that Snowflake assumes in AWS without a request to Snowflake, where its objects stay."""
+    stacks = asked.synthesis.stacks(deployment, purpose="abandon-snowflake")
+    left = stacks.forget("snowflake", "snowflake_")
+    stacks.apply(["snowflake"])
+    for role in remove_roles(asked.session().client("iam"), f"{deployment.prefix}-snowflake-"):
+        tell(f"snowflake: role {role} deleted, which Terraform's state did not have")
+    forget(deployment.folder)
+    tell(f"snowflake: nothing is left in AWS; {left} objects stay in Snowflake, no longer managed")
+    if deployment.settings.snowflake is not None and not deployment.snowflake_is_given:
+        tell(f"remove `snowflake` from {deployment.settings.source_file}, or the next `create` makes all of it again")
 
 
 def services_down(deployment: Deployment, asked: Asked) -> None:

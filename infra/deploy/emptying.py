@@ -1,7 +1,7 @@
 """Empty the bucket and delete resources that Terraform does not manage, so that a `delete` leaves nothing.
 
 A versioned bucket holds object versions, delete markers and incomplete multipart uploads. A Lambda function may
-recreate its log group after Terraform has deleted it.
+recreate its log group after Terraform has deleted it. Roles for Snowflake remain if the state of its stack was lost.
 """
 
 from __future__ import annotations
@@ -63,6 +63,17 @@ def remove_log_groups(logs: Any, prefixes: tuple[str, ...]) -> list[str]:
             for group in page["logGroups"]:
                 logs.delete_log_group(logGroupName=group["logGroupName"])
                 removed.append(str(group["logGroupName"]))
+    return removed
+
+
+def remove_roles(iam: Any, prefix: str) -> list[str]:
+    """Delete the IAM roles with this prefix and their inline policies, and return their names."""
+    pages = iam.get_paginator("list_roles").paginate()
+    removed = [str(role["RoleName"]) for page in pages for role in page["Roles"] if role["RoleName"].startswith(prefix)]
+    for role in removed:
+        for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+            iam.delete_role_policy(RoleName=role, PolicyName=policy)
+        iam.delete_role(RoleName=role)
     return removed
 
 

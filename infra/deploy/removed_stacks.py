@@ -9,12 +9,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from frazil.model.errors import SettingError
-from infra.deploy.account_record import STATE, has_resources
+from infra.deploy.account_record import has_resources
 from infra.deploy.deployment import STACKS, Deployment
-from infra.deploy.snowflake_account import FILE as SNOWFLAKE_RECORD
 from infra.deploy.state_files import read_state
-from infra.settings import LocalState, S3State
-from shared.naming import state_key
 
 
 def refuse_removed_stacks(deployment: Deployment, names: Collection[str], session: Callable[[], Any]) -> None:
@@ -36,16 +33,9 @@ def _hint(deployment: Deployment, left: list[str]) -> str:
     if left != ["snowflake"]:
         delete = f"scripts/deploy.sh delete {of}"
         return f"restore `kafka.confluent` in {file}; to change to another Kafka, first run `{delete}`"
+    step = "`.venv/bin/python -m infra.deploy"
     return (
-        f"restore `snowflake` in {file} and run `.venv/bin/python -m infra.deploy destroy snowflake {of}`, with "
-        "SNOWFLAKE_PRIVATE_KEY set; then remove `snowflake` again and rerun the same command. If the Snowflake account "
-        f"itself is gone, move {_place(deployment, left[0])} and {deployment.folder / SNOWFLAKE_RECORD} away instead"
+        f"restore `snowflake` in {file} and run {step} destroy snowflake {of}`, with SNOWFLAKE_PRIVATE_KEY set; then "
+        "remove `snowflake` again and rerun the same command. If the Snowflake account itself is gone, run "
+        f"{step} abandon-snowflake {of}` instead, which deletes its roles in AWS"
     )
-
-
-def _place(deployment: Deployment, name: str) -> str:
-    """Return the file or the object that holds the state of a stack."""
-    backend = LocalState() if deployment.is_local else deployment.settings.backend
-    if isinstance(backend, S3State):
-        return f"s3://{backend.bucket}/{state_key(deployment.environment, name)}"
-    return str(deployment.folder / STATE / f"{name}.tfstate")

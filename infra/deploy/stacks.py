@@ -105,12 +105,16 @@ class Stacks:
             with self._changing(name) as terraform:
                 terraform.destroy()
 
-    def forget(self, name: str, kind: str) -> None:
-        """Remove the resources of one type from the stack's state; they stay in the account."""
-        for address in self._resources(name):
-            if address.startswith(f"{kind}."):
-                with self._changing(name) as terraform:
-                    terraform.forget(address)
+    def forget(self, name: str, kinds: str) -> int:
+        """Remove the resources whose types begin with `kinds` from the stack's state, and return their number.
+
+        They stay in the account.
+        """
+        found = [address for address in self._resources(name) if address.startswith(kinds)]
+        if found:
+            with self._changing(name) as terraform:
+                terraform.forget(found)
+        return len(found)
 
     def plan(self, wanted: Sequence[str]) -> None:
         """Plan the stacks whose dependencies are applied; the others cannot be planned yet."""

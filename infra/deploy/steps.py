@@ -248,6 +248,7 @@ STEPS: Mapping[str, Step] = {
     "summary": summary,
     "confirm-delete": delete_steps.confirm,
     "destroy": delete_steps.destroy,
+    "abandon-snowflake": delete_steps.abandon_snowflake,
     "destroy-removed": destroy_removed,
     "empty": delete_steps.empty,
     "inventory": delete_steps.inventory,

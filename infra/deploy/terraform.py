@@ -134,9 +134,9 @@ class Terraform:
         made = [each for each in root.get("resources", ()) if each["mode"] == "managed"]
         return [(each["type"], each["values"]["name"]) for each in made if each["values"].get("name")]
 
-    def forget(self, address: str) -> None:
-        """Remove a resource from the state without changing it."""
-        shown, status = self._carry_out(("state", "rm", address))
+    def forget(self, addresses: Sequence[str]) -> None:
+        """Remove resources from the state without changing them; their provider is not asked."""
+        shown, status = self._carry_out(("state", "rm", *addresses))
         if status != 0:
             raise self._failed("state rm", shown)
 

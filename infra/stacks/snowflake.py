@@ -59,6 +59,18 @@ def enter_snowflake(stack: Stack, settings: Snowflake) -> None:
     )
 
 
+class AbandonedSnowflakeStack(Stack):
+    """The stack without its resources and without Snowflake's provider, for an account that does not answer any more.
+
+    Once Snowflake's objects are no longer in the state, an apply destroys the roles that Snowflake assumes in AWS.
+    """
+
+    def __init__(self, app: App, settings: EnvironmentSettings) -> None:
+        super().__init__(app, "snowflake")
+        keep_state(self, settings)
+        enter_region(self, settings)
+
+
 class SnowflakeStack(Stack):
     """For environments with `snowflake` only, and after the tables are in Glue: Snowflake looks when it attaches.
 

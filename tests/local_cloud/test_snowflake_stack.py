@@ -18,6 +18,7 @@ import pytest
 from cloud import REGION, Cloud
 
 from frazil.specs.load import load_tables
+from infra.app import build
 from infra.cdk import App
 from infra.components.key_rotation import PublicKeys
 from infra.deploy.terraform import Terraform
@@ -213,6 +214,25 @@ def test_the_stack_over_the_rest_endpoint_is_applied_in_one_pass_planned_empty_a
     assert_before(gone, "snowflake_iceberg_table_from_rest", "snowflake_catalog_integration_iceberg_rest")
     assert_before(gone, "aws_iam_role", "snowflake_execute")
     assert_before(gone, "snowflake_execute", "snowflake_catalog_integration_iceberg_rest")
+
+
+def test_the_roles_of_an_abandoned_account_go_without_a_request_to_snowflake(
+    cloud: Cloud, tmp_path: Path, login: Login
+) -> None:
+    ours = settings(tmp_path)
+    synthesized(tmp_path, ours, ["orders"])
+    lake_is_there(tmp_path)
+    (tmp_path / "reader.json").write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
+    before = terraform(cloud, tmp_path, login)
+    before.apply_only([address for address in before.added("aws_iam_role_policy", []) if ".storage" in address])
+    assert trusted(cloud, "stages") == (SNOWFLAKES_USER, "frazil-small-snowflake-stages")
+
+    before.forget([address for address in before.resources() if address.startswith("snowflake_")])
+    build(replace(ours, snowflake=None), tmp_path / "cdktf.out", None, purpose="abandon-snowflake")
+    terraform(cloud, tmp_path, replace(login, address="http://127.0.0.1:1")).apply()
+
+    roles = [role["RoleName"] for role in cloud.client("iam").list_roles()["Roles"]]
+    assert not [name for name in roles if name.startswith("frazil-small-snowflake-")]
 
 
 def assert_before(gone: Sequence[str], first: str, then: str) -> None:

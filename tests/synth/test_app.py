@@ -43,6 +43,17 @@ def test_every_stack_is_written_in_the_order_in_which_it_finds_what_it_needs(tmp
     assert needs["jobs"] == {"network", "confluent", "lake", "secrets"}
 
 
+def test_an_abandoned_snowflake_stack_has_the_state_of_the_stack_and_nothing_of_snowflake(tmp_path: Path) -> None:
+    settings = replace(load_environment("dev", {}), backend=BACKENDS["s3"])
+
+    names = build(settings, tmp_path, ARTEFACTS, purpose="abandon-snowflake")
+
+    written = json.loads((tmp_path / "stacks" / "snowflake" / "cdk.tf.json").read_text())
+    assert names == ("snowflake",)
+    assert written["terraform"]["backend"]["s3"]["key"] == "frazil/dev/snowflake.tfstate"
+    assert [*written["provider"], *written.get("resource", ())] == ["aws"]
+
+
 def test_another_kafka_needs_no_stack(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(EXTERNAL)
 

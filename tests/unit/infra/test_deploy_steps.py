@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -23,7 +24,7 @@ from infra.deploy.brokers import out_of_reach
 from infra.deploy.deployment import STACKS, Deployment, open_deployment
 from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
 from infra.deploy.removed_stacks import refuse_removed_stacks
-from infra.deploy.snowflake_account import Recorded, recorded
+from infra.deploy.snowflake_account import Recorded, recorded, remember
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS
 from infra.local.confluent_double import ConfluentDouble
@@ -394,6 +395,44 @@ def test_a_plan_says_what_create_destroys_first_and_refuses_removed_stacks(
         STEPS["plan"](in_222, Asked(("connectors",), keeps_data=False))
 
 
+def test_a_snowflake_account_that_is_given_up_loses_its_roles_in_aws(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    did: list[object] = []
+
+    class Abandoned(Applied):
+        def forget(self, name: str, kinds: str) -> int:
+            did.append(("forget", name, kinds))
+            return 2
+
+        def apply(self, wanted: object) -> None:
+            did.append(("apply", wanted))
+
+    def stacks(*_: object, purpose: str) -> Abandoned:
+        did.append(purpose)
+        return Abandoned()
+
+    def remove(_: object, prefix: str) -> list[str]:
+        did.append(prefix)
+        return [f"{prefix}tables"]
+
+    monkeypatch.setattr("infra.deploy.synthesis.Synthesis.stacks", stacks)
+    monkeypatch.setattr("infra.deploy.delete_steps.remove_roles", remove)
+    monkeypatch.setattr("infra.deploy.asked.open_session", lambda: SimpleNamespace(client=lambda _: None))
+    remember(Recorded("ACME", "LAKE"), in_222.folder)
+
+    STEPS["abandon-snowflake"](in_222, nothing())
+
+    assert did == [
+        "abandon-snowflake",
+        ("forget", "snowflake", "snowflake_"),
+        ("apply", ["snowflake"]),
+        "frazil-dev-snowflake-",
+    ]
+    assert recorded(in_222.folder) is None
+    assert "frazil-dev-snowflake-tables deleted" in capsys.readouterr().err
+
+
 def test_a_local_cloud_without_a_record_is_known_by_the_account_of_its_double(in_222: Deployment) -> None:
     state_file(in_222, "network", aws_account_id="222222222222")
 
@@ -449,7 +488,7 @@ class States:
         (
             {"snowflake": WITH_RESOURCES},
             STACKS[:-1],
-            "`snowflake` in .*infra.deploy destroy snowflake --profile.*gone, move .*snowflake.tfstate and .* away",
+            "`snowflake` in .*infra.deploy destroy snowflake --profile.*gone, run .*deploy abandon-snowflake --profile",
         ),
         (
             {"confluent": WITH_RESOURCES},

@@ -15,7 +15,7 @@ from moto import mock_aws
 
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.artefacts.upload import sweep
-from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups
+from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
 from infra.deploy.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
 from infra.deploy.listed_tables import tables_in_glue
 from infra.deploy.released_names import release_names
@@ -229,6 +229,27 @@ def test_log_groups_that_came_back_are_removed(session: Any) -> None:
 
     assert removed == ["/aws/lambda/frazil-dev-keeper"]
     assert len(session.client("logs").describe_log_groups()["logGroups"]) == 1
+
+
+POLICY = """{
+  "Version": "2012-10-17",
+  "Statement": [{"Effect": "Allow", "Action": "glue:GetTable", "Resource": "*"}]
+}"""
+
+
+def test_roles_for_snowflake_without_a_state_are_removed(session: Any) -> None:
+    iam = session.client("iam")
+    for name in ("frazil-dev-snowflake-tables", "frazil-dev-job", "frazil-dev2-snowflake-tables"):
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+        iam.put_role_policy(RoleName=name, PolicyName="may", PolicyDocument=POLICY)
+
+    removed = remove_roles(iam, "frazil-dev-snowflake-")
+
+    assert removed == ["frazil-dev-snowflake-tables"]
+    assert {role["RoleName"] for role in iam.list_roles()["Roles"]} == {
+        "frazil-dev-job",
+        "frazil-dev2-snowflake-tables",
+    }
 
 
 def test_old_artefacts_go_but_the_last_five_and_those_in_use(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
