@@ -61,6 +61,6 @@ def read_manifest(path: Path) -> Artefacts:
     except FileNotFoundError as error:
         raise SettingError(
             f"there is no manifest of artefacts: {path}",
-            hint="run `scripts/deploy.sh plan`, or `python -m infra.deploy artefacts`, which packs them",
+            hint="run `scripts/deploy.sh plan`, which packs them",
         ) from error
     return Artefacts(**{kind: Artefact(**fields) for kind, fields in kinds.items()})

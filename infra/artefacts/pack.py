@@ -44,7 +44,7 @@ def path_of(artefact: Artefact, folder: Path) -> Path:
     if not found:
         raise SettingError(
             f"{artefact.file} with SHA-256 {artefact.sha256[:12]}… is not in {folder} any more",
-            hint="run `python -m infra.deploy artefacts`, which packs it again",
+            hint="run `scripts/deploy.sh plan`, which packs it again",
         )
     return found[0]
 

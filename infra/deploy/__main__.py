@@ -75,7 +75,7 @@ def _work(session: Session, given: argparse.Namespace, arguments: Sequence[str])
         session.ask_for_secrets()
     for call in calls_of(given.step, given.stacks):
         if given.debug:
-            tell(f"+ {' '.join(('python -m infra.deploy', str(call), *_options(arguments)))}")
+            tell(f"+ {' '.join(('.venv/bin/python -m infra.deploy', str(call), *_options(arguments)))}")
         session.run(call)
 
 
@@ -101,7 +101,7 @@ def _retained(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m infra.deploy", description=__doc__)
+    parser = argparse.ArgumentParser(prog=".venv/bin/python -m infra.deploy", description=__doc__)
     parser.add_argument("step", choices=NAMES, metavar="VERB|STEP", help=f"one of {', '.join(NAMES)}")
     parser.add_argument("stacks", nargs="*", metavar="STACK")
     parser.add_argument("--profile", required=True, help="an AWS profile, or `local`")

@@ -12,6 +12,8 @@ from typing import Any
 from frazil.model.errors import FrazilError
 
 SECONDS = 900
+PROGRAM = Path(sys.executable).with_name("frazil")
+"""Beside the Python of this process, as `make setup` installs it."""
 NOT_THERE_YET = 3
 """The exit status of `materialize --create-only` if only topics or subjects are missing."""
 
@@ -35,7 +37,7 @@ class Frazil:
         status = self.show(*arguments)
         if status not in {0, or_status}:
             raise CommandFailedError(
-                f"`frazil {' '.join(arguments)}` failed with exit status {status}; its error is printed above",
+                f"`{self._name} {' '.join(arguments)}` failed with exit status {status}; its error is printed above",
                 hint="fix the error, then rerun the same scripts/deploy.sh command: it resumes",
             )
         return status
@@ -48,4 +50,9 @@ class Frazil:
         return json.loads(ended.stdout)
 
     def _command(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        return (sys.executable, "-m", "frazil.cli.app", *arguments)
+        """Run the script, not the module: hints name the program by how it was started."""
+        return (sys.executable, str(PROGRAM), *arguments)
+
+    @property
+    def _name(self) -> Path:
+        return PROGRAM.relative_to(self.folder) if PROGRAM.is_relative_to(self.folder) else PROGRAM

@@ -149,7 +149,7 @@ def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
     if "secrets" in stacks and deployment.has_keys and not deployment.rotation_zip.exists():
         raise SettingError(
             f"the rotation function is not packed: expected {deployment.rotation_zip}",
-            hint="run `scripts/deploy.sh plan` or `python -m infra.deploy artefacts`; both pack it",
+            hint="run `scripts/deploy.sh plan`, which packs it",
         )
 
 

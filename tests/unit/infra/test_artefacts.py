@@ -149,7 +149,7 @@ def test_a_missing_manifest_says_what_makes_one(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="no manifest") as refused:
         read_manifest(tmp_path / "artefacts.json")
 
-    assert "infra.deploy artefacts" in refused.value.hint
+    assert "scripts/deploy.sh plan" in refused.value.hint
 
 
 def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,6 +85,18 @@ def test_tables_that_wait_for_a_topic_or_a_subject_stop_nothing(
     STEPS["tables"](applied, nothing())
 
     assert materialize.NOT_THERE_YET == NOT_THERE_YET
+
+
+def test_hints_name_frazil_as_it_can_be_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    program = Path(sys.executable).with_name("frazil")
+
+    with pytest.raises(CommandFailedError, match=f"`{program} local produce stock_trades` failed"):
+        Frazil(tmp_path).must("local", "produce", "stock_trades")
+
+    assert f"hint: run `{program} local up" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("status", [1, 2])

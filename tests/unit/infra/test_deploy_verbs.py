@@ -236,7 +236,7 @@ def test_debug_shows_each_step_so_that_it_can_be_run_alone(
     deploy("plan", "--debug")
 
     told = capsys.readouterr().err
-    assert f"+ python -m infra.deploy plan {ALL_STACKS} --debug --profile=me --environment=dev\n" in told
+    assert f"+ .venv/bin/python -m infra.deploy plan {ALL_STACKS} --debug --profile=me --environment=dev\n" in told
     assert "hush" not in told
 
 
