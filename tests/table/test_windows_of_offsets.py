@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from io import FileIO
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import PyArrowFile
-from pyiceberg.types import FixedType, LongType, NestedField, StringType, StructType
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import FileScanTask
+from pyiceberg.types import (
+    FixedType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+)
 
 from frazil.adapters import iceberg_windows
 from frazil.adapters.iceberg_scan import TableScan
@@ -134,6 +146,101 @@ def test_nulls_of_a_fixed_column_that_a_file_lacks_are_built_a_few_at_a_time(lak
 
     assert sum(rows for rows, _ in sizes) == 10_000
     assert max(size for _, size in sizes) <= iceberg_windows.BATCH_BYTES
+
+
+@pytest.mark.parametrize("kind", ["list", "map", "list of lists"])
+def test_nulls_of_a_fixed_field_that_elements_of_a_file_lack_are_built_a_few_at_a_time(
+    lake: SmallLake, kind: str
+) -> None:
+    """All together, they take 100 MB: one row in ten has 10 elements."""
+    item = StructType(NestedField(1, "n", LongType()))
+    within = ListType(2, item, element_required=False)
+    items, path, value = {
+        "list": (within, "element", [{"n": 1}] * 10),
+        "map": (
+            MapType(2, StringType(), 3, item, value_required=False),
+            "value",
+            [(str(n), {"n": 1}) for n in range(10)],
+        ),
+        "list of lists": (
+            ListType(3, within, element_required=False),
+            "element.element",
+            [None, [], [{"n": 1}] * 10],
+        ),
+    }[kind]
+    lake.batch(Read("orders", 0, 1_000, 11_000))
+    with lake.table.update_schema() as update:
+        update.add_column("items", items)
+    rows = lake.table.scan(row_filter="kafka_offset >= 1000").to_arrow()
+    of_items = pa.array([value if n % 10 == 0 else None for n in range(len(rows))], rows.schema.field("items").type)
+    lake.table.overwrite(rows.set_column(rows.schema.get_field_index("items"), rows.schema.field("items"), of_items))
+    with lake.table.update_schema() as update:
+        update.add_column(("items", *path.split("."), "hash"), FixedType(10_000))
+
+    scan = TableScan(lake.view, columns=("*",))
+    sizes = [(batch.num_rows, batch.nbytes) for batch in scan.between("kafka_offset", 1_000, 11_000)]
+
+    assert sum(rows for rows, _ in sizes) == 10_000
+    assert max(size for _, size in sizes) <= iceberg_windows.BATCH_BYTES
+
+
+@pytest.mark.parametrize("batch_bytes", [1, iceberg_windows.BATCH_BYTES])
+def test_rows_that_position_deletes_name_are_left_out(
+    lake: SmallLake, batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the third row group as well, whose rows are not the first of the file."""
+    monkeypatch.setattr(iceberg_windows, "BATCH_BYTES", batch_bytes)
+    lake.batch(Read("orders", 0, 1_000, 1_500))
+    path = lake.files()[0]
+    pq.write_table(pq.read_table(path), path, row_group_size=200)
+    scan = TableScan(lake.view, columns=("*",))
+    deleted_from(scan, path, tmp_path, [499, 3, 401], [3, 7])
+
+    found = [n for batch in scan.between("kafka_offset", 1_000, 2_000) for n in batch["kafka_offset"].to_pylist()]
+    few = [n for batch in scan.between("kafka_offset", 1_400, 1_403) for n in batch["kafka_offset"].to_pylist()]
+
+    assert sorted(found) == sorted({*range(1_000, 1_500)} - {1_003, 1_007, 1_401, 1_499})
+    assert sorted(few) == [1_400, 1_402]
+
+
+def test_a_file_with_position_deletes_is_not_held_whole(lake: SmallLake, tmp_path: Path) -> None:
+    lake.batch(Read("orders", 0, 1_000, 11_000))
+    path = lake.files()[0]
+    table = pq.read_table(path)
+    large = pa.array([os.urandom(2_000).hex() for _ in range(table.num_rows)])
+    pq.write_table(
+        table.set_column(0, table.schema.field(0), large), path, data_page_size=1 << 16, use_dictionary=False
+    )
+    scan = TableScan(lake.view, columns=("*",))
+    deleted_from(scan, path, tmp_path, [5])
+
+    found, peak = _measured(scan, 1_004, 1_007)
+
+    assert sorted(pa.concat_batches(found)["kafka_offset"].to_pylist()) == [1_004, 1_006]
+    assert peak < 30_000_000
+
+
+def deleted_from(scan: TableScan, data: Path, folder: Path, *positions: Sequence[int]) -> None:
+    """Give the scan's task for a data file files of position deletes."""
+    for place, task in enumerate(scan._tasks):
+        if task.file.file_path.endswith(data.name):
+            files = {deletes(folder / f"{n}.parquet", task.file.file_path, at) for n, at in enumerate(positions)}
+            scan._tasks[place] = FileScanTask(task.file, delete_files=files)
+
+
+def deletes(file: Path, path: str, positions: Sequence[int]) -> DataFile:
+    """A file of position deletes, sorted as the specification wants it."""
+    rows = sorted([*((path, n) for n in positions), *(("file:///another.parquet", n) for n in range(5))])
+    pq.write_table(
+        pa.table({"file_path": [p for p, _ in rows], "pos": pa.array([n for _, n in rows], pa.int64())}), file
+    )
+    return DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=f"file://{file}",
+        file_format=FileFormat.PARQUET,
+        record_count=len(rows),
+        file_size_in_bytes=file.stat().st_size,
+    )
 
 
 @pytest.mark.parametrize("others", [("ask", "currency"), "currency"])

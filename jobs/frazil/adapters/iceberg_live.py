@@ -9,20 +9,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import _read_deletes
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestFile
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 from pyroaring import BitMap64
 
+from frazil.adapters.iceberg_deletes import positions
 from frazil.adapters.recent import Recent
 from frazil.model.errors import CatalogError
 
 COUNTS_KEPT = 1_024
-BATCH_ROWS = 100_000
 
 Marks = dict[str, BitMap64]
 """The positions of deleted rows by data file."""
@@ -83,24 +79,6 @@ def _files(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[DataFile]:
 def _marks(io: FileIO, deletes: Iterable[DataFile]) -> Marks:
     marks: Marks = defaultdict(BitMap64)
     for file in deletes:
-        for path, positions in _positions(io, file):
-            marks[path].update(positions.to_numpy())
+        for path, rows in positions(io, file):
+            marks[path].update(rows.to_numpy())
     return marks
-
-
-def _positions(io: FileIO, file: DataFile) -> Iterator[tuple[str, pa.Array | pa.ChunkedArray]]:
-    if file.file_format != FileFormat.PARQUET:
-        yield from _read_deletes(io, file).items()
-        return
-    with io.new_input(file.file_path).open() as stream:
-        for batch in pq.ParquetFile(stream).iter_batches(BATCH_ROWS, columns=["file_path", "pos"]):
-            yield from _by_path(batch)
-
-
-def _by_path(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
-    """A file of position deletes is sorted by path: runs of equal paths are slices."""
-    runs = pc.run_end_encode(batch.column("file_path"))
-    start = 0
-    for path, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        yield path, batch.column("pos").slice(start, end - start)
-        start = end

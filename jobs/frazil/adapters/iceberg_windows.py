@@ -9,7 +9,7 @@ many rows it may decode at once: `parquet_slices.py`. PyIceberg's own code does 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +22,15 @@ from pyiceberg.io.pyarrow import (
     _to_requested_schema,
     expression_to_pyarrow,
     pyarrow_to_schema,
-    schema_to_pyarrow,
 )
-from pyiceberg.manifest import FileFormat
+from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.types import ListType, MapType, NestedField, StructType
+from pyiceberg.types import ListType, MapType
 
+from frazil.adapters.iceberg_deletes import left_of, positions_in
+from frazil.adapters.iceberg_lacking import LackedNulls
 from frazil.adapters.parquet_slices import opened_for_dictionaries, slices
-from frazil.formats.null_bytes import null_bytes_of_row
 
 BATCH_BYTES = 4 << 20
 
@@ -50,8 +50,9 @@ class Range:
 
 
 def can_read(task: FileScanTask) -> bool:
-    """Whether the file can be read on its own: rows that delete files take out are left to the library."""
-    return task.file.file_format == FileFormat.PARQUET and not task.delete_files
+    """Whether this module reads the file: other formats, and equality deletes, are left to the library."""
+    by_position = all(file.content is DataFileContent.POSITION_DELETES for file in task.delete_files)
+    return task.file.file_format == FileFormat.PARQUET and by_position
 
 
 def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range) -> Iterator[pa.RecordBatch]:
@@ -67,12 +68,14 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
         columns = prune_columns(schema, _ids(projection, table.schema(), wanted), select_full_types=False)
         condition = _condition(table, schema, wanted, missing)
         names = [column.name for column in columns.columns]
-        nulls = _null_bytes(projection, schema)
+        nulls = LackedNulls.of(projection, schema)
+        deleted = positions_in(table.io, task.delete_files, task.file.file_path)
         dictionaries = opened_for_dictionaries(stream, parquet.metadata)
-        for group in _groups(parquet, schema.find_column_name(wanted.field_id), wanted):
-            for batch in _batches(slices(parquet, dictionaries, group, names, BATCH_BYTES), 0):
+        for group, first_row in _groups(parquet, schema.find_column_name(wanted.field_id), wanted):
+            parts = slices(parquet, dictionaries, group, names, BATCH_BYTES)
+            for batch in _batches(left_of(parts, first_row, deleted)):
                 kept = batch.filter(condition).combine_chunks()
-                for part in (p for whole in kept.to_batches() for p in _pieces(whole, nulls)) if kept.num_rows else ():
+                for part in _pieces_of(kept, nulls):
                     yield _to_requested_schema(
                         projection,
                         columns,
@@ -100,55 +103,47 @@ def _condition(table: Table, schema: Schema, wanted: Range, missing: dict[int, A
     return expression_to_pyarrow(bind(schema, in_file, case_sensitive=True), schema)
 
 
-def _null_bytes(projection: Schema, schema: Schema) -> int:
-    """Return the bytes of a row in the fields that a file lacks: a null of fixed(n) takes n."""
-    lacking = _lacking(projection.fields, set(schema.field_ids))
-    return sum(null_bytes_of_row(schema_to_pyarrow(Schema(each))) for each in lacking)
-
-
-def _lacking(fields: Sequence[NestedField], there: Collection[int]) -> Iterator[NestedField]:
-    for field in fields:
-        if field.field_id not in there:
-            yield field
-        elif isinstance(field.field_type, StructType):
-            yield from _lacking(field.field_type.fields, there)
-
-
-def _groups(parquet: pq.ParquetFile, column: str | None, wanted: Range) -> Iterator[int]:
-    """Row groups that may hold rows of the range, by their statistics."""
+def _groups(parquet: pq.ParquetFile, column: str | None, wanted: Range) -> Iterator[tuple[int, int]]:
+    """Yield row groups that may hold rows of the range, by their statistics, and the position of their first row."""
+    first_row = 0
     for number in range(parquet.metadata.num_row_groups):
         group = parquet.metadata.row_group(number)
         chunks = (group.column(n) for n in range(group.num_columns))
         found = next((chunk.statistics for chunk in chunks if chunk.path_in_schema == column), None)
         if found is None or not found.has_min_max or (found.min < wanted.end and found.max >= wanted.start):
-            yield number
+            yield number, first_row
+        first_row += group.num_rows
 
 
-def _batches(parts: Iterator[pa.RecordBatch], added: int) -> Iterator[pa.Table]:
-    """Gather small slices, and cut large ones: filtering and projecting copy them, and add `added` bytes to a row."""
+def _batches(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Gather small slices, and cut large ones: filtering copies them."""
     gathered: list[pa.RecordBatch] = []
     held = 0
     for part in parts:
-        for piece in _pieces(part, added):
-            size = _size(piece, added)
-            if gathered and held + size > BATCH_BYTES:
+        for piece in _pieces(part, _size):
+            if gathered and held + _size(piece) > BATCH_BYTES:
                 yield pa.Table.from_batches(gathered)
                 gathered, held = [], 0
             gathered.append(piece)
-            held += size
+            held += _size(piece)
     if gathered:
         yield pa.Table.from_batches(gathered)
 
 
-def _pieces(part: pa.RecordBatch, added: int) -> Iterator[pa.RecordBatch]:
-    if part.num_rows <= 1 or _size(part, added) <= BATCH_BYTES:
+def _pieces_of(kept: pa.Table, nulls: LackedNulls) -> Iterator[pa.RecordBatch]:
+    """Cut rows so that they are small with the nulls of fields that the file lacks."""
+    for whole in kept.to_batches() if kept.num_rows else ():
+        yield from _pieces(whole, lambda part: _size(part) + nulls.bytes_in(part))
+
+
+def _pieces(part: pa.RecordBatch, size: Callable[[pa.RecordBatch], int]) -> Iterator[pa.RecordBatch]:
+    if part.num_rows <= 1 or size(part) <= BATCH_BYTES:
         yield part
         return
     half = part.num_rows // 2
-    yield from _pieces(part.slice(0, half), added)
-    yield from _pieces(part.slice(half), added)
+    yield from _pieces(part.slice(0, half), size)
+    yield from _pieces(part.slice(half), size)
 
 
-def _size(part: pa.RecordBatch, added: int) -> int:
-    size: int = part.nbytes + part.num_rows * added
-    return size
+def _size(part: pa.RecordBatch) -> int:
+    return int(part.nbytes)
