@@ -26,7 +26,10 @@ from frazil.verify.window import Compared, PartitionComparison, SometimesKept
 
 WINDOW_OFFSETS = 200_000
 WINDOW_BYTES = 16 << 20
-"""What of a partition is held in memory at a time, at most: records, the rows they became, and copies of both."""
+"""The records of a partition that are compared at a time: their payload, or the nulls that their rows may have.
+
+Values of fixed size are in the payload, or null: they are not counted twice.
+"""
 
 CHUNK_BYTES = 4 << 20
 """Of which the reader hands on about so much at a time."""
@@ -178,7 +181,7 @@ class _Comparing:
         read = self.kafka.reader.read(wanted, comparison.as_rows.wanted)
         for records in (part for chunk in read for part in _parts(chunk, nulls)):
             chunks.append(records)
-            held += records.payload_bytes + len(records) * nulls
+            held += max(records.payload_bytes, len(records) * nulls)
             full = held >= WINDOW_BYTES or records.next_offset - start >= WINDOW_OFFSETS
             if full or records.next_offset >= end:
                 comparison.window(start, records.next_offset, chunks)

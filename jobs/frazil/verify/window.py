@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,9 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 DEAD_LETTER_BYTES = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC")), ("headers", HEADERS)]
 )
+SIDE_BYTES = 64 << 20
+"""What the rows of a window, or its dead letters, may take in memory."""
+
 SHOWN = 80
 """Characters of a value in a finding."""
 
@@ -101,32 +105,53 @@ class PartitionComparison:
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
         """Compare `[start, end)`, of which `chunks` are all that Kafka has.
 
-        Only rows that Kafka has too are held: compaction may have left few of millions.
+        Only rows that Kafka has too are held: compaction may have left few of millions. Where they take more than
+        `SIDE_BYTES`, because their nulls or another writer made them larger than the records, the window is halved.
         """
         in_kafka = np.asarray([offset for records in chunks for offset in records.offsets], np.int64)
-        rows = _side(
-            self._known(self.rows.between(self.offset_column, start, end), self.offset_column, in_kafka),
-            self.offset_column,
-            self.as_rows.row_schema,
-        )
-        dead = _side(
-            self._known(self.dead_letters.between("offset", start, end), "offset", in_kafka),
-            "offset",
-            DEAD_LETTER_BYTES,
-        )
+        sides = self._sides(start, end, in_kafka)
+        if sides is None:
+            middle = int(in_kafka[len(in_kafka) // 2])
+            before, behind = _cut(chunks, middle)
+            self.window(start, middle, before)
+            self.window(middle, end, behind)
+            return
         for records in chunks:
-            self._chunk(records, rows, dead)
+            self._chunk(records, *sides)
 
-    def _known(self, batches: Iterable[pa.RecordBatch], offset_column: str, in_kafka: Offsets) -> list[pa.RecordBatch]:
-        """Keep the rows that Kafka has; note the offsets of the others."""
-        kept = []
+    def _sides(self, start: int, end: int, in_kafka: Offsets) -> tuple[Side, Side] | None:
+        rows = self._side_of(self.rows, self.offset_column, start, end, in_kafka, self.as_rows.row_schema)
+        if rows is None:
+            return None
+        dead = self._side_of(self.dead_letters, "offset", start, end, in_kafka, DEAD_LETTER_BYTES)
+        return None if dead is None else (rows, dead)
+
+    def _side_of(
+        self, scan: TableScan, offset_column: str, start: int, end: int, in_kafka: Offsets, schema: pa.Schema
+    ) -> Side | None:
+        """Return the rows that Kafka has, or None if they are too large; of a single record, the first row."""
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for batch in self._known(scan.between(offset_column, start, end), offset_column, in_kafka):
+            if len(in_kafka) > 1:
+                held.append(batch)
+                size += batch.nbytes
+            elif not held:
+                held.append(batch.slice(0, 1))
+            if size > SIDE_BYTES:
+                return None
+        return _side(held, offset_column, schema)
+
+    def _known(
+        self, batches: Iterable[pa.RecordBatch], offset_column: str, in_kafka: Offsets
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that Kafka has; note the offsets of the others."""
         for batch in batches:
             offsets = batch.column(offset_column).to_numpy(zero_copy_only=False).astype(np.int64)
             there = np.isin(offsets, in_kafka)
             self.found.not_in_kafka |= bitmap_of(offsets[~there])
             if there.any():
-                kept.append(batch if there.all() else batch.filter(pa.array(there)))
-        return kept
+                yield batch if there.all() else batch.filter(pa.array(there))
 
     def _chunk(self, records: Records, rows: Side, dead: Side) -> None:
         offsets = np.asarray(records.offsets, np.int64)
@@ -207,6 +232,13 @@ class PartitionComparison:
     def _differs(self, kind: FindingKind, offset: int, what: str) -> None:
         topic, partition = self.source
         self.found.differs(Discrepancy(kind, f"{topic}-{partition}@{offset}", what, (offset,)))
+
+
+def _cut(chunks: Sequence[Records], at: int) -> tuple[list[Records], list[Records]]:
+    """The records before an offset, and those from it on."""
+    places = [(records, bisect_left(records.offsets, at)) for records in chunks]
+    before = [records.first(place) for records, place in places if place]
+    return before, [records.after(place) for records, place in places if place < len(records)]
 
 
 def _schema_id(record: Records) -> int:

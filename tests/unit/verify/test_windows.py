@@ -17,7 +17,16 @@ from frazil.dead_letters import _newest
 from frazil.model.plan import OffsetRange
 from frazil.model.records import Records, Wanted
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
-from frazil.verify.window import DEAD_LETTER_BYTES, PartitionComparison, _dead_columns, _shown, _side
+from frazil.verify.window import (
+    DEAD_LETTER_BYTES,
+    SIDE_BYTES,
+    PartitionComparison,
+    Side,
+    SometimesKept,
+    _dead_columns,
+    _shown,
+    _side,
+)
 
 
 def records(first: int, count: int, size: int) -> Records:
@@ -73,6 +82,77 @@ def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(wid
     ends = [end for _, end, _ in windows.seen]
     assert [start for start, _, _ in windows.seen] == [0, *ends[:-1]]
     assert max(end - start for start, end, _ in windows.seen) <= most
+
+
+def test_values_of_fixed_size_that_records_hold_count_once() -> None:
+    windows = Windows(SimpleNamespace(wanted=Wanted(False, False), row_schema=pa.schema([("h", pa.binary(4_000))])))
+    kafka = SimpleNamespace(reader=ReaderInMemory(4_010))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
+
+    list(comparing._windows(cast(Any, windows), ("orders", 0), 0, 10_000))
+
+    assert windows.seen[0][1] >= WINDOW_BYTES // 4_010
+
+
+@dataclass
+class RowsInMemory:
+    """In place of a scan: rows of `size` bytes, `copies` at each offset."""
+
+    size: int
+    offsets: Sequence[int]
+    copies: int = 1
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        self.asked.append((start, end))
+        for offset in self.offsets:
+            if start <= offset < end:
+                values = [bytes([n]) * self.size for n in range(self.copies)]
+                for value in values:
+                    yield pa.record_batch([pa.array([offset]), pa.array([value])], names=[column, "value"])
+
+
+@dataclass
+class Sides(PartitionComparison):
+    """Compares nothing; notes what it would."""
+
+    compared: list[tuple[list[int], list[int], int]] = field(default_factory=list)
+
+    def _chunk(self, records: Records, rows: Side, dead: Side) -> None:
+        del dead
+        self.compared.append((list(records.offsets), rows.offsets.tolist(), rows.columns.nbytes))
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_rows_that_are_larger_than_their_records_are_compared_in_smaller_windows(copies: int) -> None:
+    """As others left them, or for nulls of columns of fixed size. Rows that Kafka has not are noted all the same."""
+    size = SIDE_BYTES // 64
+    rows = RowsInMemory(size, [*range(100, 260), 400], copies)
+    row_schema = pa.schema([("o", pa.int64()), ("value", pa.binary())])
+    as_rows = cast(Any, SimpleNamespace(row_schema=row_schema))
+    nothing = cast(Any, SimpleNamespace(between=lambda *_: iter(())))
+    sides = Sides(("t", 0), cast(Any, rows), "o", nothing, as_rows, as_rows, SometimesKept())
+
+    sides.window(100, 500, [records(100, 100, 10), records(200, 100, 10)])
+
+    assert [offset for offsets, _, _ in sides.compared for offset in offsets] == list(range(100, 300))
+    assert {offset for offsets, held, _ in sides.compared for offset in offsets if offset in held} == set(
+        range(100, 260)
+    )
+    assert max(held for _, _, held in sides.compared) <= 65 * size
+    assert list(sides.found.not_in_kafka) == [400]
+
+
+def test_of_a_record_with_many_large_rows_one_is_held() -> None:
+    rows = RowsInMemory(SIDE_BYTES // 4, [7], copies=9)
+    row_schema = pa.schema([("o", pa.int64()), ("value", pa.binary())])
+    as_rows = cast(Any, SimpleNamespace(row_schema=row_schema))
+    nothing = cast(Any, SimpleNamespace(between=lambda *_: iter(())))
+    sides = Sides(("t", 0), cast(Any, rows), "o", nothing, as_rows, as_rows, SometimesKept())
+
+    sides.window(7, 8, [records(7, 1, 10)])
+
+    assert [held for _, held, _ in sides.compared] == [[7]]
 
 
 @pytest.mark.parametrize(("size", "most"), [(10, CHUNK), (10_000, CHUNK_BYTES // 10_000), (10**9, 1)])
@@ -143,7 +223,8 @@ def test_rows_that_kafka_compacted_away_are_noted_and_not_held() -> None:
 
     comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any, Any, Any]", (None,) * 6))
 
-    kept = comparison._known((stored(first) for first in range(0, 100_000, 1_000)), "offset", np.asarray([7, 42_000]))
+    given = (stored(first) for first in range(0, 100_000, 1_000))
+    kept = list(comparison._known(given, "offset", np.asarray([7, 42_000])))
 
     assert [batch.column("offset").to_pylist() for batch in kept] == [[7], [42_000]]
     assert len(comparison.found.not_in_kafka) == 99_998
