@@ -58,7 +58,8 @@ def _in_progress(environment: str, other: str) -> ServiceError:
     return ServiceError(
         f"another run is in progress for the environment {environment}: the Terraform of process {other}, which has "
         "ended itself",
-        hint="wait until Terraform ends, since it is still changing resources; `pgrep terraform` shows it",
+        hint="wait until Terraform ends, since it is still changing resources. `pgrep -l terraform` shows it; if that "
+        "shows only providers (terraform-provider-…), their Terraform was killed too: end them",
     )
 
 
