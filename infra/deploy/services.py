@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra.deploy.deployment import CHECKOUT, Deployment, folder_of
 from infra.deploy.frazil_command import Frazil
-from infra.local.kept_double import KeptDouble
+from infra.deploy.kept_double import KeptDouble
 
 STARTED_HERE = "services-started-here"
 BROKER = "FRAZIL_LOCAL_BROKER"
@@ -85,7 +85,7 @@ def addresses(services: Services, environment: str) -> Mapping[str, str]:
 def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
     """Return the Snowflake double of an environment; its users survive restarts of the other services."""
     return KeptDouble(
-        module="infra.local.snowflake_double",
+        module="devcloud.snowflake_double",
         folder=folder / "doubles" / "snowflake",
         preferred_port=4570,
         arguments=(account, "users.json"),
@@ -95,7 +95,7 @@ def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
 def confluent_cloud(folder: Path) -> KeptDouble:
     """Return the Confluent Cloud double of an environment; it loses its keys when it stops."""
     return KeptDouble(
-        module="infra.local.confluent_double",
+        module="devcloud.confluent_double",
         folder=folder / "doubles" / "confluent",
         preferred_port=4571,
         environment=NOBODY,

@@ -23,9 +23,8 @@ from infra.deploy.keys import tableflow_variables
 from infra.deploy.services import BROKER, REGISTRY, confluent_cloud
 from infra.deploy.states import States, write_reader
 from infra.deploy.terraform import Tell, Terraform, TerraformError
-from infra.local.stub_behind import SNOWFLAKE
-from infra.local.terraform_cli import stub_values
-from infra.local.terraform_here import prepare
+from infra.terraform.terraform_cli import LOGIN_OF_SNOWFLAKE, stub_values
+from infra.terraform.terraform_here import prepare
 from shared.confluent_api import ADDRESS_VARIABLE
 
 NOTHING = Artefact("none", "0" * 64, 0)
@@ -219,7 +218,7 @@ class Stacks:
         broker = f"SASL_SSL://{os.environ[BROKER]}"
         account = self.deployment.settings.snowflake
         return {
-            **({SNOWFLAKE: account.stand_in, SECONDS_FOR_ROLES: "0"} if account and account.stand_in else {}),
+            **({LOGIN_OF_SNOWFLAKE: account.stand_in, SECONDS_FOR_ROLES: "0"} if account and account.stand_in else {}),
             **stub_values("confluent_kafka_cluster", bootstrap_endpoint=broker),
             **stub_values("confluent_schema_registry_cluster", rest_endpoint=os.environ[REGISTRY]),
         }

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.local.override import FILE as OVERRIDE
-from infra.local.override import SYNTHESIZED
+from infra.terraform.override import FILE as OVERRIDE
+from infra.terraform.override import SYNTHESIZED
 
 
 @dataclass(slots=True)

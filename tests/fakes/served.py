@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from infra.local.http_double import Double, Server
+from devcloud.http_double import Double, Server
 
 
 @contextmanager

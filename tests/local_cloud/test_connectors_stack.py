@@ -20,13 +20,13 @@ from infra.deploy.deployment import Deployment
 from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Terraform, TerraformError
 from infra.guards import synthesize
-from infra.local.terraform_here import prepare
 from infra.settings import ConfluentKafka
 from infra.settings_file import load_environment
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import SecretsStack
+from infra.terraform.terraform_here import prepare
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),

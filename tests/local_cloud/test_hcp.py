@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from devcloud.hcp_double import HcpDouble, host_block, serving
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.deploy.terraform import Terraform, TerraformError
-from infra.local.hcp_double import HcpDouble, host_block, serving
-from infra.local.override import ready_to_travel
-from infra.local.terraform_cli import STUBS, terraform_environment
 from infra.settings import HcpState
 from infra.settings_file import load_environment
+from infra.terraform.override import ready_to_travel
+from infra.terraform.terraform_cli import STUBS, terraform_environment
 
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed")
 

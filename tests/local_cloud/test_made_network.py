@@ -12,9 +12,9 @@ from cloud import Cloud
 
 from infra.app import build
 from infra.deploy.terraform import Terraform
-from infra.local.terraform_here import prepare
 from infra.settings import MadeVpc, Network, PrivateLink
 from infra.settings_file import load_environment
+from infra.terraform.terraform_here import prepare
 from tests.sampling import sampled
 
 pytestmark = [

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.deploy.terraform import Terraform
-from infra.local.terraform_here import prepare
+from infra.terraform.terraform_here import prepare
 
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed")
 

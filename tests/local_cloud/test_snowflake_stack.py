@@ -17,21 +17,21 @@ from typing import Any
 import pytest
 from cloud import REGION, Cloud
 
+from devcloud.snowflake_double import SnowflakeDouble
+from devcloud.stub_behind import SNOWFLAKE as LOGIN
 from frazil.specs.load import load_tables
 from infra.app import build
 from infra.cdk import App
 from infra.components.key_rotation import PublicKeys
 from infra.deploy.terraform import Terraform
 from infra.guards import synthesize
-from infra.local.snowflake_double import SnowflakeDouble
-from infra.local.stub_behind import SNOWFLAKE as LOGIN
-from infra.local.terraform_here import prepare
 from infra.picture import ACCOUNT as EXAMPLE
 from infra.settings import EnvironmentSettings, ExternalKafka, Snowflake
 from infra.settings_file import load_environment
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
+from infra.terraform.terraform_here import prepare
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served
 

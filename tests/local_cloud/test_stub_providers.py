@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from infra.deploy.terraform import Terraform, TerraformError
-from infra.local.terraform_cli import STUBS, address, stub_values, terraform_environment
+from infra.terraform.terraform_cli import STUBS, address, stub_values, terraform_environment
 
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed")
 

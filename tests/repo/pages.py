@@ -21,7 +21,7 @@ WRITTEN = [
 GENERATED = [*sorted((ROOT / "docs/reference").glob("*.md")), *(ROOT / "docs" / name for name in sorted(DRAWN))]
 SOURCES = sorted(
     path
-    for folder in ("jobs", "infra", "lambdas", "shared")
+    for folder in ("jobs", "infra", "lambdas", "shared", "devcloud")
     for path in (ROOT / folder).rglob("*.py")
     if not path.is_relative_to(ROOT / "infra/resources")  # generated
 )

@@ -36,7 +36,7 @@ def test_no_file_is_too_long() -> None:
 
 
 def test_names_say_what_is_inside() -> None:
-    folders = ("jobs", "infra", "lambdas", "shared", "tests", "bench", "native")
+    folders = ("jobs", "infra", "lambdas", "shared", "devcloud", "tests", "bench", "native")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in ("", ".py", ".rs")]
     inside = [path for path in paths if "target" not in path.parts and path.stem not in NAMES_OF_AWS]
 

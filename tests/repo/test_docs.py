@@ -30,7 +30,7 @@ from frazil.verify.verification import FindingKind
 
 OPERATE = ROOT / "docs/operate.md"
 DECISIONS = ROOT / "docs/decisions"
-FOLDERS = ("jobs", "docs", "tests", "bench", "native", "tables", "scripts", "infra", "lambdas", "shared")
+FOLDERS = ("jobs", "docs", "tests", "bench", "native", "tables", "scripts", "infra", "lambdas", "shared", "devcloud")
 OF_OTHERS = {"git", "cd", "source", "export", "aws", "confluent", "openssl", "terraform"}
 each_page = pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 

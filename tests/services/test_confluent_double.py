@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from devcloud.confluent_double import ConfluentDouble, Server
 from frazil.model.spec import Secret
-from infra.local.confluent_double import ConfluentDouble, Server
 from shared.confluent_api import (
     ADDRESS_VARIABLE,
     ConfluentCloud,
@@ -45,7 +45,7 @@ def test_keys_are_made_work_and_go_over_a_socket(server: Server) -> None:
 
 def test_it_runs_as_a_process_of_its_own_which_the_environment_leads_to() -> None:
     keys = {"CONFLUENT_CLOUD_API_KEY": "CLOUDKEY", "CONFLUENT_CLOUD_API_SECRET": "cloud-secret"}
-    command = [sys.executable, "-m", "infra.local.confluent_double", "0"]
+    command = [sys.executable, "-m", "devcloud.confluent_double", "0"]
     with subprocess.Popen(command, env={**os.environ, **keys}, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -23,14 +23,14 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from devcloud.confluent_double import Answer, ConfluentDouble
+from devcloud.http_double import Server
+from devcloud.snowflake_double import MODIFY, SnowflakeDouble
 from frazil.local.aws_double.secrets_rotation import ATTEMPTS
 from frazil.local.supervisor import LocalServices
 from frazil.model.spec import Secret
 from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import lambda_zip
-from infra.local.confluent_double import Answer, ConfluentDouble
-from infra.local.http_double import Server
-from infra.local.snowflake_double import MODIFY, SnowflakeDouble
 from shared.confluent_api import KeyPair
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import SnowflakeDoor

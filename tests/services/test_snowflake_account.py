@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from devcloud.snowflake_double import SnowflakeDouble
+from devcloud.snowflake_tables import Shown, Tables
+from devcloud.stub_behind import EXTERNAL, OWNERSHIP, SnowflakeLogin
 from frazil.adapters.snowflake import SnowflakeAccount
 from frazil.model.errors import SettingError, SnowflakeError
 from frazil.model.snowflake import Served
 from frazil.model.spec import DeferredSecret, Secret, SnowflakeSettings, SnowflakeUser
-from infra.local.snowflake_double import SnowflakeDouble
-from infra.local.snowflake_tables import Shown, Tables
-from infra.local.stub_behind import EXTERNAL, OWNERSHIP, SnowflakeLogin
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served
 

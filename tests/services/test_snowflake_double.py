@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key
 from snowflake.connector import connect
 from snowflake.connector.errors import DatabaseError, ProgrammingError
 
+from devcloud.http_double import Server
+from devcloud.snowflake_double import MODIFY, MONITOR, LoginRefused, SnowflakeDouble
+from devcloud.stub_behind import GRANT, USER, SnowflakeLogin
 from infra.deploy import services
 from infra.deploy.deployment import open_deployment
+from infra.deploy.kept_double import KeptDouble
 from infra.deploy.snowflake_key import log_in, of_snowflake
-from infra.local.http_double import Server
-from infra.local.kept_double import KeptDouble
-from infra.local.snowflake_double import MODIFY, MONITOR, LoginRefused, SnowflakeDouble
-from infra.local.stub_behind import GRANT, USER, SnowflakeLogin
 from infra.picture import ACCOUNT as DEPLOYERS
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served
@@ -203,7 +203,7 @@ def test_the_reason_of_a_refusal_is_told_by_its_id(server: int, double: Snowflak
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[KeptDouble]:
     """As the cloud on this machine keeps it."""
-    module, arguments = "infra.local.snowflake_double", (ACCOUNT, "users.json")
+    module, arguments = "devcloud.snowflake_double", (ACCOUNT, "users.json")
     kept = KeptDouble(module=module, folder=tmp_path / "snowflake", preferred_port=0, arguments=arguments)
     kept.up()
     yield kept

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.local.http_double import Answer, Server
-from infra.local.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
+from devcloud.http_double import Answer, Server
+from devcloud.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
 from shared import snowflake_login
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import LoginRefusedError, RefusedError, Slots, SnowflakeDoor

@@ -42,10 +42,9 @@ def test_packages_and_node_of_the_stacks_take_less_than_300_megabytes() -> None:
 
 
 def third_party() -> set[str]:
-    """The distributions that something in infra/ imports, the stand-ins for clouds in infra/local/ excepted."""
+    """The distributions that something in infra/ imports."""
     owners = importlib.metadata.packages_distributions()
-    files = [file for file in (ROOT / "infra").rglob("*.py") if ROOT / "infra" / "local" not in file.parents]
-    names = {name for file in files for name in imported(ast.parse(file.read_text()))}
+    names = {name for file in (ROOT / "infra").rglob("*.py") for name in imported(ast.parse(file.read_text()))}
     return {owner for name in names - {"infra", "frazil", "cdktn"} for owner in owners.get(name, ())}
 
 

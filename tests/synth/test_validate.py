@@ -22,7 +22,6 @@ from infra.app import build
 from infra.deploy.deployment import STACKS
 from infra.deploy.terraform import Terraform
 from infra.generate import SOURCES
-from infra.local.terraform_cli import STUBS, terraform_environment
 from infra.settings import (
     EnvironmentSettings,
     ExistingVpc,
@@ -35,6 +34,7 @@ from infra.settings import (
     Scheduled,
 )
 from infra.settings_file import load_environment
+from infra.terraform.terraform_cli import STUBS, terraform_environment
 
 ROOT = Path(__file__).parents[2]
 LINK = PrivateLink("com.amazonaws.vpce.us-east-1.vpce-svc-01", "us-east-1.aws.private.confluent.cloud")

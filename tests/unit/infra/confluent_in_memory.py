@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
+from devcloud.confluent_double import Asked, ConfluentDouble
 from frazil.model.spec import Secret
-from infra.local.confluent_double import Asked, ConfluentDouble
 from shared.confluent_api import ConfluentCloud, KeyPair
 
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))

@@ -7,9 +7,9 @@ from http import HTTPStatus
 import pytest
 from confluent_in_memory import WHO, Wire, cloud_over
 
+from devcloud.confluent_double import ConfluentDouble, failure
 from infra.deploy.cloud_key import WHAT, of_confluent
 from infra.deploy.prerequisites import Prerequisite
-from infra.local.confluent_double import ConfluentDouble, failure
 
 GIVEN = {"CONFLUENT_CLOUD_API_KEY": WHO.key, "CONFLUENT_CLOUD_API_SECRET": WHO.secret.reveal()}
 

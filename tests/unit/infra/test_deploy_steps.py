@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from confluent_in_memory import WHO, Wire, cloud_over
 
+from devcloud.confluent_double import ConfluentDouble
 from frazil.cli import materialize
 from frazil.model.errors import ServiceError, SettingError
 from infra.deploy import account_record
@@ -28,7 +29,6 @@ from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.snowflake_account import Recorded, recorded, remember
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS
-from infra.local.confluent_double import ConfluentDouble
 from infra.settings import ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
 from shared.confluent_api import NewKey
 

@@ -13,10 +13,10 @@ import pytest
 from confluent_in_memory import WHO, Wire, cloud_over
 from moto import mock_aws
 
+from devcloud.confluent_double import ConfluentDouble
 from frazil.model.errors import ServiceError
 from infra.deploy.keys import Keys, Waiting, delete_keys, tableflow_variables
 from infra.deploy.rotation_function import FunctionFailedError, RotationFunction
-from infra.local.confluent_double import ConfluentDouble
 from shared.confluent_api import NewKey
 
 SECRETS = {"manager": "frazil/dev/manager", "producer": "frazil/dev/producer"}

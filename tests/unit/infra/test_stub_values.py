@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from infra.local.stub_provider import load
-from infra.local.stub_values import UNKNOWN, Rules, applied, planned, refused
+from devcloud.stub_provider import load
+from devcloud.stub_values import UNKNOWN, Rules, applied, planned, refused
 
 BLOCK = {
     "attributes": {

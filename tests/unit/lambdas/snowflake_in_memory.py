@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import jwt
 
-from infra.local.snowflake_double import LoginRefused, SnowflakeDouble, SqlError
+from devcloud.snowflake_double import LoginRefused, SnowflakeDouble, SqlError
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import (
     KEYS_OF_SLOTS,

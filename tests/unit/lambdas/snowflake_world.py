@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from snowflake_in_memory import DoorInMemory
 from vault_in_memory import CURRENT, DyingAt, SecretInMemory, VaultInMemory
 
+from devcloud.snowflake_double import MODIFY, SnowflakeDouble
 from frazil.model.spec import Secret
-from infra.local.snowflake_double import MODIFY, SnowflakeDouble
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa
 from lambdas.rotate_keys.vault import Vault

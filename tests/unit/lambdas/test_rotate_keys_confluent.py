@@ -16,9 +16,9 @@ import requests
 from requests.adapters import BaseAdapter
 from vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt, SecretInMemory, VaultInMemory
 
+from devcloud.confluent_double import Asked, ConfluentDouble, failure
 from frazil.model.errors import ServiceError
 from frazil.model.spec import Secret
-from infra.local.confluent_double import Asked, ConfluentDouble, failure
 from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
 from lambdas.rotate_keys.errors import NotProvenError, RotationError, WrongStageError
 from lambdas.rotate_keys.rotation import Rotation

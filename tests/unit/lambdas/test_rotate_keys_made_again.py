@@ -10,8 +10,8 @@ import pytest
 from snowflake_world import ACCOUNT, FOREIGN, STEPS, World, new_world
 from vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt
 
+from devcloud.snowflake_double import MODIFY, MONITOR, SqlError
 from frazil.model.spec import Secret
-from infra.local.snowflake_double import MODIFY, MONITOR, SqlError
 from lambdas.rotate_keys.errors import RotationError
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa

@@ -13,8 +13,8 @@ from snowflake_in_memory import DoorInMemory
 from snowflake_world import ACCOUNT, FOREIGN, STEPS, World, new_world
 from vault_in_memory import CURRENT, PENDING, PREVIOUS, CrashError, DyingAt, SecretInMemory, StaleError, VaultInMemory
 
+from devcloud.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
 from frazil.model.spec import Secret
-from infra.local.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
 from lambdas.rotate_keys.errors import NotProvenError, RotationError, SlotOccupiedError, WrongStageError
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa, free_slot

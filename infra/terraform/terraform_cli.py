@@ -1,7 +1,7 @@
 """What a process of Terraform needs to find providers: for a real cloud, and for the one on this machine.
 
-The local cloud has no Confluent and no Snowflake: stand-ins of their providers (`stub_provider.py`) lie in a mirror of
-their own, and nothing else may serve those names. Everything is written below one folder, again at each call.
+The local cloud has no Confluent and no Snowflake: stand-ins of their providers (`devcloud/stub_provider.py`) lie in a
+mirror of their own, and nothing else may serve those names. Everything is written below one folder, again at each call.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from infra.generate import SOURCES
-from infra.local.provider_sources import REGISTRY, Method, configured, mirror, on_this_machine
+from infra.terraform.provider_sources import REGISTRY, Method, configured, mirror, on_this_machine
 
 CHECKOUT = Path(__file__).parents[2]
 STUBS = ("confluent", "snowflake")
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 OVERRIDE = "FRAZIL_STUB_"
+LOGIN_OF_SNOWFLAKE = "FRAZIL_SNOWFLAKE_URL"
+"""Names the double of Snowflake's login to the stand-in of its provider."""
 
 
 def terraform_environment(
@@ -90,6 +92,6 @@ def this_platform() -> str:
 
 def _script(provider: str, *, home: Path) -> str:
     """`HOME`, because the library of the protocol keeps a certificate below it."""
-    words = shlex.join((sys.executable, "-W", "ignore", "-m", "infra.local.stub_provider", provider))
+    words = shlex.join((sys.executable, "-W", "ignore", "-m", "devcloud.stub_provider", provider))
     paths = " ".join(f"{name}={shlex.quote(str(path))}" for name, path in (("PYTHONPATH", CHECKOUT), ("HOME", home)))
     return f"#!/bin/sh\nexec env {paths} {words}\n"

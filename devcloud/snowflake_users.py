@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from infra.local.snowflake_tokens import fingerprint
+from devcloud.snowflake_tokens import fingerprint
 
 Slot = Literal["RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2"]
 SLOTS: tuple[Slot, ...] = ("RSA_PUBLIC_KEY", "RSA_PUBLIC_KEY_2")

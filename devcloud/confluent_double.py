@@ -1,6 +1,6 @@
 """A double of Confluent Cloud on loopback, in memory: API keys as its OpenAPI description has them, and their effect.
 
-`python -m infra.local.confluent_double PORT` serves it until it is terminated, for the Cloud API key in
+`python -m devcloud.confluent_double PORT` serves it until it is terminated, for the Cloud API key in
 CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET, and prints what FRAZIL_CONFLUENT_URL is to be. `answer` is all
 of it without a network.
 """
@@ -21,7 +21,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 
-from infra.local.http_double import Answer, Asked, Server
+from devcloud.http_double import Answer, Asked, Server
 from shared.confluent_api import ADDRESS, KeyPair, key_from_environment
 
 __all__ = ["Answer", "Asked", "ConfluentDouble", "Server", "failure", "missing"]

@@ -1,6 +1,6 @@
 """A Terraform provider with the schema of Confluent's or Snowflake's and no service behind it.
 
-`python -m infra.local.stub_provider confluent` speaks Terraform's plugin protocol 6. Terraform itself checks types,
+`python -m devcloud.stub_provider confluent` speaks Terraform's plugin protocol 6. Terraform itself checks types,
 required arguments, blocks and references by the schema; `infra/schemas/*.rules.json` says what the real provider, or
 the service, refuses beyond that, and what it decides. An environment variable such as
 FRAZIL_STUB_CONFLUENT_KAFKA_CLUSTER__BOOTSTRAP_ENDPOINT decides one attribute of a type instead.
@@ -28,10 +28,10 @@ import tf.runner  # type: ignore[import-untyped]
 from tf.gen import tfplugin_pb2 as pb  # type: ignore[import-untyped]
 from tf.gen import tfplugin_pb2_grpc as rpc
 
-from infra.local.stub_behind import Behind, Nothing, behind
-from infra.local.stub_values import Block, Rules, Value, applied, planned, refused
+from devcloud.stub_behind import Behind, Nothing, behind
+from devcloud.stub_values import Block, Rules, Value, applied, planned, refused
 
-SCHEMAS = Path(__file__).parents[1] / "schemas"
+SCHEMAS = Path(__file__).parents[1] / "infra" / "schemas"
 OVERRIDE = "FRAZIL_STUB_"
 NESTING = {"single": 1, "list": 2, "set": 3, "map": 4, "group": 5}
 SEED_LETTERS = string.ascii_lowercase + string.digits

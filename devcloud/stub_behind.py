@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from infra.local.stub_values import Value
+from devcloud.stub_values import Value
 
 SNOWFLAKE = "FRAZIL_SNOWFLAKE_URL"
 """Where the double of its login answers."""
@@ -51,7 +51,7 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class SnowflakeLogin:
-    """The double of infra/local/snowflake_double.py, at its address.
+    """The double of devcloud/snowflake_double.py, at its address.
 
     As with the real provider, a look finds the keys of a user, and that a grant went with its user.
     """

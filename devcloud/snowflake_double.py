@@ -1,6 +1,6 @@
 """A double of Snowflake's login on loopback: key pairs, statements that rotate them, and what asks of tables.
 
-`python -m infra.local.snowflake_double PORT ACCOUNT [FILE]` serves it until it is terminated, and prints what
+`python -m devcloud.snowflake_double PORT ACCOUNT [FILE]` serves it until it is terminated, and prints what
 FRAZIL_SNOWFLAKE_URL is to be; in the file its users outlive it. The connector for Python is the real one. Users come by
 a call of `add_user`. From another process (stub_behind.py) they are made, looked at and dropped by `PUT`, `GET` and
 `DELETE` of `/_double/users/NAME`, with what Terraform knows of a service user; `PUT` and `DELETE` of
@@ -27,10 +27,10 @@ from threading import Lock
 from typing import Any, cast
 from urllib.parse import unquote
 
-from infra.local.http_double import Answer, Asked, Server
-from infra.local.snowflake_sql import DONE, SqlError, Table
-from infra.local.snowflake_tables import Tables
-from infra.local.snowflake_tokens import (
+from devcloud.http_double import Answer, Asked, Server
+from devcloud.snowflake_sql import DONE, SqlError, Table
+from devcloud.snowflake_tables import Tables
+from devcloud.snowflake_tokens import (
     INVALID,
     OTHER_KEY,
     UNKNOWN_USER,
@@ -39,7 +39,7 @@ from infra.local.snowflake_tokens import (
     claims_of,
     public_key,
 )
-from infra.local.snowflake_users import SLOTS, Slot, User, Users
+from devcloud.snowflake_users import SLOTS, Slot, User, Users
 
 FEWEST_BITS = 2048
 MODIFY, MONITOR, OWNERSHIP = "MODIFY PROGRAMMATIC AUTHENTICATION METHODS", "MONITOR", "OWNERSHIP"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from infra.local.snowflake_sql import SqlError, Table, full_name, unknown
+from devcloud.snowflake_sql import SqlError, Table, full_name, unknown
 
 _NAME = r"""(?P<name>(?:"(?:[^"]|"")+"|[\w$]+)(?:\.(?:"(?:[^"]|"")+"|[\w$]+))*)"""
 _REFRESH = re.compile(rf"ALTER\s+EXTERNAL\s+TABLE\s+(IF\s+EXISTS\s+)?{_NAME}\s+REFRESH", re.IGNORECASE)
