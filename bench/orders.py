@@ -19,7 +19,7 @@ from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.kafka_reader import KafkaReader
 from frazil.local.supervisor import LocalServices
 from frazil.model.plan import OffsetRange
-from frazil.model.records import Wanted
+from frazil.records import Wanted
 
 TOPIC = "bench_orders"
 PARTITIONS = 6

@@ -27,8 +27,8 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles
 from frazil.model.ingested import WriteTarget
 from frazil.model.plan import OffsetRange
-from frazil.model.records import Wanted
 from frazil.model.spec import CatalogSettings
+from frazil.records import Wanted, binary
 
 FETCHED = 600_000
 SAMPLE = 300_000
@@ -76,7 +76,7 @@ def _fetch(bootstrap: str) -> float:
 
 def _decode(schema: AvroSchema, payloads: list[bytes], engine: Literal["native", "fallback"]) -> float:
     decoder = open_decoder(schema, engine)
-    chunks = [payloads[i : i + CHUNK] for i in range(0, len(payloads), CHUNK)]
+    chunks = [binary(payloads[i : i + CHUNK]) for i in range(0, len(payloads), CHUNK)]
     return micros(lambda: [decoder.decode(chunk, skip=5) for chunk in chunks], len(payloads))
 
 
@@ -88,7 +88,7 @@ def _encode(schema: AvroSchema, payloads: list[bytes], folder: Path) -> float:
     target = write_target(view)
     decoder = open_decoder(schema)
     arrow_schema = _files(target).arrow_schema
-    chunks = [payloads[i : i + CHUNK] for i in range(0, len(payloads), CHUNK)]
+    chunks = [binary(payloads[i : i + CHUNK]) for i in range(0, len(payloads), CHUNK)]
     batches = [project(decoder.decode(chunk, skip=5).rows, arrow_schema, {}) for chunk in chunks]
     return micros(lambda: _write(target, batches), len(payloads))
 

@@ -15,8 +15,8 @@ from frazil.formats.open import is_known, open_decoder
 from frazil.materialize.ingest.writers import LARGEST_ID
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
-from frazil.model.records import Records, Wanted
 from frazil.ports import RecordReader, SchemaRegistry
+from frazil.records import Records, Wanted, binary
 
 FIRST_WINDOW, LAST_WINDOW = 20, 20_000
 """Offsets before a partition's end that are read first, and at most: compaction and transactions leave gaps."""
@@ -75,7 +75,7 @@ def _last_of(reader: RecordReader, topic: str, number: int, partition: Partition
 
 
 def _rows_of(topic: str, partition: int, chunk: Records) -> Iterator[RawRecord]:
-    columns = zip(chunk.offsets, chunk.timestamps_ms, chunk.keys, chunk.values, strict=True)
+    columns = zip(chunk.offsets, chunk.timestamps_ms, chunk.keys.to_pylist(), chunk.values.to_pylist(), strict=True)
     for offset, milliseconds, key, value in columns:
         yield RawRecord(topic, partition, offset, _moment(milliseconds), key, value)
 
@@ -104,7 +104,7 @@ class Peeker:
         return decoded if keyed.reject is not None else replace(decoded, key=keyed.columns or None)
 
     def _payload(self, raw: RawRecord, payload: bytes | None) -> PeekedRecord:
-        framed = group_by_schema_id([payload])
+        framed = group_by_schema_id(binary([payload]))
         if payload is None:
             return PeekedRecord(raw, None)
         if framed.unframed:
@@ -113,7 +113,7 @@ class Peeker:
         decoder = self._decoder(schema_id)
         if isinstance(decoder, Reject):
             return PeekedRecord(raw, schema_id, reject=decoder)
-        decoded = decoder.decode([payload], skip=HEADER_BYTES)
+        decoded = decoder.decode(binary([payload]), skip=HEADER_BYTES)
         if decoded.rejects:
             return PeekedRecord(raw, schema_id, reject=decoded.rejects[0])
         return PeekedRecord(raw, schema_id, columns=values_of(decoded.rows))

@@ -12,12 +12,12 @@ from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFi
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
-from frazil.model.records import Records, Wanted
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.secret_history import SecretHistory
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served
 from frazil.model.spec import SettingValue, Start
+from frazil.records import Records, Wanted
 
 
 class SchemaRegistry(Protocol):

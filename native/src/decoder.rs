@@ -2,14 +2,14 @@
 
 use std::fmt::Display;
 
-use arrow_array::RecordBatch;
+use arrow_array::{make_array, Array, LargeBinaryArray, RecordBatch};
 use arrow_avro::reader::{Decoder, DecoderMode, ReaderBuilder};
 use arrow_avro::schema::{AvroSchema, Fingerprint, FingerprintAlgorithm, SchemaStore};
-use arrow_pyarrow::ToPyArrow;
+use arrow_data::ArrayData;
+use arrow_pyarrow::{FromPyArrow, ToPyArrow};
 use arrow_schema::Schema;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
 use std::sync::Arc;
 
 use crate::columns::Finisher;
@@ -18,7 +18,7 @@ use crate::shape::{Member, Shape};
 
 const LEAST_CAPACITY: usize = 1024;
 /// Offsets into strings and bytes have 32 bits.
-const MOST_BYTES: usize = i32::MAX as usize;
+const MOST_BYTES: i64 = i32::MAX as i64;
 
 /// Index, reason, detail and path of a payload that breaks a rule.
 type Reject = (usize, &'static str, String, String);
@@ -56,26 +56,35 @@ impl AvroDecoder {
 
     /// The rows, the rejects, and how many timestamps lost nanoseconds. Decoding ends before the payload whose items
     /// would make it more than `MOST_SLOTS` places in columns: then rows and rejects are fewer than the payloads. The
-    /// lock of the interpreter is free meanwhile; the references in `held` keep the bytes alive.
-    fn decode<'py>(&mut self, py: Python<'py>, payloads: &Bound<'py, PyList>, skip: usize) -> PyResult<Decoded<'py>> {
-        let held: Vec<Bound<'py, PyAny>> = payloads.iter().collect();
-        let bytes: Vec<&[u8]> =
-            held.iter().map(|item| Ok(item.cast::<PyBytes>()?.as_bytes())).collect::<PyResult<_>>()?;
-        let (batch, rejects, truncated_nanos) = py.detach(|| self.run(&bytes, skip))?;
+    /// lock of the interpreter is free meanwhile.
+    fn decode<'py>(&mut self, py: Python<'py>, payloads: &Bound<'py, PyAny>, skip: usize) -> PyResult<Decoded<'py>> {
+        let given = payloads_of(payloads)?;
+        let (batch, rejects, truncated_nanos) = py.detach(|| self.run(&given, skip))?;
         Ok((batch.to_pyarrow(py)?, rejects, truncated_nanos))
     }
 }
 
+/// Payloads as Arrow hands them over: the bytes are not copied.
+fn payloads_of(given: &Bound<'_, PyAny>) -> PyResult<LargeBinaryArray> {
+    let array = make_array(ArrayData::from_pyarrow_bound(given)?);
+    let expected = || PyValueError::new_err(format!("payloads are large_binary without nulls, not {}", array.data_type()));
+    match array.as_any().downcast_ref::<LargeBinaryArray>() {
+        Some(payloads) if payloads.null_count() == 0 => Ok(payloads.clone()),
+        _ => Err(expected()),
+    }
+}
+
 impl AvroDecoder {
-    fn run(&mut self, payloads: &[&[u8]], skip: usize) -> PyResult<(RecordBatch, Vec<Reject>, u64)> {
-        if payloads.iter().map(|payload| payload.len()).sum::<usize>() > MOST_BYTES {
+    fn run(&mut self, payloads: &LargeBinaryArray, skip: usize) -> PyResult<(RecordBatch, Vec<Reject>, u64)> {
+        let offsets = payloads.value_offsets();
+        if offsets[payloads.len()] - offsets[0] > MOST_BYTES {
             return Err(PyValueError::new_err("the payloads of one call hold at most 2 GiB together"));
         }
         self.reserve(payloads.len())?;
         let mut rejects = Vec::new();
         let mut slots = 0;
-        for (index, payload) in payloads.iter().enumerate() {
-            let payload = payload.get(skip..).unwrap_or_default();
+        for index in 0..payloads.len() {
+            let payload = payloads.value(index).get(skip..).unwrap_or_default();
             match examine(&self.row, payload) {
                 Ok(more) if slots > 0 && slots + more > MOST_SLOTS => break,
                 Ok(more) => {

@@ -23,8 +23,8 @@ from frazil.materialize.schedule import Stopping, run_once
 from frazil.model.errors import BrokerError, FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import OffsetRange
-from frazil.model.records import Records, Wanted
 from frazil.ports import SchemaRegistry
+from frazil.records import Records, Wanted
 from tests.faults.moments import Act, Moment, at
 from tests.faults.world import (
     SCHEMA,

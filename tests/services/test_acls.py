@@ -27,8 +27,8 @@ from frazil.local import broker
 from frazil.local.loopback import choosing_ports
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
-from frazil.model.records import Wanted
 from frazil.model.spec import SettingValue
+from frazil.records import Wanted
 from frazil.specs.kafka_keys import READER_GROUP
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"

@@ -20,8 +20,8 @@ from frazil.adapters.kafka import consumer_settings
 from frazil.adapters.kafka_errors import ear, hint_of, said
 from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange
-from frazil.model.records import Headers, Records, UnreadableHeaders, Wanted
 from frazil.model.spec import SettingValue
+from frazil.records import Headers, Records, UnreadableHeaders, Wanted, binary
 
 CHUNK = 5_000
 """Records handed on at a time: large enough to spread the cost of a call, small enough to stay in the caches."""
@@ -241,8 +241,8 @@ def _records(messages: list[Message], next_offset: int, wanted: Wanted) -> Recor
     return Records(
         offsets=cast("list[int]", list(map(Message.offset, messages))),
         timestamps_ms=_milliseconds(messages),
-        keys=cast("list[bytes | None]", list(map(Message.key, messages))),
-        values=cast("list[bytes | None]", list(map(Message.value, messages))),
+        keys=binary(cast("list[bytes | None]", list(map(Message.key, messages)))),
+        values=binary(cast("list[bytes | None]", list(map(Message.value, messages)))),
         next_offset=next_offset,
         last_leader_epoch=messages[-1].leader_epoch() if messages else None,
         headers=_HeadersOf(messages),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from frazil.model.plan import OffsetRange
-from frazil.model.records import Records, Wanted
 from frazil.ports import RecordReader
+from frazil.records import Records, Wanted
 
 FOLDER_PROPERTY = "frazil.progress.folder"
 """The local property of a Spark job that names the folder."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +34,6 @@ class Decoder(Protocol):
 
     schema: pa.Schema
 
-    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
-        """Decode payloads, each from its byte `skip` on. Never raises for what a payload holds."""
+    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
+        """Decode payloads, none of them null, each from its byte `skip` on. Never raises for what a payload holds."""
         ...

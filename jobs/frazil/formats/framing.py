@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.native import native_available
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.spelling import plural
 
 HEADER_BYTES = 5
 _NULL, _UNFRAMED = -1, -2
+_NOWHERE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Group:
     """The values of one schema id. `indexes` is None where that is every value, in order."""
 
     schema_id: int
-    indexes: pa.Int64Array | None
+    indexes: npt.NDArray[np.int64] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +34,32 @@ class Framed:
     unframed: tuple[Reject, ...]
 
 
-def group_by_schema_id(values: Sequence[bytes | None]) -> Framed:
+def group_by_schema_id(values: pa.LargeBinaryArray) -> Framed:
     """Sort values by the schema id that they start with. Costs next to nothing where all have the same."""
-    given = values if isinstance(values, list) else list(values)
-    if not given:
-        return Framed((), (), ())
-    ids = schema_ids(given)
-    distinct = pc.unique(ids).to_pylist()
+    ids = schema_ids(values)
+    distinct = pc.unique(pa.array(ids)).to_pylist()
     if len(distinct) == 1 and distinct[0] >= 0:
         return Framed((Group(distinct[0], None),), (), ())
-    places: dict[int, list[int]] = {schema_id: [] for schema_id in distinct}
-    for index, schema_id in enumerate(ids.to_pylist()):
-        places[schema_id].append(index)
-    nulls, unframed = places.pop(_NULL, []), places.pop(_UNFRAMED, [])
-    groups = tuple(Group(schema_id, pa.array(indexes, pa.int64())) for schema_id, indexes in places.items())
-    return Framed(groups, tuple(nulls), tuple(_reject(index, given[index]) for index in unframed))
+    places = {schema_id: np.flatnonzero(ids == schema_id) for schema_id in distinct}
+    nulls, unframed = (places.pop(mark, _NOWHERE).tolist() for mark in (_NULL, _UNFRAMED))
+    groups = tuple(Group(schema_id, indexes) for schema_id, indexes in places.items())
+    return Framed(groups, tuple(nulls), tuple(_reject(index, values[index].as_py()) for index in unframed))
 
 
-def schema_ids(values: list[bytes | None]) -> pa.Int64Array:
-    """The schema id of each value; -1 for None, -2 for a value that is not framed."""
-    if native_available():
-        import frazil_native  # noqa: PLC0415 - it may not be there
-
-        return frazil_native.schema_ids(values)
-    return pa.array(read_schema_ids(values), pa.int64())
-
-
-def read_schema_ids(values: Sequence[bytes | None]) -> Iterator[int]:
-    """The twin of the native `schema_ids`."""
-    for value in values:
-        if value is None:
-            yield _NULL
-        elif len(value) < HEADER_BYTES or value[0] != 0:
-            yield _UNFRAMED
-        else:
-            yield int.from_bytes(value[1:HEADER_BYTES], "big")
+def schema_ids(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    """The schema id of each value; -1 for null, -2 for a value that is not framed."""
+    ids = np.full(len(values), _UNFRAMED, np.int64)
+    if not len(values):
+        return ids
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+    octets = np.frombuffer(data or b"", np.uint8)
+    framed = np.flatnonzero(np.diff(bounds) >= HEADER_BYTES)
+    framed = framed[octets[bounds[framed]] == 0]
+    headers = octets[bounds[framed, np.newaxis] + np.arange(1, HEADER_BYTES)]
+    ids[framed] = headers.view(">u4")[:, 0]
+    ids[values.is_null().to_numpy(zero_copy_only=False)] = _NULL
+    return ids
 
 
 def _reject(index: int, value: bytes | None) -> Reject:

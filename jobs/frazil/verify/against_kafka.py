@@ -14,10 +14,10 @@ from frazil.model.columns import Scalar
 from frazil.model.errors import RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress
-from frazil.model.records import Records
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import RecordReader, SchemaRegistry, Topics
+from frazil.records import Records
 from frazil.verify.dead import visible_snapshot
 from frazil.verify.decode import open_redecoder
 from frazil.verify.scan import Source, Watch, progress_by_source, source_columns

@@ -22,11 +22,11 @@ from frazil.materialize.pausing import dead_letter_schemas_of
 from frazil.materialize.state import Standing
 from frazil.model.ingested import TaskContext
 from frazil.model.plan import WriterSchemas
-from frazil.model.records import Records, Wanted
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import SchemaRegistry
+from frazil.records import Records, Wanted
 from frazil.verify.placement import ByFieldId
 
 Item = TypeVar("Item")
@@ -133,13 +133,13 @@ def chosen(records: Records, where: npt.NDArray[np.bool_]) -> Records:
     """The records where the mask is true."""
     if where.all():
         return records
-    indexes = np.flatnonzero(where).tolist()
+    indexes, kept = np.flatnonzero(where).tolist(), pa.array(where)
     return replace(
         records,
         offsets=_at(records.offsets, indexes),
         timestamps_ms=_at(records.timestamps_ms, indexes),
-        keys=_at(records.keys, indexes),
-        values=_at(records.values, indexes),
+        keys=records.keys.filter(kept),
+        values=records.values.filter(kept),
         headers=_at(records.headers, indexes),
         timestamp_types=_at(records.timestamp_types, indexes),
         leader_epochs=_at(records.leader_epochs, indexes),

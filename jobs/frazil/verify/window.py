@@ -16,7 +16,7 @@ from frazil.formats.arrow import project
 from frazil.formats.framing import group_by_schema_id
 from frazil.materialize.ingest.dead_rows import header_structs, micros
 from frazil.materialize.ingest.decode import DecodedRecords
-from frazil.model.records import Records
+from frazil.records import Records
 from frazil.verify.columns import differing
 from frazil.verify.decode import Redecoder, chosen
 from frazil.verify.scan import Source
@@ -248,8 +248,8 @@ def _schema_id(record: Records) -> int:
 
 
 def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
-    yield "key", pa.array(records.keys, pa.binary())
-    yield "value", pa.array(records.values, pa.binary())
+    yield "key", records.keys.cast(pa.binary())
+    yield "value", records.values.cast(pa.binary())
     stamps = [micros(stamp) for stamp in records.timestamps_ms]
     yield "timestamp", pa.array(stamps, pa.int64()).cast(pa.timestamp("us", "UTC"))
     yield "headers", pa.array(list(map(header_structs, records.headers)), HEADERS)

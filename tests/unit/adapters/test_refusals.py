@@ -21,8 +21,8 @@ from frazil.adapters.kafka_reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.model.errors import BrokerError, CatalogError, RegistryError
 from frazil.model.plan import OffsetRange
-from frazil.model.records import Wanted
 from frazil.model.spec import CatalogSettings, RegistrySettings
+from frazil.records import Wanted
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 

@@ -35,6 +35,7 @@ from frazil.formats.avro.native import native_decoder
 from frazil.formats.avro.open import Engine, open_decoder
 from frazil.formats.avro.shape import shape_of
 from frazil.model.errors import IncompatibleSchemaError
+from frazil.records import binary
 from tests.sampling import examples
 
 SEEDS = st.integers(0, 2**32)
@@ -58,7 +59,7 @@ def test_both_decoders_agree_on_whatever_they_are_given(schema: Json, seed: int)
     whole, mixed = payloads(schema, seed)
 
     for given_payloads in (whole, mixed, whole + mixed):
-        ours, theirs = native.decode(given_payloads), fallback.decode(given_payloads)
+        ours, theirs = native.decode(binary(given_payloads)), fallback.decode(binary(given_payloads))
 
         assert ours.rejects == theirs.rejects
         assert ours.truncated_nanos == theirs.truncated_nanos
@@ -77,8 +78,8 @@ def test_every_whole_payload_is_a_row(schema: Json, seed: int) -> None:
 
     for engine in ("fallback", None):
         decoder = open_decoder(avro, engine)
-        assert decoder.decode(whole).rejects == ()
-        decoded = decoder.decode(mixed)
+        assert decoder.decode(binary(whole)).rejects == ()
+        decoded = decoder.decode(binary(mixed))
         assert decoded.rows.num_rows == len(mixed) - len(decoded.rejects)
         assert decoded.rows.schema.equals(arrow_schema(mapped.columns), check_metadata=True)
 
@@ -140,7 +141,7 @@ def test_what_fastavro_writes_is_read(avro: Json, written: object, expected: obj
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text_of(record_of(avro)))), {"f0": written})
 
-    decoded = open_decoder(parsed(record_of(avro)), engine).decode([out.getvalue()] * 2)
+    decoded = open_decoder(parsed(record_of(avro)), engine).decode(binary([out.getvalue()] * 2))
 
     assert decoded.rejects == ()
     assert held(decoded.rows.column("f0")) == [expected, expected]
@@ -150,7 +151,7 @@ def test_nanoseconds_are_cut_downwards_and_counted(engine: Engine) -> None:
     nanos = ["null", logical("long", "timestamp-nanos")]
     decoder = open_decoder(parsed(record_of(nanos, logical("long", "local-timestamp-nanos"))), engine)
 
-    decoded = decoder.decode([b"\x02" + zigzag(-1) + zigzag(2001), b"\x00" + zigzag(-3000)])
+    decoded = decoder.decode(binary([b"\x02" + zigzag(-1) + zigzag(2001), b"\x00" + zigzag(-3000)]))
 
     assert held(decoded.rows.column(0)) == [-1, None]
     assert held(decoded.rows.column(1)) == [2, -3]
@@ -161,7 +162,7 @@ def test_times_beyond_the_year_9999_survive(engine: Engine) -> None:
     types = [logical("int", "date"), logical("long", "timestamp-micros"), logical("long", "local-timestamp-micros")]
     far = [2**31 - 1, -(2**63), 2**63 - 1]
 
-    decoded = open_decoder(parsed(record_of(*types)), engine).decode([b"".join(map(zigzag, far))])
+    decoded = open_decoder(parsed(record_of(*types)), engine).decode(binary([b"".join(map(zigzag, far))]))
 
     assert [held(column)[0] for column in decoded.rows.columns] == far
 
@@ -171,7 +172,7 @@ def test_below_the_cut_a_record_is_json_text() -> None:
     decoder = open_decoder(parsed(record_of(money, ["null", "Row", "bytes"])))
     leaf = b"\x04\x01\x00" + b"\x04\x04\xff\x00"
 
-    row = decoder.decode([b"\x02\x01\x02" * 3 + leaf]).rows.to_pylist()[0]
+    row = decoder.decode(binary([b"\x02\x01\x02" * 3 + leaf])).rows.to_pylist()[0]
 
     text = row["f1"]["Row"]["f1"]["Row"]["f1"]["Row"]
     assert json.loads(text) == {"f0": "2.56", "f1": {"bytes": "/wA="}}
@@ -179,7 +180,7 @@ def test_below_the_cut_a_record_is_json_text() -> None:
 
 @pytest.mark.parametrize(("column", "value"), [("long", b"\x02"), (["null", "long"], b"\x02\x02")])
 def test_what_is_no_record_is_in_the_column_value(column: Json, value: bytes, engine: Engine) -> None:
-    decoded = open_decoder(parsed(column), engine).decode([value, b""])
+    decoded = open_decoder(parsed(column), engine).decode(binary([value, b""]))
 
     assert decoded.rows.to_pylist() == [{"value": 1}]
     assert [reject.path for reject in decoded.rejects] == ["value"]
@@ -189,11 +190,11 @@ def test_a_decoder_is_as_good_as_new_after_rejects(engine: Engine) -> None:
     decoder = open_decoder(parsed(record_of("string", ["null", "int"])), engine)
     good, bad = b"\x02a\x00", b"\x02a\x09"
 
-    decoder.decode([good, bad, good[:1]])
-    decoded = decoder.decode([good] * 3000)
+    decoder.decode(binary([good, bad, good[:1]]))
+    decoded = decoder.decode(binary([good] * 3000))
 
     assert (decoded.rows.num_rows, decoded.rejects) == (3000, ())
-    assert decoder.decode([]).rows.schema.equals(decoder.schema, check_metadata=True)
+    assert decoder.decode(binary([])).rows.schema.equals(decoder.schema, check_metadata=True)
 
 
 def test_random_bytes_are_refused_in_seconds(engine: Engine) -> None:
@@ -203,7 +204,7 @@ def test_random_bytes_are_refused_in_seconds(engine: Engine) -> None:
     noise = [rng.randbytes(rng.randrange(60)) for _ in range(100_000)]
 
     started = time.process_time()
-    decoded = decoder.decode(noise)
+    decoded = decoder.decode(binary(noise))
 
     assert decoded.rows.num_rows + len(decoded.rejects) == len(noise)
     assert time.process_time() - started < 15
@@ -233,7 +234,7 @@ def test_values_under_a_null_do_not_count() -> None:
     inner = record("N", logical("long", "timestamp-nanos"), {"type": "enum", "name": "E", "symbols": ["A"]})
     decoder = open_decoder(parsed(record_of(["null", inner])), "native")
 
-    decoded = decoder.decode([b"\x00"] * 10)
+    decoded = decoder.decode(binary([b"\x00"] * 10))
 
     assert decoded.rows.column(0).null_count == 10
     assert decoded.truncated_nanos == 0
@@ -267,7 +268,7 @@ PRESENCES: list[tuple[Json, list[bytes], list[object]]] = [
 
 @pytest.mark.parametrize(("avro", "sent", "values"), PRESENCES, ids=[str(n) for n in range(len(PRESENCES))])
 def test_of_a_value_without_data_its_presence_is_kept(avro: Json, sent: list[bytes], values: list[object]) -> None:
-    decoded = open_decoder(parsed(record_of(avro))).decode(sent)
+    decoded = open_decoder(parsed(record_of(avro))).decode(binary(sent))
 
     decoded.rows.validate(full=True)
     assert (rows_of(decoded.rows), decoded.rejects) == ({"f0": values}, ())
@@ -279,7 +280,7 @@ def test_fields_without_data_are_left_out_and_those_around_them_are_read(engine:
     inner = {**record_of("E"), "name": "F"}
     fields = record_of("int", "null", EMPTY, inner, {**record_of("E", "string"), "name": "G"})
 
-    decoded = open_decoder(parsed(fields), engine).decode([b"\x0a\x02x", b"\x0b", b"\x0a\x02x\x00"])
+    decoded = open_decoder(parsed(fields), engine).decode(binary([b"\x0a\x02x", b"\x0b", b"\x0a\x02x\x00"]))
 
     assert rows_of(decoded.rows) == {"f0": [5], "f4": [{"f1": "x"}]}
     assert [(reject.reason.value, reject.path) for reject in decoded.rejects] == [
@@ -288,14 +289,16 @@ def test_fields_without_data_are_left_out_and_those_around_them_are_read(engine:
 
 
 def test_a_union_of_nothing_but_null_takes_its_byte() -> None:
-    decoded = open_decoder(parsed(record_of(["null"], [EMPTY], "int"))).decode([b"\x00\x00\x0a", b"\x02\x00\x0a"])
+    decoded = open_decoder(parsed(record_of(["null"], [EMPTY], "int"))).decode(
+        binary([b"\x00\x00\x0a", b"\x02\x00\x0a"])
+    )
 
     assert rows_of(decoded.rows) == {"f2": [5]}
     assert [(reject.reason.value, reject.path) for reject in decoded.rejects] == [("bad_index", "f0")]
 
 
 def test_rows_without_a_column_are_counted() -> None:
-    decoded = open_decoder(parsed(record_of("null"))).decode([b"", b"", b"\x00"])
+    decoded = open_decoder(parsed(record_of("null"))).decode(binary([b"", b"", b"\x00"]))
 
     assert (decoded.rows.num_rows, decoded.rows.num_columns, len(decoded.rejects)) == (2, 0, 1)
 
@@ -303,7 +306,7 @@ def test_rows_without_a_column_are_counted() -> None:
 def test_a_small_payload_does_not_hold_many_values_without_data() -> None:
     huge = zigzag(2**40) + b"\x00"
 
-    decoded = open_decoder(parsed(record_of({"type": "array", "items": EMPTY}))).decode([huge])
+    decoded = open_decoder(parsed(record_of({"type": "array", "items": EMPTY}))).decode(binary([huge]))
 
     assert [reject.reason.value for reject in decoded.rejects] == ["too_large"]
 
@@ -317,7 +320,7 @@ def test_names_of_any_script_are_read(engine: Engine) -> None:
         {"name": "色", "type": "a-b.Farbe"},
     ]}  # fmt: skip
 
-    decoded = open_decoder(parsed(schema), engine).decode([b"\x0a\x02\x02\x00", b"\x0a\x02\x04\x00"])
+    decoded = open_decoder(parsed(schema), engine).decode(binary([b"\x0a\x02\x02\x00", b"\x0a\x02\x04\x00"]))
 
     assert rows_of(decoded.rows) == {"größe": [5], "farbe": [{"int": None, "Farbe": "青"}], "色": ["grün"]}
     assert [(reject.reason.value, reject.path) for reject in decoded.rejects] == [("bad_index", "farbe.Farbe")]

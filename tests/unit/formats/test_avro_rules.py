@@ -8,6 +8,7 @@ from avro_samples import Json, held, parsed, record_of, zigzag
 from frazil.formats.avro.open import Engine, open_decoder
 from frazil.formats.avro.rules import MOST_EMPTY_ITEMS, MOST_LEVELS, MOST_SLOTS, Fault, examine
 from frazil.model.dead_letter import Reason, Reject
+from frazil.records import binary
 
 DECIMAL: Json = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
 FIXED_DECIMAL: Json = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 3}
@@ -74,7 +75,7 @@ BROKEN = [
 def test_a_broken_rule_is_a_reject(
     avro: Json, payload: bytes, reason: Reason, detail: str, path: str, engine: Engine
 ) -> None:
-    decoded = open_decoder(parsed(record_of(avro)), engine).decode([payload])
+    decoded = open_decoder(parsed(record_of(avro)), engine).decode(binary([payload]))
 
     assert decoded.rejects == (Reject(0, reason, detail, path),)
     assert decoded.rows.num_rows == 0
@@ -96,7 +97,7 @@ ALLOWED = [
 
 @pytest.mark.parametrize(("avro", "payload", "expected"), ALLOWED)
 def test_what_the_specification_allows_is_a_row(avro: Json, payload: bytes, expected: object, engine: Engine) -> None:
-    decoded = open_decoder(parsed(record_of(avro)), engine).decode([payload])
+    decoded = open_decoder(parsed(record_of(avro)), engine).decode(binary([payload]))
 
     assert decoded.rejects == ()
     assert held(decoded.rows.column(0)) == [expected]
@@ -115,7 +116,7 @@ def test_the_path_leads_through_records_arrays_and_unions() -> None:
 def test_a_header_is_skipped_and_may_be_all_there_is(engine: Engine) -> None:
     decoder = open_decoder(parsed(record_of("int")), engine)
 
-    decoded = decoder.decode([b"\0\0\0\0\x01\x02", b"\0\0\0\0\x01", b"\0"], skip=5)
+    decoded = decoder.decode(binary([b"\0\0\0\0\x01\x02", b"\0\0\0\0\x01", b"\0"]), skip=5)
 
     assert decoded.rows.to_pylist() == [{"f0": 1}]
     assert [(reject.index, reject.reason) for reject in decoded.rejects] == [
@@ -130,7 +131,7 @@ def test_recursion_in_a_payload_has_an_end() -> None:
     def chain(length: int) -> bytes:
         return b"\x02\x02" * (length - 1) + b"\x02\x00"
 
-    decoded = decoder.decode([chain(MOST_LEVELS), chain(MOST_LEVELS + 1), b"\x02\x02" * 500_000])
+    decoded = decoder.decode(binary([chain(MOST_LEVELS), chain(MOST_LEVELS + 1), b"\x02\x02" * 500_000]))
 
     assert decoded.rows.num_rows == 1
     assert {reject.reason for reject in decoded.rejects} == {Reason.TOO_LARGE}
@@ -141,7 +142,7 @@ def test_nulls_cannot_ask_for_gigabytes(engine: Engine) -> None:
     decoder = open_decoder(parsed(record_of({"type": "array", "items": ["null", wide]})), engine)
     count = MOST_SLOTS // 1000 + 1
 
-    decoded = decoder.decode([zigzag(count) + b"\0" * count + b"\0"])
+    decoded = decoder.decode(binary([zigzag(count) + b"\0" * count + b"\0"]))
 
     assert decoded.rejects == (Reject(0, Reason.TOO_LARGE, f"more than {MOST_SLOTS} values in columns", "f0"),)
 
@@ -154,9 +155,11 @@ def test_nulls_of_wide_fixed_values_cannot_ask_for_gigabytes(engine: Engine) -> 
     in_one_row = open_decoder(parsed(record_of(*[["null", {**wide, "name": f"W{n}"}] for n in range(4000)])), engine)
     fits = MOST_SLOTS // 10_000
 
-    assert in_arrays.decode([zigzag(fits + 1) + b"\0" * (fits + 1) + b"\0"]).rejects[0].reason is Reason.TOO_LARGE
-    assert in_rows.decode([b"\0"] * (fits + 100)).taken == MOST_SLOTS // 9_999
-    rejects = in_one_row.decode([b"\0" * 4000] * 2).rejects
+    assert (
+        in_arrays.decode(binary([zigzag(fits + 1) + b"\0" * (fits + 1) + b"\0"])).rejects[0].reason is Reason.TOO_LARGE
+    )
+    assert in_rows.decode(binary([b"\0"] * (fits + 100))).taken == MOST_SLOTS // 9_999
+    rejects = in_one_row.decode(binary([b"\0" * 4000] * 2)).rejects
     assert [(each.index, each.reason) for each in rejects] == [(0, Reason.TOO_LARGE), (1, Reason.TOO_LARGE)]
 
 
@@ -165,7 +168,7 @@ def test_few_items_without_bytes_are_read(items: Json) -> None:
     decoder = open_decoder(parsed(record_of({"type": "array", "items": items})))
     halves = 2 * zigzag(MOST_EMPTY_ITEMS // 2)
 
-    decoded = decoder.decode([zigzag(MOST_EMPTY_ITEMS + 1) + b"\0", halves + b"\x02\0", halves + b"\0"])
+    decoded = decoder.decode(binary([zigzag(MOST_EMPTY_ITEMS + 1) + b"\0", halves + b"\x02\0", halves + b"\0"]))
 
     detail = f"more than {MOST_EMPTY_ITEMS} items without bytes"
     assert decoded.rejects == tuple(Reject(n, Reason.TOO_LARGE, detail, "f0") for n in range(2))
@@ -178,8 +181,8 @@ def test_decoding_ends_before_the_items_of_many_payloads_take_gigabytes(engine: 
     count = MOST_SLOTS // 2500
     given = [b"\x09", *[zigzag(count) + b"\0" * count + b"\0"] * 3]
 
-    decoded = decoder.decode(given)
+    decoded = decoder.decode(binary(given))
 
     assert decoded.taken == {"native": 3, "fallback": 2}[engine]
     assert len(decoded.rejects) == 1
-    assert decoder.decode(given[-1:]).taken == 1
+    assert decoder.decode(binary(given[-1:])).taken == 1

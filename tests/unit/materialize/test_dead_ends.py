@@ -24,10 +24,10 @@ from frazil.materialize.run import Again, Published, TableRun
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import Halt, NothingToDo, OffsetRange
-from frazil.model.records import Records, Wanted
 from frazil.model.spec import BadRecordLimit, CatalogSettings, RegistrySettings, TableSpec
 from frazil.pause import resume
 from frazil.ports import TaskRunner
+from frazil.records import Records, Wanted, binary
 from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 LONG, TEXT = record(a_field("n")), record(a_field("n", "string"))
@@ -60,7 +60,7 @@ class World:
         offsets = range(wanted.start, wanted.end)
         nothing = [None] * len(offsets)
         values = [self.values[n] for n in offsets]
-        yield Records(offsets, [1_000] * len(offsets), nothing, values, nothing, wanted.end, 0)
+        yield Records(offsets, [1_000] * len(offsets), binary(nothing), binary(values), nothing, wanted.end, 0)
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name

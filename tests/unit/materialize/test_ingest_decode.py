@@ -33,8 +33,8 @@ from frazil.model.errors import BadRecordLimitError, DefectError, IncompatibleSc
 from frazil.model.ingested import IngestTask, RangeResult, TaskContext, TaskResult, WriteTarget
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
-from frazil.model.records import Headers, Records, UnreadableHeaders, Wanted
 from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.records import Headers, Records, UnreadableHeaders, Wanted, binary
 from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
 
 OLD = record(a_field("n", "int"))
@@ -60,8 +60,8 @@ class ReaderInMemory:
             yield Records(
                 offsets=[n for n, _ in held],
                 timestamps_ms=[self._stamp(n) for n, _ in held],
-                keys=[r[0] for _, r in held],
-                values=[r[1] for _, r in held],
+                keys=binary([r[0] for _, r in held]),
+                values=binary([r[1] for _, r in held]),
                 headers=[self.headers.get(n, [("h", b"\xff"), ("h", None)]) for n, _ in held],
                 next_offset=end,
                 last_leader_epoch=3 if held else None,
@@ -452,8 +452,8 @@ class Failing:
     def __init__(self, decoder: Any, *payloads: bytes, times: int = 10**9) -> None:
         self.schema, self._decoder, self._payloads, self._times = decoder.schema, decoder, payloads, times
 
-    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Any:
-        if self._times and any(each in self._payloads for each in payloads):
+    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Any:
+        if self._times and any(each in self._payloads for each in payloads.to_pylist()):
             self._times -= 1
             raise ValueError("half a row")
         return self._decoder.decode(payloads, skip=skip)
@@ -466,9 +466,9 @@ class Crowded:
         self.schema, self._decoder, self._large = decoder.schema, decoder, large
         self.given: list[int] = []
 
-    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Any:
+    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Any:
         self.given.append(len(payloads))
-        large = [n for n, each in enumerate(payloads) if self._large is None or each in self._large]
+        large = [n for n, each in enumerate(payloads.to_pylist()) if self._large is None or each in self._large]
         return self._decoder.decode(payloads[: large[2] if len(large) > 2 else len(payloads)], skip=skip)
 
 

@@ -19,6 +19,7 @@ from frazil.formats.placement import place_by_name
 from frazil.materialize.ingest import payloads
 from frazil.materialize.ingest.payloads import CrowdedError, Part, decode_framed
 from frazil.model.schemas import RegisteredSchema
+from frazil.records import binary
 from tests.fakes.doors_in_memory import a_field, record
 
 PLAIN = record(a_field("n", "int"))
@@ -44,8 +45,8 @@ def _framed(schema: str, value: Any, *, schema_id: int = 1) -> bytes:
 def _decode(values: Sequence[bytes | None], schema: str, target: pa.Schema) -> Part:
     decoder = open_decoder(RegisteredSchema(1, "AVRO", schema))
     return decode_framed(
-        values,
-        group_by_schema_id(values),
+        binary(values),
+        group_by_schema_id(binary(values)),
         cast("Any", SimpleNamespace(decoder=lambda _: decoder)),
         target=target,
         place=lambda _, given: place_by_name(given, target, {}),
@@ -86,8 +87,8 @@ def test_rows_of_many_schemas_are_taken_to_be_like_those_that_were_seen() -> Non
 
     with pytest.raises(CrowdedError) as crowded:
         decode_framed(
-            values,
-            group_by_schema_id(values),
+            binary(values),
+            group_by_schema_id(binary(values)),
             cast("Any", SimpleNamespace(decoder=decoders.__getitem__)),
             target=target,
             place=lambda _, given: place_by_name(given, target, {}),

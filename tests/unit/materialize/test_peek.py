@@ -12,8 +12,8 @@ import fastavro
 
 from frazil.cli.peek import lines
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
-from frazil.model.records import Records, Wanted
 from frazil.peek import FIRST_WINDOW, peek
+from frazil.records import Records, Wanted, binary
 from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
 
 ORDER = record(a_field("n"), a_field("a_rather_long_name_of_a_column", "string"))
@@ -39,7 +39,9 @@ class ReaderInMemory:
         self.asked.append((number, start, end))
         found = {o: v for o, v in self.values[number].items() if start <= o < end}
         stamps = [NOON_MS + offset for offset in found]
-        yield Records(list(found), stamps, [b"k"] * len(found), list(found.values()), [None] * len(found), end)
+        yield Records(
+            list(found), stamps, binary([b"k"] * len(found)), binary(list(found.values())), [None] * len(found), end
+        )
 
 
 def facts(*ends: int) -> TopicFacts:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.model.records import Records
+from frazil.records import Records, binary
 from frazil.verify import window
 from frazil.verify.placement import ByFieldId
 from frazil.verify.window import PartitionComparison, SometimesKept
@@ -120,7 +120,7 @@ def differing_rows(y: Sequence[int | None], x: Sequence[int | None]) -> list[tup
         SometimesKept(),
     )  # fmt: skip
     value = b"\0\0\0\0\x07"
-    records = Records(range(count), [0] * count, [None] * count, [value] * count, [None] * count, count)
+    records = Records(range(count), [0] * count, binary([None] * count), binary([value] * count), [None] * count, count)
     for chunk in (records.first(2), records.after(2)):
         comparison._chunk(chunk, *_sides(comparison, count))
     return [finding.offsets for finding in comparison.found.differences]

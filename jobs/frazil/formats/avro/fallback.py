@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import cast
 
 import fastavro
@@ -32,11 +31,11 @@ class FallbackDecoder:
         self._shape = shape
         self._plain = fastavro.parse_schema(plain_schema(schema))
 
-    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
+    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
         records: list[dict[str, object]] = []
         rejects: list[Reject] = []
         slots = 0
-        for index, payload in enumerate(payloads):
+        for index, payload in enumerate(payloads.to_pylist()):
             used = Used()
             fault = examine(self._avro, payload, skip, used)
             if fault is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -46,10 +46,9 @@ class NativeDecoder:
         self._new_core = new_core
         self._core = new_core()
 
-    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
-        given = payloads if isinstance(payloads, list) else list(payloads)
+    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
         try:
-            rows, faults, truncated_nanos = self._core.decode(given, skip)
+            rows, faults, truncated_nanos = self._core.decode(payloads, skip)
         except BaseException:
             self._core = self._new_core()  # it may hold half a row
             raise

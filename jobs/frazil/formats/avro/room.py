@@ -5,8 +5,6 @@ Arrow stores a null of a fixed(n) in n bytes, and the payload in one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
 from frazil.formats.avro.rules import MOST_SLOTS
@@ -44,9 +42,9 @@ class DecoderInParts:
         self._decoder = decoder
         self._rows = rows
 
-    def decode(self, payloads: Sequence[bytes], *, skip: int = 0) -> Decoded:
+    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
         if self._rows:
             return self._decoder.decode(payloads[: self._rows], skip=skip)
         detail = f"the columns of one row fill more than {MOST_SLOTS} values"
         rejects = tuple(Reject(index, Reason.TOO_LARGE, detail) for index in range(len(payloads)))
-        return Decoded(self._decoder.decode([]).rows, rejects)
+        return Decoded(self._decoder.decode(payloads[:0]).rows, rejects)

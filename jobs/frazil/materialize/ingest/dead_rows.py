@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.formats.framing import HEADER_BYTES
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import TaskContext
-from frazil.model.records import Headers, Records, UnreadableHeaders
+from frazil.records import Headers, Records, UnreadableHeaders
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,6 +35,7 @@ def dead_rows(
     topic_id, generation = context.source_ids[topic]
     places = [reject.index for reject in dead]
     headers = [records.headers[i] for i in places]
+    keys, values = (column.take(pa.array(places, pa.int64())).to_pylist() for column in (records.keys, records.values))
     columns: dict[str, list[Any]] = {
         "topic": [topic] * len(dead),
         "topic_id": [topic_id] * len(dead),
@@ -42,13 +43,13 @@ def dead_rows(
         "partition": [partition] * len(dead),
         "offset": [records.offsets[i] for i in places],
         "timestamp": [micros(records.timestamps_ms[i]) for i in places],
-        "key": [records.keys[i] for i in places],
-        "value": [records.values[i] for i in places],
+        "key": keys,
+        "value": values,
         "headers": [header_structs(each) for each in headers],
         "reason": [reject.reason.value for reject in dead],
         "detail": [_detail(reject, each) for reject, each in zip(dead, headers, strict=True)],
         "path": [reject.path for reject in dead],
-        "schema_id": [_schema_id(records.values[i]) for i in places],
+        "schema_id": list(map(_schema_id, values)),
         "batch_id": [context.batch_id] * len(dead),
         "read_at": [(now() - _EPOCH).total_seconds() * 1e6 // 1] * len(dead),
         "table_uuid": [context.rows.uuid] * len(dead),

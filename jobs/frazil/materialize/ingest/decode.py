@@ -31,7 +31,7 @@ from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError
 from frazil.model.ingested import TaskContext
-from frazil.model.records import Records, UnreadableHeaders, Wanted
+from frazil.records import Records, UnreadableHeaders, Wanted
 
 TOMBSTONE = "tombstone"
 """The reason under which skipped tombstones are counted."""
@@ -202,7 +202,7 @@ class RecordDecoder:
         field, keys = self._row_schema.field(self._key_column), chunk.records.keys
         match self._spec.key:
             case "none" | "bytes":
-                return Part([pa.array(keys, field.type)], None, ())
+                return Part([keys.cast(field.type)], None, ())
             case "string":
                 return text_keys(keys, field)
             case _:
@@ -284,6 +284,8 @@ def _about(chunk: _Chunk, name: str, arrow_type: pa.DataType) -> pa.Array:
         return _timestamps(records.timestamps_ms, arrow_type)
     if name == "headers":
         return pa.array([header_structs(headers) for headers in records.headers], arrow_type)
+    if name == "value":
+        return records.values.cast(arrow_type)
     return pa.array(_PLAIN[name](records), arrow_type)
 
 
@@ -291,7 +293,6 @@ _PLAIN: Mapping[str, Callable[[Records], Sequence[object]]] = {
     "offset": lambda records: records.offsets,
     "timestamp_type": lambda records: records.timestamp_types,
     "leader_epoch": lambda records: records.leader_epochs,
-    "value": lambda records: records.values,
 }
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import pyarrow as pa
+
 from frazil.materialize.ingest.payloads import CrowdedError
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import DefectError, FrazilError
-from frazil.model.records import Records
+from frazil.records import Records
 
 MOST_DEFECTS = 20
 """Of one chunk: more of them say that it is not the records."""
@@ -86,10 +88,14 @@ def blanked(records: Records, refused: Refused) -> Records:
     return replace(
         records,
         timestamps_ms=_without(records.timestamps_ms, refused),
-        keys=_without(records.keys, refused),
-        values=_without(records.values, refused),
+        keys=_nulled(records.keys, refused),
+        values=_nulled(records.values, refused),
         headers=_without(records.headers, refused),
     )
+
+
+def _nulled(values: pa.LargeBinaryArray, refused: Refused) -> pa.LargeBinaryArray:
+    return values.take(pa.array([None if index in refused else index for index in range(len(values))], pa.int64()))
 
 
 def _without(values: Sequence[Item], refused: Refused) -> list[Item | None]:

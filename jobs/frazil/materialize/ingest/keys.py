@@ -8,21 +8,21 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.formats.mapped import VALUE
-from frazil.materialize.ingest.payloads import Indexes, Part
+from frazil.materialize.ingest.payloads import Part
 from frazil.model.dead_letter import Reason, Reject
 
 
-def text_keys(keys: Sequence[bytes | None], field: pa.Field) -> Part:
+def text_keys(keys: pa.LargeBinaryArray, field: pa.Field) -> Part:
     """Keys as UTF-8 text; the others are refused."""
     try:
-        return Part([pa.array(keys, pa.binary()).cast(field.type)], None, ())
+        return Part([keys.cast(field.type)], None, ())
     except pa.ArrowInvalid:
-        found = (_bad_text(index, key) for index, key in enumerate(keys))
+        found = (_bad_text(index, key) for index, key in enumerate(keys.to_pylist()))
         rejects = tuple(reject for reject in found if reject is not None)
     refused = {reject.index for reject in rejects}
     kept = [index for index in range(len(keys)) if index not in refused]
-    column = pa.array([keys[index] for index in kept], pa.binary()).cast(field.type)
-    return Part([column], np.asarray(kept, np.int64), rejects)
+    accepted = np.asarray(kept, np.int64)
+    return Part([keys.take(pa.array(accepted)).cast(field.type)], accepted, rejects)
 
 
 def key_schema(field: pa.Field) -> pa.Schema:
@@ -32,7 +32,7 @@ def key_schema(field: pa.Field) -> pa.Schema:
     return pa.schema([field.with_name(VALUE)])
 
 
-def decoded_keys(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> Part:
+def decoded_keys(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> Part:
     """Decoded keys as the one column that the table has for them."""
     column = _as_struct(part, field, keys) if pa.types.is_struct(field.type) else part.columns[0]
     return Part([column], part.accepted, bad_keys(part.rejects, field.name), None, part.truncated_nanos)
@@ -56,14 +56,9 @@ def former_key_names(former_names: Mapping[str, tuple[str, ...]], field: pa.Fiel
     return {root + path.removeprefix(start): names for path, names in inside.items()}
 
 
-def _as_struct(part: Part, field: pa.Field, keys: Sequence[bytes | None]) -> pa.Array:
-    chosen = _chosen(keys, part.accepted)
-    absent = pa.array([key is None for key in chosen], pa.bool_())
-    return pa.StructArray.from_arrays(part.columns, fields=list(key_schema(field)), mask=absent)
-
-
-def _chosen(keys: Sequence[bytes | None], accepted: Indexes | None) -> Sequence[bytes | None]:
-    return keys if accepted is None else [keys[index] for index in accepted.tolist()]
+def _as_struct(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> pa.Array:
+    chosen = keys if part.accepted is None else keys.take(pa.array(part.accepted))
+    return pa.StructArray.from_arrays(part.columns, fields=list(key_schema(field)), mask=chosen.is_null())
 
 
 def _bad_text(index: int, key: bytes | None) -> Reject | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.formats.framing import HEADER_BYTES, Framed, Group
+from frazil.formats.framing import HEADER_BYTES, Framed
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row
 from frazil.materialize.ingest.placing import Place
 from frazil.materialize.ingest.writers import LookupsSpentError, NewSchemaError, Writers
@@ -82,8 +82,7 @@ def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None
     """The first record of a schema that the plan does not know, if there is one."""
     first: Stop | None = None
     for group in framed.groups:
-        chosen = _indexes(group)
-        index = 0 if chosen is None else int(chosen[0])
+        index = 0 if group.indexes is None else int(group.indexes[0])
         if first is not None and index > first.index:
             continue
         try:
@@ -96,7 +95,7 @@ def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None
 
 
 def decode_framed(
-    payloads: Sequence[bytes | None],
+    payloads: pa.LargeBinaryArray,
     framed: Framed,
     writers: Writers,
     *,
@@ -113,13 +112,13 @@ def decode_framed(
     nanos = 0
     room = _Room(len(payloads), _most_null_bytes(framed))
     for group in framed.groups:
-        chosen = _indexes(group)
+        chosen = group.indexes
         decoder = writers.decoder(group.schema_id)
         if isinstance(decoder, Reason):
             rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
             continue
-        given = payloads if chosen is None else [payloads[i] for i in chosen.tolist()]
-        decoded = decoder.decode(given, skip=HEADER_BYTES)  # type: ignore[arg-type]  # groups hold no nulls
+        given = payloads if chosen is None else payloads.take(pa.array(chosen))
+        decoded = decoder.decode(given, skip=HEADER_BYTES)
         if decoded.taken < len(given):
             raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
         nanos += decoded.truncated_nanos
@@ -191,10 +190,6 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 def _nulls(schema: pa.Schema, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(count, f.type) for f in schema], schema=schema)
-
-
-def _indexes(group: Group) -> Indexes | None:
-    return None if group.indexes is None else np.asarray(group.indexes.to_numpy(), np.int64)
 
 
 def _without(chosen: Indexes | None, count: int, refused: Sequence[int]) -> Indexes | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 
 import numpy as np
 
@@ -19,8 +17,8 @@ from frazil.materialize.ingest.writers import UnknownIds, Writers
 from frazil.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts, OffsetSums
-from frazil.model.records import Records
 from frazil.ports import RecordReader, SchemaRegistry
+from frazil.records import Records
 
 
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
@@ -115,11 +113,11 @@ class _Tally:
     def affordable(self, records: Records) -> Records:
         """The records up to the one that reaches the range's budget of bytes; what is left belongs to other ranges."""
         left = self.wanted.max_bytes - self.payload_bytes
-        self.chunk, self.chunk_bytes = records, _payload_bytes(records)
+        self.chunk, self.chunk_bytes = records, int(records.sizes.sum())
         if self.chunk_bytes > left:
-            ends = list(accumulate(_sizes(records)))
-            count = bisect_left(ends, left) + 1
-            self.chunk, self.chunk_bytes = records.first(count), ends[count - 1]
+            ends = records.sizes.cumsum()
+            count = int(ends.searchsorted(left)) + 1
+            self.chunk, self.chunk_bytes = records.first(count), int(ends[count - 1])
         return self.chunk
 
     def add(self, records: Records, decoded: DecodedRecords) -> None:
@@ -135,7 +133,7 @@ class _Tally:
         self.sums = self.sums + _sums(decoded.row_offsets)
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
-        self.payload_bytes += self.chunk_bytes if read is self.chunk else _payload_bytes(read)
+        self.payload_bytes += self.chunk_bytes if read is self.chunk else int(read.sizes.sum())
         if len(read):
             self.leader_epoch = records.last_leader_epoch
 
@@ -169,12 +167,3 @@ def _sums(offsets: Indexes) -> OffsetSums:
     """Sums that wrap around at 2^64, as unsigned machine words do."""
     words = offsets.astype(np.uint64)
     return OffsetSums(int(words.sum(dtype=np.uint64)), int((words * words).sum(dtype=np.uint64)))
-
-
-def _payload_bytes(records: Records) -> int:
-    return sum(map(len, filter(None, records.values))) + sum(map(len, filter(None, records.keys)))
-
-
-def _sizes(records: Records) -> Iterator[int]:
-    """Bytes of each record's key and value."""
-    return (len(key or b"") + len(value or b"") for key, value in zip(records.keys, records.values, strict=True))

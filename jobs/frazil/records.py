@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -19,14 +25,15 @@ class UnreadableHeaders:
 class Records:
     """Some consecutive records of one partition. `next_offset` is where reading goes on: all before it is read.
 
-    `timestamps_ms` are milliseconds since the epoch, None where the record has none. `last_leader_epoch`
-    is the last record's (KIP-320). `timestamp_types` and `leader_epochs` are empty unless asked for.
+    `keys` and `values` have 64-bit offsets, so that no chunk is too large for them. `timestamps_ms` are milliseconds
+    since the epoch, None where the record has none. `last_leader_epoch` is the last record's (KIP-320).
+    `timestamp_types` and `leader_epochs` are empty unless asked for.
     """
 
     offsets: Sequence[int]
     timestamps_ms: Sequence[int | None]
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
+    keys: pa.LargeBinaryArray
+    values: pa.LargeBinaryArray
     headers: Sequence[Headers | UnreadableHeaders | None]
     next_offset: int
     last_leader_epoch: int | None = None
@@ -37,39 +44,45 @@ class Records:
         return len(self.offsets)
 
     @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Bytes of each record's key and value."""
+        return _lengths(self.keys) + _lengths(self.values)
+
+    @property
     def payload_bytes(self) -> int:
         """Bytes of keys, values and headers. Headers that are not decoded until they are asked for, are."""
-        plain = sum(len(each) for part in (self.keys, self.values) for each in part if each is not None)
-        return plain + sum(_header_bytes(each) for each in self.headers)
+        return int(self.sizes.sum()) + sum(_header_bytes(each) for each in self.headers)
 
     def first(self, count: int) -> Records:
         """The first records only; reading would go on at the first one left out."""
-        if count >= len(self):
-            return self
-        return Records(
-            offsets=self.offsets[:count],
-            timestamps_ms=self.timestamps_ms[:count],
-            keys=self.keys[:count],
-            values=self.values[:count],
-            next_offset=self.offsets[count],
-            last_leader_epoch=self.last_leader_epoch,
-            headers=self.headers[:count],
-            timestamp_types=self.timestamp_types[:count],
-            leader_epochs=self.leader_epochs[:count],
-        )
+        return self if count >= len(self) else self._cut(slice(count), next_offset=self.offsets[count])
 
     def after(self, count: int) -> Records:
         """The records without the first ones."""
+        return self._cut(slice(count, None), next_offset=self.next_offset)
+
+    def _cut(self, part: slice, *, next_offset: int) -> Records:
         return replace(
             self,
-            offsets=self.offsets[count:],
-            timestamps_ms=self.timestamps_ms[count:],
-            keys=self.keys[count:],
-            values=self.values[count:],
-            headers=self.headers[count:],
-            timestamp_types=self.timestamp_types[count:],
-            leader_epochs=self.leader_epochs[count:],
+            offsets=self.offsets[part],
+            timestamps_ms=self.timestamps_ms[part],
+            keys=self.keys[part],
+            values=self.values[part],
+            headers=self.headers[part],
+            timestamp_types=self.timestamp_types[part],
+            leader_epochs=self.leader_epochs[part],
+            next_offset=next_offset,
         )
+
+
+def binary(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
+    """Keys or values as `Records` and decoders take them."""
+    return pa.array(values, pa.large_binary())
+
+
+def _lengths(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    lengths: Any = pc.fill_null(pc.binary_length(values), 0)
+    return np.asarray(lengths.to_numpy(), np.int64)
 
 
 def _header_bytes(headers: Headers | UnreadableHeaders | None) -> int:
