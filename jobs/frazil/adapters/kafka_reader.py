@@ -86,6 +86,8 @@ class KafkaReader:
             position = min(reached, end)
             if inside or position >= end:
                 records = _records(inside, position, wanted)
+                if self._chunk_bytes is not None:
+                    _drop_values(inside)
                 count = self._next_count(records, count)
                 yield records
 
@@ -249,6 +251,12 @@ def _records(messages: list[Message], next_offset: int, wanted: Wanted) -> Recor
         timestamp_types=list(map(_kind, messages)) if wanted.timestamp_type else (),
         leader_epochs=list(map(Message.leader_epoch, messages)) if wanted.leader_epoch else (),
     )
+
+
+def _drop_values(messages: list[Message]) -> None:
+    """Free what `Records` has a copy of: the messages live on for their headers."""
+    for message in messages:
+        message.set_value(None)
 
 
 def _milliseconds(messages: list[Message]) -> list[int | None]:

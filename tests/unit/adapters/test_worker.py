@@ -12,8 +12,8 @@ from frazil.adapters import worker
 from frazil.adapters.kafka_reader import KafkaReader
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
-from frazil.model.records import Records, Wanted
 from frazil.model.spec import RegistrySettings, SettingValue
+from frazil.records import Records, Wanted
 
 SERVERS: dict[str, SettingValue] = {"bootstrap.servers": "127.0.0.1:1"}
 ONE = OffsetRange("orders", 0, 0, 10, partition_end=10, max_bytes=10**9)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from datetime import UTC, datetime
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
 
