@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
-from cloud import Cloud
+from aws_provider import installed_executable, shared_provider
+from cloud import REGION, Cloud
 
 from frazil.local.supervisor import ANY_FREE_PORTS, down, up
 
@@ -20,3 +21,12 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         yield Cloud(endpoint, directory / "aws")
     finally:
         down(directory, wipe=True)
+
+
+@pytest.fixture(scope="session")
+def aws_provider(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """The variables with which Terraform uses one running AWS provider for all stacks in `cloud`."""
+    folder = tmp_path_factory.mktemp("aws-provider")
+    executable = installed_executable(folder)
+    with shared_provider(executable, endpoint_url=cloud.endpoint_url, region=REGION, folder=folder) as found:
+        yield found

@@ -5,30 +5,31 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import boto3
 import psutil
+from aws_provider import executable_in, link_assets, shared_provider
 from botocore.config import Config
 from waiting import eventually
 
 from frazil.local.supervisor import LocalServices, down, status
 
-CHECKOUT = Path(__file__).parents[2]
 REGION = "us-east-1"
 MOST_SECONDS = 1500.0
 ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 LOOK_SECONDS = 0.1
+LOOKS_AT_EACH = 5
+"""How often a process's command line is read: it changes when the process runs another command."""
 CLOSE_SECONDS = 0.02
 CLOUD_KEY = {"CONFLUENT_CLOUD_API_KEY": "CLOUDKEY-OF-THE-USER", "CONFLUENT_CLOUD_API_SECRET": "cloud-secret-KBq7tT3zvW"}
 OF_THE_USER = {
@@ -46,18 +47,8 @@ KICKSTARTERS = (
 )
 """The flags of the public kickstarter's command line, beside `--profile=`."""
 
-EVERY_SECONDS = "every: 2s"
 HOT = "stock_trades"
 COLD = "cold_trades"
-COLD_SPEC = f"""
-topic: {COLD}
-key: string
-value: avro
-write: append
-readers: [athena, duckdb]
-formats: [iceberg, delta]
-"""
-COLD_SCHEDULE = f"  tables: {{{COLD}: rate(1 hour)}}\n"
 
 
 @dataclass(frozen=True)
@@ -93,8 +84,10 @@ class Running:
     def end(self) -> Ended:
         """Wait for it, and note every command line meanwhile."""
 
+        looks: Counter[str] = Counter()
+
         def noted() -> bool:
-            self.command_lines |= command_lines()
+            self.command_lines |= command_lines(looks)
             time.sleep(LOOK_SECONDS)
             return False
 
@@ -132,6 +125,9 @@ class Deployed:
 
     folder: Path
     running: list[Running] = field(default_factory=list)
+    provider: dict[str, str] = field(default_factory=dict)
+    """The variables with which Terraform uses the shared provider."""
+    _shared: ExitStack = field(default_factory=ExitStack)
 
     @property
     def checkout(self) -> Path:
@@ -151,6 +147,16 @@ class Deployed:
         log = self.environment / "terraform.log"
         return log.read_text() if log.exists() else ""
 
+    def share_provider(self) -> None:
+        """Let all later commands use one AWS provider: the one that the first `create` installed and verified."""
+        folder, executable = self.folder / "provider", executable_in(self.environment / "terraform" / "network")
+        link_assets(self.environment / "cdktf.out" / "stacks", folder)
+        place = {"endpoint_url": self.services.aws_endpoint_url, "region": REGION}
+        self.provider.update(self._shared.enter_context(shared_provider(executable, **place, folder=folder)))
+
+    def end_provider(self) -> None:
+        self._shared.close()
+
     def begin(self, verb: str, *options: str) -> Running:
         """Start `scripts/deploy.sh VERB --profile=local`, with no terminal to ask anybody by."""
         number = len(self.running)
@@ -158,7 +164,13 @@ class Deployed:
         with output.open("wb") as stdout, errors.open("wb") as stderr:
             process = subprocess.Popen(
                 [self.checkout / "scripts" / "deploy.sh", verb, "--profile=local", *options],
-                env={**os.environ, **OF_THE_USER, **CLOUD_KEY, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"},
+                env={
+                    **os.environ,
+                    **OF_THE_USER,
+                    **CLOUD_KEY,
+                    **self.provider,
+                    "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -173,6 +185,7 @@ class Deployed:
         ended = subprocess.run(
             [python, "-m", "infra.deploy", *words, *place],
             cwd=self.checkout,
+            env={**os.environ, **self.provider},
             capture_output=True,
             text=True,
             timeout=MOST_SECONDS,
@@ -286,70 +299,26 @@ class Deployed:
         """Whatever happened before: nothing of it runs on."""
         for each in self.running:
             _kill_group(each.process)
+        self.end_provider()
         down(self.checkout / ".frazil" / "local", wipe=True)
         for process in self.processes():
             process.kill()
 
 
-def copy_of_checkout(folder: Path) -> Deployed:
-    """What git would clone, as it is now, with what `make setup` made beside it and nothing else.
-
-    The job looks for records every two seconds rather than every minute, and there is a second table, which has job
-    runs of its own by a schedule. `make` does nothing: what it would install is there.
-    """
-    deployed = Deployed(folder)
-    for name in _files():
-        (deployed.checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(CHECKOUT / name, deployed.checkout / name)
-    (deployed.checkout / ".venv").symlink_to(sys.prefix)
-    _share(CHECKOUT / "native/target/install", deployed.checkout / "native/target/install")
-    for name in ("environment.tar.gz", "rotate_keys.zip"):
-        for packed in (CHECKOUT / ".frazil/artefacts").glob(f"*/{name}"):
-            _share(packed, deployed.checkout / ".frazil/artefacts" / packed.parent.name / name)
-    _script(folder / "bin" / "make", "#!/bin/sh\n")
-    _hasten(deployed.checkout)
-    return deployed
+def command_lines(looks: Counter[str]) -> set[str]:
+    """Of every process on this machine that was seen in few `looks`; the first may be before it ran its own command."""
+    there = {each.name for each in Path("/proc").iterdir() if each.name.isdigit()}
+    for gone in looks.keys() - there:
+        del looks[gone]
+    looks.update(there)
+    return {_command_line(process) for process in there if looks[process] <= LOOKS_AT_EACH}
 
 
-def command_lines() -> set[str]:
-    """Of every process on this machine, now."""
-    found = set()
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.add(file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip())
-        except OSError:
-            continue
-    return found
-
-
-def _files() -> list[str]:
-    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    names = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.split("\0")
-    return [name for name in names if name and (CHECKOUT / name).is_file()]
-
-
-def _share(original: Path, link: Path) -> None:
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if original.exists():
-        link.symlink_to(original)
-
-
-def _script(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-
-
-def _hasten(checkout: Path) -> None:
-    spec = checkout / "tables" / "stock_trades.yaml"
-    assert "every: 60s" in spec.read_text()
-    spec.write_text(spec.read_text().replace("every: 60s", EVERY_SECONDS))
-    (checkout / "tables" / f"{COLD}.yaml").write_text(COLD_SPEC)
-    environment = checkout / "infra/environments/local.yaml"
-    settings, section, _ = environment.read_text().partition("\nsnowflake:")
-    assert section, "the account is to come from the command line"
-    assert "\njobs:\n" in settings
-    environment.write_text(settings.replace("\njobs:\n", f"\njobs:\n{COLD_SCHEDULE}"))
+def _command_line(process: str) -> str:
+    try:
+        return Path("/proc", process, "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 def _belongs_to(process: psutil.Process, checkout: str) -> bool:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,10 +85,10 @@ def told(output: str) -> str:
     return f"crn://confluent.cloud/{output}" if output.endswith("resource_name") else "lake"
 
 
-def terraform(cloud: Cloud, folder: Path, said: list[str], **key: str) -> Terraform:
+def terraform(cloud: Cloud, folder: Path, said: list[str], variables: Mapping[str, str]) -> Terraform:
     directory = folder / "cdktf.out" / "stacks" / "connectors"
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
-    env = {**os.environ, **nobody, **prepare(Local(folder, folder), directory), **key}
+    env = {**os.environ, **nobody, **prepare(Local(folder, folder), directory), **variables}
     ready = Terraform("connectors", directory, env, folder / "log", said.append)
     ready.init()
     return ready
@@ -97,39 +98,42 @@ def roles(cloud: Cloud) -> list[str]:
     return [role["RoleName"] for role in cloud.client("iam").list_roles()["Roles"] if "tableflow" in role["RoleName"]]
 
 
-def test_tableflow_is_switched_off_topic_by_topic_in_order_and_with_its_key(cloud: Cloud, tmp_path: Path) -> None:
+def test_tableflow_is_switched_off_topic_by_topic_in_order_and_with_its_key(
+    cloud: Cloud, tmp_path: Path, aws_provider: Mapping[str, str]
+) -> None:
+    with_key = {**aws_provider, **KEY}
     said: list[str] = []
     synthesized(tmp_path, "stock_trades", "orders")
     others_are_applied(tmp_path)
-    terraform(cloud, tmp_path, said, **KEY).apply()
+    terraform(cloud, tmp_path, said, with_key).apply()
     assert roles(cloud) == ["frazil-dev-tableflow"]
 
-    assert switched_off(cloud, tmp_path, said, "stock_trades") == ["confluent_tableflow_topic.table-orders"]
+    assert switched_off(cloud, tmp_path, said, with_key, "stock_trades") == ["confluent_tableflow_topic.table-orders"]
     assert roles(cloud) == ["frazil-dev-tableflow"]
 
     synthesized(tmp_path)
     with pytest.raises(TerraformError, match="TABLEFLOW_API_KEY and TABLEFLOW_API_SECRET must be set"):
-        terraform(cloud, tmp_path, said).apply()
-    gone = switched_off(cloud, tmp_path, said)
+        terraform(cloud, tmp_path, said, aws_provider).apply()
+    gone = switched_off(cloud, tmp_path, said, with_key)
 
     assert roles(cloud) == []
     kinds = [address.partition(".")[0] for address in gone]
     assert set(kinds[:2]) == {"confluent_tableflow_topic", "confluent_catalog_integration"}
     assert set(kinds[2:4]) == {"aws_iam_role_policy", "confluent_role_binding"}
     assert kinds[4:] == ["aws_iam_role", "confluent_provider_integration"]
-    left = terraform(cloud, tmp_path, said)
+    left = terraform(cloud, tmp_path, said, aws_provider)
     assert [each for each in left.resources() if not each.startswith("data.")] == ["confluent_connector.trades"]
     left.apply()
     assert left.outputs().keys() == {"connector_id"}
     assert left.plan() is False
 
 
-def switched_off(cloud: Cloud, folder: Path, said: list[str], *stays: str) -> list[str]:
+def switched_off(cloud: Cloud, folder: Path, said: list[str], variables: Mapping[str, str], *stays: str) -> list[str]:
     """Remove the other topics, and return the destroyed resources in order."""
     log = folder / "log"
     before = len(log.read_text())
     synthesized(folder, *stays)
-    ready = terraform(cloud, folder, said, **KEY)
+    ready = terraform(cloud, folder, said, variables)
     deployment = cast(Deployment, SimpleNamespace())
     stacks = WithKey(deployment, ("connectors",), said.append, {"connectors": ready})
     removed = stacks.destroy_removed(["connectors"])

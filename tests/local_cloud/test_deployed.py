@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import boto3
 import pytest
-from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running, copy_of_checkout
+from checkout_copy import copy_of_checkout, keep_environment
+from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running
 from deployer_calls import not_allowed
 from keys import Keys, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
@@ -70,6 +71,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     try:
         yield Life(deployed)
     finally:
+        keep_environment(deployed.checkout)
         deployed.stop()
 
 
@@ -117,6 +119,7 @@ def test_a_create_whose_terraform_dies_says_what_to_do(life: Life) -> None:
     assert ended.status == 1, ended.said
     assert "TerraformError: terraform apply of the stack confluent failed" in ended.stderr
     assert "rerun the same command: it resumes where it stopped" in ended.stderr
+    life.deployed.share_provider()
 
 
 def test_a_create_that_is_interrupted_leaves_a_state_that_tells_the_truth(life: Life) -> None:
@@ -412,6 +415,7 @@ def test_a_delete_leaves_nothing(life: Life) -> None:
         found = look(boto3.Session("local", "local", region_name=REGION), NAMES)
 
     ended = deleting.end()
+    deployed.end_provider()
 
     assert ended.status == 0, ended.said
     assert "left: 0" in ended.stderr

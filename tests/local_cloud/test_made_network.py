@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,13 +38,15 @@ class Local:
 
 
 @pytest.fixture(params=sampled(["gateway", "instance"], keep="instance".__eq__))
-def terraform(cloud: Cloud, tmp_path: Path, request: pytest.FixtureRequest) -> Terraform:
+def terraform(
+    cloud: Cloud, aws_provider: Mapping[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> Terraform:
     dev = load_environment("dev", {})
     network = Network(MadeVpc("10.42.0.0/16", 2, "one", request.param), dev.network.egress, LINK)
     build(replace(dev, network=network), tmp_path / "cdktf.out", None)
     directory = tmp_path / "cdktf.out" / "stacks" / "network"
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
-    env = {**os.environ, **nobody, **prepare(Local(tmp_path), directory)}
+    env = {**os.environ, **nobody, **aws_provider, **prepare(Local(tmp_path), directory)}
     return Terraform("network", directory, env, tmp_path / "log", print)
 
 

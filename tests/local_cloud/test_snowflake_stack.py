@@ -131,11 +131,12 @@ def login() -> Iterator[Login]:
         yield Login(double, server.address)
 
 
-def terraform(cloud: Cloud, folder: Path, login: Login) -> Terraform:
+def terraform(cloud: Cloud, folder: Path, login: Login, provider: Mapping[str, str]) -> Terraform:
     directory = folder / "cdktf.out" / "stacks" / "snowflake"
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
     at_once = {"FRAZIL_IAM_SECONDS": "0"}
-    env = {**os.environ, **nobody, **at_once, LOGIN: login.address, **prepare(Local(folder, folder), directory)}
+    here = {**nobody, **at_once, **provider, LOGIN: login.address}
+    env = {**os.environ, **here, **prepare(Local(folder, folder), directory)}
     ready = Terraform("snowflake", directory, env, folder / "log", lambda _: None)
     ready.init()
     return ready
@@ -149,13 +150,13 @@ def trusted(cloud: Cloud, word: str) -> tuple[Any, Any]:
 
 
 def test_the_stack_is_applied_in_one_pass_planned_empty_after_a_rotation_and_destroyed_in_order(
-    cloud: Cloud, tmp_path: Path, login: Login
+    cloud: Cloud, tmp_path: Path, login: Login, aws_provider: Mapping[str, str]
 ) -> None:
     synthesized(tmp_path, settings(tmp_path), ["orders", "clicks"])
     lake_is_there(tmp_path)
     told = tmp_path / "reader.json"
     told.write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
-    stack = terraform(cloud, tmp_path, login)
+    stack = terraform(cloud, tmp_path, login, aws_provider)
 
     stack.apply()
 
@@ -196,13 +197,13 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_after_a_rotation_and_des
 
 
 def test_the_stack_over_the_rest_endpoint_is_applied_in_one_pass_planned_empty_and_destroyed(
-    cloud: Cloud, tmp_path: Path, login: Login
+    cloud: Cloud, tmp_path: Path, login: Login, aws_provider: Mapping[str, str]
 ) -> None:
     by_rest = replace(SNOWFLAKE, catalog_integration="glue_rest")
     synthesized(tmp_path, settings(tmp_path), ["orders"], by_rest)
     lake_is_there(tmp_path)
     (tmp_path / "reader.json").write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
-    stack = terraform(cloud, tmp_path, login)
+    stack = terraform(cloud, tmp_path, login, aws_provider)
 
     stack.apply()
 

@@ -1,0 +1,82 @@
+"""A copy of this checkout for one deployment: what git would clone, and what costs much to make anew."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from deployed import COLD, Deployed
+
+CHECKOUT = Path(__file__).parents[2]
+ARTEFACTS = ".frazil/artefacts"
+EVERY_SECONDS = "every: 2s"
+COLD_SPEC = f"""
+topic: {COLD}
+key: string
+value: avro
+write: append
+readers: [athena, duckdb]
+formats: [iceberg, delta]
+"""
+COLD_SCHEDULE = f"  tables: {{{COLD}: rate(1 hour)}}\n"
+
+
+def copy_of_checkout(folder: Path) -> Deployed:
+    """What git would clone, as it is now, with what `make setup` made beside it and nothing else.
+
+    The job looks for records every two seconds rather than every minute, and there is a second table, which has job
+    runs of its own by a schedule. `make` does nothing: what it would install is there.
+    """
+    deployed = Deployed(folder)
+    for name in _files():
+        (deployed.checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(CHECKOUT / name, deployed.checkout / name)
+    (deployed.checkout / ".venv").symlink_to(sys.prefix)
+    _share(CHECKOUT / "native/target/install", deployed.checkout / "native/target/install")
+    for name in ("environment.tar.gz", "rotate_keys.zip"):
+        for packed in (CHECKOUT / ARTEFACTS).glob(f"*/{name}"):
+            _share(packed, deployed.checkout / ARTEFACTS / packed.parent.name / name)
+    _script(folder / "bin" / "make", "#!/bin/sh\n")
+    _hasten(deployed.checkout)
+    return deployed
+
+
+def _files() -> list[str]:
+    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [name for name in names if name and (CHECKOUT / name).is_file()]
+
+
+def keep_environment(checkout: Path) -> None:
+    """Keep the packed environment, named by the hash of what it has, for the next run: it costs 35 CPU seconds."""
+    for packed in (checkout / ARTEFACTS).glob("*/environment.tar.gz"):
+        kept = CHECKOUT / ARTEFACTS / packed.parent.name / packed.name
+        if not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(packed, kept.with_suffix(".unfinished")).replace(kept)
+
+
+def _share(original: Path, link: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if original.exists():
+        link.symlink_to(original)
+
+
+def _script(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def _hasten(checkout: Path) -> None:
+    spec = checkout / "tables" / "stock_trades.yaml"
+    assert "every: 60s" in spec.read_text()
+    spec.write_text(spec.read_text().replace("every: 60s", EVERY_SECONDS))
+    (checkout / "tables" / f"{COLD}.yaml").write_text(COLD_SPEC)
+    environment = checkout / "infra/environments/local.yaml"
+    settings, section, _ = environment.read_text().partition("\nsnowflake:")
+    assert section, "the account is to come from the command line"
+    assert "\njobs:\n" in settings
+    environment.write_text(settings.replace("\njobs:\n", f"\njobs:\n{COLD_SCHEDULE}"))
