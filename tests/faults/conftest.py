@@ -12,9 +12,10 @@ from frazil.model.spec import CatalogSettings
 pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped", "tests.faults.delta_side")
 
 from tests.faults.world import World, glue_catalog, jdbc_catalog, new_world, with_trigger  # noqa: E402
+from tests.sampling import CATALOGS, sampled  # noqa: E402
 
 
-@pytest.fixture(params=["jdbc", "glue"])
+@pytest.fixture(params=sampled(CATALOGS, keep="jdbc".__eq__))
 def catalog(request: pytest.FixtureRequest, services: LocalServices, tmp_path: Path) -> CatalogSettings:
     return jdbc_catalog(tmp_path / "warehouse") if request.param == "jdbc" else glue_catalog(services)
 

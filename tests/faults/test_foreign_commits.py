@@ -17,7 +17,7 @@ from frazil.model.errors import FencedError, StateLostError
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment, at
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once, one_row, with_trigger
-from tests.sampling import sampled
+from tests.sampling import CATALOGS, sampled
 
 DEAD_LETTERS_ON_A_BRANCH: list[Moment] = [("after", "prepare"), ("before", "publish"), ("before", "reveal")]
 ON_GLUE = sampled(BOUNDARIES, keep=lambda moment: moment[1] in ("plan", "stage", "publish", "reveal"))
@@ -46,6 +46,7 @@ def between_any_two_steps(world: World, *acts: Callable[[], object]) -> None:
     assert_exactly_once(world)
 
 
+@pytest.mark.parametrize("catalog", CATALOGS, indirect=True)
 def test_a_user_inserts_between_any_two_steps(world: World) -> None:
     between_any_two_steps(world, world.insert)
 
@@ -71,6 +72,7 @@ def test_a_property_changed_between_staging_and_publishing_costs_no_second_stagi
     assert_exactly_once(world)
 
 
+@pytest.mark.parametrize("catalog", CATALOGS, indirect=True)
 def test_a_users_changes_are_named_by_the_receipt_and_by_the_state(world: World) -> None:
     world.produce(6)
     world.catch_up()
@@ -186,6 +188,7 @@ def test_a_zombie_that_publishes_after_its_successor_was_rolled_back_brings_its_
     assert_exactly_once(world)
 
 
+@pytest.mark.parametrize("catalog", CATALOGS, indirect=True)
 def test_a_zombie_whose_base_has_expired_is_fenced(world: World) -> None:
     world.produce(12)
     zombie = Stepped(world)

@@ -59,7 +59,7 @@ def spark(catalogs: dict[str, CatalogSettings], tmp_path_factory: pytest.TempPat
         yield running
 
 
-@pytest.fixture(params=[CATALOG_NAME, "on_glue"], ids=["jdbc", "glue"])
+@pytest.fixture(params=[CATALOG_NAME, "on_glue"])
 def maintained(
     request: pytest.FixtureRequest, services: LocalServices, spark: Procedures, catalogs: dict[str, CatalogSettings]
 ) -> Maintained:
@@ -101,6 +101,7 @@ def test_rollback_to_snapshot_takes_the_offsets_with_it(maintained: Maintained, 
     assert_exactly_once(world)
 
 
+@pytest.mark.parametrize("maintained", sampled([CATALOG_NAME, "on_glue"], keep=CATALOG_NAME.__eq__), indirect=True)
 def test_users_sql_in_between_is_kept_and_named(maintained: Maintained) -> None:
     world = maintained.world()
     world.produce(6)

@@ -16,7 +16,7 @@ from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once
-from tests.sampling import sampled
+from tests.sampling import CATALOGS, sampled
 
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 PLANNED = [m for m in BEFORE_PUBLISH if m not in (("before", "evolve"), ("after", "evolve"), ("before", "plan"))]
@@ -107,6 +107,7 @@ def test_two_drivers_that_staged_the_same_batch_publish_it_once(world: World, at
     assert_exactly_once(world)
 
 
+@pytest.mark.parametrize("catalog", CATALOGS, indirect=True)
 def test_two_live_drivers_that_run_freely_publish_each_record_once(world: World) -> None:
     world.produce(36)
     runs = [world.run() for _ in range(2)]
