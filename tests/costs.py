@@ -29,10 +29,15 @@ SHARES = {
 
 SLOWEST_FIRST = (
     "local_cloud/test_deployed.py",
+    "services/test_rotation.py",
     "faults/test_killed.py",
-    "faults/test_foreign_commits.py",
+    "services/test_supervisor.py",
     "faults/test_killed_with_spark.py",
+    "faults/test_procedures.py",
+    "faults/test_foreign_commits.py",
+    "faults/test_unknown_outcomes.py",
     "faults/test_two_drivers.py",
+    "table/test_spark_beside.py",
 )
 """Files that take longest, in the order in which they start; a run that ends with one of them leaves a core idle."""
 

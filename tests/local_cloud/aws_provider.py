@@ -17,8 +17,8 @@ from pathlib import Path
 
 from infra.deploy.terraform import Terraform
 from infra.generate import SOURCES
-from infra.local.provider_locks import write_lock
-from infra.local.terraform_cli import STUBS, address, terraform_environment, this_platform
+from infra.terraform.provider_locks import write_lock
+from infra.terraform.terraform_cli import STUBS, address, terraform_environment, this_platform
 
 ROOT = Path(__file__).parents[2]
 REATTACH = "TF_REATTACH_PROVIDERS"
