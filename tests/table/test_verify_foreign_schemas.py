@@ -156,6 +156,20 @@ def test_rows_that_others_inserted_do_not_make_a_column_unprovable_that_was_made
     assert verification.clean, verification.findings
 
 
+@pytest.mark.parametrize("column", ["topic", "generation", "table_uuid", "partition", "offset"])
+def test_dead_letters_whose_values_were_lost_are_not_proven(lake: SmallLake, column: str) -> None:
+    """They may be of another table, or of a topic that was replaced."""
+    make_again(lake, lake.spec.dead_letters_identifier, column)
+    dead = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
+    dead.overwrite(dead.scan().to_arrow())
+    lake.restart()
+
+    findings = verify_table(lake.lake, lake.spec).findings
+
+    assert {each.kind for each in findings} == {FindingKind.DEAD_LETTER_COUNT}
+    assert findings[0].what.startswith("2 dead letters without table, topic, generation, partition or offset")
+
+
 def make_again(lake: SmallLake, identifier: str, column: str) -> None:
     """Drop a column and add it, as another writer does."""
     table = lake.lake.catalog.load_table(identifier)

@@ -267,7 +267,7 @@ def test_dead_letter_lost_is_found(lake: SmallLake) -> None:
 
 
 def test_dead_letter_doubled_is_named(lake: SmallLake) -> None:
-    _append_dead_letters(lake, dead_letters("orders", 0, [10], "batch9"))
+    _append_dead_letters(lake, dead_letters("orders", 0, [10], "batch9", table_uuid=lake.view.uuid))
 
     assert finding(verify(lake), FindingKind.DOUBLED_DEAD_LETTERS).offsets == (10,)
 
@@ -337,13 +337,14 @@ def test_rows_of_a_partition_that_was_never_read_are_found(lake: SmallLake) -> N
 
 
 def test_dead_letter_of_an_offset_that_was_never_read_is_found(lake: SmallLake) -> None:
-    _append_dead_letters(lake, dead_letters("orders", 0, [500], "batch2"))
+    _append_dead_letters(lake, dead_letters("orders", 0, [500], "batch2", table_uuid=lake.view.uuid))
 
     assert finding(verify(lake), FindingKind.OUT_OF_BOUNDS).offsets == (500,)
 
 
 def test_dead_letters_of_a_replaced_topic_do_not_count(lake: SmallLake) -> None:
-    _append_dead_letters(lake, dead_letters("orders", 0, [10, 500], "batch0", generation=-1))
+    earlier = dead_letters("orders", 0, [10, 500], "batch0", table_uuid=lake.view.uuid, generation=-1)
+    _append_dead_letters(lake, earlier)
 
     verification = verify(lake)
 

@@ -91,7 +91,10 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
         return DeadLetters(tallies, 0, (), (Check("dead-letter columns", "", made_again),), counted=False)
     earlier = 0
     for batch in scan.batches():
-        present, old = _present(batch, at)
+        traced = _traced(batch)
+        tallies.rows += batch.num_rows - traced.num_rows
+        tallies.unsourced += batch.num_rows - traced.num_rows
+        present, old = _present(traced, at)
         earlier += old
         add_batch(tallies, DEAD_LETTER_SOURCE, present)
     notes = tuple(_notes(view, snapshot, earlier))
@@ -108,6 +111,11 @@ def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
 def _made_again(view: TableView, snapshot: Snapshot, unreadable: Collection[str]) -> Iterator[Discrepancy]:
     names = [column.name for column in DEAD_LETTER_COLUMNS]
     return columns_made_again(view, snapshot.id, names, "earlier dead letters are null in it", without=unreadable)
+
+
+def _traced(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The dead letters that name their table and the generation of their topic, as all that Frazil writes do."""
+    return batch.filter(pc.and_(batch.column("table_uuid").is_valid(), batch.column("generation").is_valid()))
 
 
 def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:
@@ -151,7 +159,8 @@ def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check
 
 def _unsourced(tallies: Tallies) -> Iterator[Discrepancy]:
     if tallies.unsourced:
-        what = f"{tallies.unsourced:,} dead letters without topic, partition or offset: another writer inserted them"
+        lacking = "without table, topic, generation, partition or offset"
+        what = f"{tallies.unsourced:,} dead letters {lacking}: another writer inserted or changed them"
         yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, "dead letters", what)
     for (topic, partition), count in sorted(tallies.strangers.items()):
         what = f"{count:,} dead letters of a partition that was never read"
