@@ -4,8 +4,9 @@ Writes a section of bench/RESULTS.md. A real broker, registry and table; the pro
 its own, and the resident size of its whole process tree is sampled.
 
 With `--distinct N`, the records have N bodies, and another engine compacts the table: Parquet stores each body once.
+With `--delete N`, another engine deletes one row in N by position deletes (merge-on-read).
 
-Usage: python -m bench.verify_memory [--rows N] [--bytes N] [--distinct N]
+Usage: python -m bench.verify_memory [--rows N] [--bytes N] [--distinct N] [--delete N]
 """
 
 from __future__ import annotations
@@ -15,14 +16,30 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriterV2,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _FastAppendFiles
 
 from bench.sections import put
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
@@ -45,6 +62,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=120_000, help="records in the topic")
     parser.add_argument("--bytes", type=int, default=10_000, help="bytes of each record")
     parser.add_argument("--distinct", type=int, default=0, help="different bodies; 0 makes each one random")
+    parser.add_argument("--delete", type=int, default=0, help="delete one row in N, merge-on-read; 0 deletes none")
     asked = parser.parse_args()
     down(HOME / "local", wipe=True)
     try:
@@ -54,6 +72,8 @@ def main() -> None:
         subprocess.run([*frazil("materialize"), "--once", "--config", config], check=True, stdout=sys.stderr)
         if asked.distinct:
             compact()
+        if asked.delete:
+            delete(asked.delete)
         by_table = peak([*frazil("verify"), "--config", config])
         by_kafka = peak([*frazil("verify"), "--against-kafka", "--config", config])
     finally:
@@ -77,11 +97,58 @@ def configure(services: LocalServices) -> str:
     return str(HOME / "frazil.yaml")
 
 
-def compact() -> None:
-    """Write all rows to new files, as another engine does: with few row groups, and dictionaries of any size."""
+def written() -> Table:
     warehouse = (HOME / "warehouse").absolute()
     catalog = load_catalog("frazil", type="sql", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=str(warehouse))
-    table = catalog.load_table(f"lake.{TOPIC}")
+    return catalog.load_table(f"lake.{TOPIC}")
+
+
+class DeletesWriter(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+
+class PositionDeletes(_FastAppendFiles):
+    """A commit of files of position deletes, which PyIceberg does not write by itself."""
+
+    def _manifests(self) -> list[ManifestFile]:
+        table = self._transaction.table_metadata
+        with DeletesWriter(
+            table.spec(), table.schema(), self.new_manifest_output(), self._snapshot_id, "deflate"
+        ) as writer:
+            for file in self._added_data_files:
+                entry = ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED, snapshot_id=self._snapshot_id, data_file=file
+                )
+                writer.add(entry)
+        return [writer.to_manifest_file(), *self._existing_manifests()]
+
+
+def delete(one_in: int) -> None:
+    table = written()
+    with table.transaction() as transaction:
+        deleting = PositionDeletes(Operation.DELETE, transaction, table.io, uuid.uuid4(), {})
+        for task in table.scan().plan_files():
+            path = Path(f"{HOME.absolute()}/deletes-{uuid.uuid4()}.parquet")
+            positions = range(0, task.file.record_count, one_in)
+            names = pa.array([task.file.file_path] * len(positions))
+            pq.write_table(pa.table({"file_path": names, "pos": pa.array(positions, pa.int64())}), path)
+            file = DataFile.from_args(
+                content=DataFileContent.POSITION_DELETES,
+                file_path=f"file://{path}",
+                file_format=FileFormat.PARQUET,
+                partition=task.file.partition,
+                record_count=len(positions),
+                file_size_in_bytes=path.stat().st_size,
+            )
+            file.spec_id = task.file.spec_id
+            deleting.append_data_file(file)
+        deleting.commit()
+
+
+def compact() -> None:
+    """Write all rows to new files, as another engine does: with few row groups, and dictionaries of any size."""
+    table = written()
     table.overwrite(table.scan().to_arrow())
 
 
@@ -148,6 +215,7 @@ def report(asked: argparse.Namespace, by_table: tuple[int, float], by_kafka: tup
     data = asked.rows * asked.bytes / 1e6
     content = f"{asked.distinct} values" if asked.distinct else "random bytes"
     distinct = f" --distinct {asked.distinct}" if asked.distinct else ""
+    distinct += f" --delete {asked.delete}" if asked.delete else ""
     return "\n".join(
         [
             f"`python -m bench.verify_memory --rows {asked.rows} --bytes {asked.bytes}{distinct}`,"
