@@ -24,10 +24,10 @@ from frazil.specs.load import load_tables
 from infra.artefacts.artefact import Artefacts, read_manifest
 from infra.cdk import App, Stack
 from infra.components.key_rotation import NOT_PACKED, Code
-from infra.guards import synthesize
+from infra.guards.aspect import synthesize
 from infra.resources import aws
-from infra.settings import ConfluentKafka, EnvironmentSettings
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import ConfluentKafka, EnvironmentSettings
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.jobs import JobsStack

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from infra.cdk import Construct
 from infra.components.region import Region
-from infra.iam import Policy, Principal, Statement
+from infra.permissions.iam import Policy, Principal, Statement
 from infra.resources import aws
 from shared import naming
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infra.cdk import Construct
-from infra.iam import EVERYBODY, Conditions, Policy, Statement, tls_only
+from infra.permissions.iam import EVERYBODY, Conditions, Policy, Statement, tls_only
 from infra.resources import aws
 
 

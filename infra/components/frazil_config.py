@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from infra.settings import ExistingWarehouse, Snowflake
+from infra.settings.model import ExistingWarehouse, Snowflake
 from infra.stacks.kafka import Kafka
 from shared import naming
 from shared.accounts import key_field, secret_field

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.artefacts.artefact import Artefact, Artefacts
-from infra.settings import Worker
+from infra.settings.model import Worker
 from shared.naming import resource_name
 
 Request = Mapping[str, Any]

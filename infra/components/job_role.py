@@ -11,8 +11,8 @@ from infra.cdk import Construct
 from infra.components.log_group import LogGroup
 from infra.components.region import Region
 from infra.components.role import Role
-from infra.iam import Conditions, Policy, trust_service
-from infra.permissions import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, PolicyTarget, Scope, statements
+from infra.permissions.iam import Conditions, Policy, trust_service
+from infra.permissions.of_roles import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, PolicyTarget, Scope, statements
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import KeySecret
 from shared import naming

@@ -11,7 +11,7 @@ from typing import Any
 from infra.cdk import Construct
 from infra.components.region import Region
 from infra.components.role import Role
-from infra.iam import Policy, Statement, trust_service
+from infra.permissions.iam import Policy, Statement, trust_service
 from infra.resources import aws
 from shared import naming
 

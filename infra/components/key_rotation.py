@@ -10,9 +10,9 @@ from pathlib import Path
 from infra.cdk import Construct, Fn, Resource
 from infra.components.python_lambda import Function, PythonLambda
 from infra.components.region import Region
-from infra.permissions import ROTATION, WITH_CLOUD_KEY, PolicyTarget, Scope, statements
+from infra.permissions.of_roles import ROTATION, WITH_CLOUD_KEY, PolicyTarget, Scope, statements
 from infra.resources import aws
-from infra.settings import EnvironmentSettings
+from infra.settings.model import EnvironmentSettings
 from shared import naming
 
 FOLDER = Path(__file__).parents[2] / "lambdas" / "rotate_keys"

@@ -8,7 +8,7 @@ from typing import Any
 from infra.components.alarms import Counted, Measured, Trouble
 from infra.components.job_schedules import Schedule
 from infra.components.key_rotation import KeyRotation
-from infra.settings import EnvironmentSettings
+from infra.settings.model import EnvironmentSettings
 from shared.key_age_metric import BY_ENVIRONMENT, METRIC, NAMESPACE
 
 HOURS = 6

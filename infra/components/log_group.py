@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.cdk import Construct
-from infra.iam import Statement
+from infra.permissions.iam import Statement
 from infra.resources import aws
 
 

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from infra.cdk import Construct
 from infra.components.nat_instance import NatInstance
 from infra.resources import aws
-from infra.settings import MadeVpc
+from infra.settings.model import MadeVpc
 from shared import naming
 
 ANYWHERE = "0.0.0.0/0"

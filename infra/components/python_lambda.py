@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra import iam
 from infra.artefacts.archive import files_under, zip_of
 from infra.cdk import App, Construct, Stack
 from infra.components.log_group import LogGroup
 from infra.components.role import Role
+from infra.permissions import iam
 from infra.resources import aws
 
 RUNTIME = "python3.13"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from infra.cdk import Stack
 from infra.resources import aws
-from infra.settings import EnvironmentSettings
+from infra.settings.model import EnvironmentSettings
 from shared import naming
 
 

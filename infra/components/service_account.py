@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.cdk import Construct
-from infra.grants import Grant
 from infra.resources import confluent
+from infra.wanted.grants import Grant
 from shared.accounts import PURPOSES
 from shared.naming import Account, resource_name
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from infra.cdk import Construct, Local, Resource
 from infra.components.region import Region
 from infra.components.role import Role
-from infra.iam import Policy, Statement, trust_external
+from infra.permissions.iam import Policy, Statement, trust_external
 from infra.resources import snowflake
 from infra.stacks.lake import LakeStack
 from shared import naming

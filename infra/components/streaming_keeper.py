@@ -10,9 +10,9 @@ from infra.cdk import Construct
 from infra.components.job_request import Request
 from infra.components.python_lambda import Function, PythonLambda
 from infra.components.role import Role
-from infra.permissions import KEEPER, PolicyTarget, Scope, statements
+from infra.permissions.of_roles import KEEPER, PolicyTarget, Scope, statements
 from infra.resources import aws
-from infra.settings import EnvironmentSettings
+from infra.settings.model import EnvironmentSettings
 from shared import naming
 
 FOLDER = Path(__file__).parents[2] / "lambdas" / "streaming_job"

@@ -19,7 +19,7 @@ from infra.deploy.causes import of_aws
 from infra.deploy.console import tell
 from infra.deploy.session import Session
 from infra.deploy.verbs import NAMES, asks_for_secrets, calls_of
-from infra.settings_scalars import FEWEST_RETAINED
+from infra.settings.scalars import FEWEST_RETAINED
 
 INTERRUPTED = 130
 AS_CTRL_C = (signal.SIGTERM, signal.SIGHUP)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from frazil.model.errors import SettingError
-from infra.settings import EnvironmentSettings, HcpState, LocalState, S3State
+from infra.settings.model import EnvironmentSettings, HcpState, LocalState, S3State
 from shared.naming import state_key, workspace_name
 
 FILE = "aws-account"

@@ -13,7 +13,7 @@ from infra.deploy.asked import Asked
 from infra.deploy.deployment import Deployment
 from infra.deploy.snowflake_account import Recorded, account_from, remember
 from infra.deploy.state_files import read_state
-from infra.settings import HcpState, LocalState
+from infra.settings.model import HcpState, LocalState
 
 WITHOUT_AWS = frozenset({"check", "policy", "recall", "services-up", "services-down", "artefacts"})
 """Steps that change and read nothing in the account; `check` reports another account as a prerequisite."""

@@ -15,9 +15,9 @@ from infra.deploy.rotation_function import RotationFunction
 from infra.deploy.services import NOBODY, confluent_cloud
 from infra.deploy.terraform import Tell
 from infra.deploy.topics import Steps, connect, make_topics, of_confluent, of_external
-from infra.grants import grants
-from infra.settings import ConfluentKafka, ExternalKafka
-from infra.topics import wanted_topics
+from infra.settings.model import ConfluentKafka, ExternalKafka
+from infra.wanted.grants import grants
+from infra.wanted.topics import wanted_topics
 from shared.confluent_api import ConfluentCloud, KeyPair, address_from_environment, key_from_environment
 from shared.naming import Account, secret_name
 

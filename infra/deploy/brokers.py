@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from infra.settings import ConfluentKafka, ExternalKafka
+from infra.settings.model import ConfluentKafka, ExternalKafka
 
 SECONDS = 5.0
 

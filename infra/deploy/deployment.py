@@ -16,8 +16,8 @@ from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.components.python_lambda import ARCHITECTURE, RUNTIME
 from infra.deploy.account_record import recorded_id, refuse_the_other_cloud
 from infra.deploy.snowflake_account import AccountFlags, with_account
-from infra.settings import ConfluentKafka, EnvironmentSettings, Rotation
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import ConfluentKafka, EnvironmentSettings, Rotation
 from shared.naming import APPLICATION, log_group_name, resource_name
 
 LOCAL = "local"

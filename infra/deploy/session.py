@@ -19,7 +19,7 @@ from infra.deploy.snowflake_account import AccountFlags
 from infra.deploy.steps import STEPS
 from infra.deploy.synthesis import Synthesis
 from infra.deploy.verbs import Call
-from infra.settings_file import refuse_unknown
+from infra.settings.file import refuse_unknown
 
 DESTROYING = frozenset({"delete", "destroy"})
 BESIDE_OTHERS = frozenset({"check", "policy"})

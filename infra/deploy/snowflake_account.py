@@ -15,8 +15,8 @@ from pathlib import Path
 from frazil.model.errors import SettingError
 from frazil.specs.scalars import parse_snowflake_name
 from frazil.specs.shapes import Unfit
-from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
-from infra.settings_keys_snowflake import SNOWFLAKE_ROLE, SNOWFLAKE_SCHEMA, SNOWFLAKE_USER
+from infra.settings.model import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
+from infra.settings.snowflake_keys import SNOWFLAKE_ROLE, SNOWFLAKE_SCHEMA, SNOWFLAKE_USER
 
 ORGANIZATION, ACCOUNT = "SNOWFLAKE_ORGANIZATION_NAME", "SNOWFLAKE_ACCOUNT_NAME"
 """Environment variables of Snowflake's Terraform provider."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.deploy.account_record import STATE
 from infra.deploy.deployment import Deployment
-from infra.settings import LocalState, S3State
+from infra.settings.model import LocalState, S3State
 from shared.naming import state_key
 
 NO_STATE = frozenset({"NoSuchKey", "AccessDenied"})

@@ -38,8 +38,8 @@ from infra.deploy.rotation_function import rotation_function
 from infra.deploy.snowflake_account import record_of, remember
 from infra.deploy.stacks import Stacks, resource_types
 from infra.deploy.summary import summary_lines
-from infra.deployer_limits import limits_of
-from infra.deployer_policy import policy_documents
+from infra.permissions.deployer_limits import limits_of
+from infra.permissions.deployer_policy import policy_documents
 
 
 def check(deployment: Deployment, asked: Asked) -> None:

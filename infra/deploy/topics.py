@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from frazil.model.errors import BrokerError, SettingError
-from infra.settings import ExternalKafka, Topic
+from infra.settings.model import ExternalKafka, Topic
 from shared.confluent_api import KeyPair
 
 ANSWER_SECONDS = 30

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.model.spec import TableSpec
-from infra.backends import keep_state
 from infra.cdk import App, Fn, Output, Stack
+from infra.components.backends import keep_state
 from infra.components.service_account import Scopes, ServiceAccount
-from infra.grants import grants
 from infra.resources import confluent
-from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.settings.model import ConfluentKafka, EnvironmentSettings
 from infra.stacks.kafka import Kafka, KeyHolders
+from infra.wanted.grants import grants
 from shared import naming
 from shared.accounts import PARTS
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infra.artefacts.artefact import PREFIX as ARTEFACTS
-from infra.backends import keep_state
 from infra.cdk import App, Output, Resource, Stack
+from infra.components.backends import keep_state
 from infra.components.region import Region, enter_region
 from infra.components.role import Role
-from infra.iam import Policy, Statement, trust_external
+from infra.permissions.iam import Policy, Statement, trust_external
 from infra.resources import confluent
-from infra.settings import ConfluentKafka, EnvironmentSettings
+from infra.settings.model import ConfluentKafka, EnvironmentSettings
 from infra.stacks.confluent import ConfluentStack, enter_confluent
 from infra.stacks.lake import EXPORTS, QUERY_RESULTS, LakeStack
 from infra.stacks.secrets import SecretsStack
-from infra.topics import TRADES
+from infra.wanted.topics import TRADES
 from shared import naming
 
 OTHER_FOLDERS = (ARTEFACTS, QUERY_RESULTS, EXPORTS)

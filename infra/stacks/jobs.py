@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from frazil.model.spec import TableSpec
 from infra.artefacts.artefact import Artefacts
-from infra.backends import keep_state
 from infra.cdk import App, Output, Stack
 from infra.components.alarms import Alarms
+from infra.components.backends import keep_state
 from infra.components.config_object import ConfigObject
 from infra.components.dashboard import Watched, body
 from infra.components.frazil_config import frazil_yaml, snowflake_section
@@ -21,15 +21,15 @@ from infra.components.log_group import LogGroup
 from infra.components.region import enter_region
 from infra.components.snowflake_external import read_by_its_delta_log
 from infra.components.streaming_keeper import StreamingKeeper, run_scopes
-from infra.costs import job_cost, read_prices
-from infra.permissions import KEEPS_STREAMING, STARTS_RUNS, PolicyTarget, Scope, statements
+from infra.permissions.of_roles import KEEPS_STREAMING, STARTS_RUNS, PolicyTarget, Scope, statements
+from infra.reports.costs import job_cost, read_prices
 from infra.resources import aws
-from infra.settings import EnvironmentSettings
+from infra.settings.model import EnvironmentSettings
 from infra.stacks.kafka import Kafka
 from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
-from infra.triggers import triggers_of
+from infra.wanted.triggers import triggers_of
 from shared import naming
 
 KEPT_MINUTES = 15

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.settings import ExternalKafka
+from infra.settings.model import ExternalKafka
 from shared.naming import Account
 
 

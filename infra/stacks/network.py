@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from infra.backends import keep_state
 from infra.cdk import App, Output, Stack
+from infra.components.backends import keep_state
 from infra.components.private_vpc import ANYWHERE, PrivateVpc, named
 from infra.components.region import enter_region
 from infra.resources import aws
-from infra.settings import EnvironmentSettings, ExistingVpc, MadeVpc, PrivateLink
+from infra.settings.model import EnvironmentSettings, ExistingVpc, MadeVpc, PrivateLink
 from shared import naming
 
 HTTPS = 443

@@ -10,8 +10,8 @@ from typing import Literal, Protocol
 
 from frazil.model.snowflake import iceberg_table
 from frazil.model.spec import TableSpec
-from infra.backends import keep_state
 from infra.cdk import App, Construct, Output, Resource, Stack
+from infra.components.backends import keep_state
 from infra.components.key_rotation import PublicKeys
 from infra.components.region import enter_region
 from infra.components.snowflake_access import Actor
@@ -19,7 +19,7 @@ from infra.components.snowflake_doors import Doorway, GlueCatalog, Known, RestCa
 from infra.components.snowflake_external import DeltaTables, Exports, TableSite, read_by_its_delta_log
 from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
-from infra.settings import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
+from infra.settings.model import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
 from infra.stacks.lake import EXPORTS, LakeStack
 from shared import naming
 

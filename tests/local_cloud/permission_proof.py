@@ -1,4 +1,4 @@
-"""Recorded calls against the policy of the role that made them, under the reviewed table of infra/permissions.py."""
+"""Recorded calls against the policy of the role that made them, under the reviewed table of roles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from infra.permissions import RULES, Asked, PolicyTarget
+from infra.permissions.of_roles import RULES, Asked, PolicyTarget
 
 Recorded = Mapping[str, Any]
 """A line of the double's record of calls."""

@@ -20,9 +20,9 @@ from infra.cdk import App
 from infra.deploy.deployment import Deployment
 from infra.deploy.stacks import Stacks
 from infra.deploy.terraform import Terraform, TerraformError
-from infra.guards import synthesize
-from infra.settings import ConfluentKafka
-from infra.settings_file import load_environment
+from infra.guards.aspect import synthesize
+from infra.settings.file import load_environment
+from infra.settings.model import ConfluentKafka
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack

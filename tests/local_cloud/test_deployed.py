@@ -28,9 +28,9 @@ from frazil.adapters.secrets import SecretsManager
 from frazil.local.aws_double.leash import END_SECONDS
 from frazil.local.produce import produce
 from frazil.specs.load import load_settings
-from infra.costs import read_stacks
 from infra.deploy.inventory import Names, look
-from infra.deployer_policy import actions
+from infra.permissions.deployer_policy import actions
+from infra.reports.costs import read_stacks
 from shared.snowflake_login import LoginRefusedError
 
 pytestmark = [

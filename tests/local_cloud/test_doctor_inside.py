@@ -17,7 +17,7 @@ from waiting import eventually
 
 import frazil
 from frazil.cli import app
-from infra.permissions import JOB, WITH_SECRETS
+from infra.permissions.of_roles import JOB, WITH_SECRETS
 
 SERVICE = "emr-serverless.amazonaws.com"
 PACKAGES = Path(frazil.__file__).parents[1]

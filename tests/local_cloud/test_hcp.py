@@ -15,8 +15,8 @@ from devcloud.hcp_double import HcpDouble, host_block, serving
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.deploy.terraform import Terraform, TerraformError
-from infra.settings import HcpState
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import HcpState
 from infra.terraform.override import ready_to_travel
 from infra.terraform.terraform_cli import STUBS, terraform_environment
 

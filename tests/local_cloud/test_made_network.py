@@ -13,8 +13,8 @@ from cloud import Cloud
 
 from infra.app import build
 from infra.deploy.terraform import Terraform
-from infra.settings import MadeVpc, Network, PrivateLink
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import MadeVpc, Network, PrivateLink
 from infra.terraform.terraform_here import prepare
 from tests.sampling import sampled
 

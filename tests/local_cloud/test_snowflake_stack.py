@@ -24,10 +24,10 @@ from infra.app import build
 from infra.cdk import App
 from infra.components.key_rotation import PublicKeys
 from infra.deploy.terraform import Terraform
-from infra.guards import synthesize
-from infra.picture import ACCOUNT as EXAMPLE
-from infra.settings import EnvironmentSettings, ExternalKafka, Snowflake
-from infra.settings_file import load_environment
+from infra.guards.aspect import synthesize
+from infra.reports.picture import ACCOUNT as EXAMPLE
+from infra.settings.file import load_environment
+from infra.settings.model import EnvironmentSettings, ExternalKafka, Snowflake
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack

@@ -15,7 +15,6 @@ from pages import ROOT, fences, name_of, section, table, text_of
 from infra.app import build
 from infra.artefacts.environment import GLIBC_MINORS, Target
 from infra.components.job_request import SCHEDULED_MINUTES
-from infra.costs import idle_costs, job_cost, read_prices, read_stacks, report
 from infra.deploy.prerequisites import (
     FREE_GIGABYTES,
     NODE_AT_LEAST,
@@ -24,10 +23,11 @@ from infra.deploy.prerequisites import (
     of_this_machine,
 )
 from infra.deploy.verbs import CREATE
-from infra.picture import NOTHING_PACKED
-from infra.settings_file import load_environment
+from infra.reports.costs import idle_costs, job_cost, read_prices, read_stacks, report
+from infra.reports.picture import NOTHING_PACKED
+from infra.settings.file import load_environment
 from infra.stacks.lake import LONGEST_KEY_DELETION_DAYS, SHORTEST_KEY_DELETION_DAYS
-from infra.topics import USUAL
+from infra.wanted.topics import USUAL
 
 DEPLOY = ROOT / "docs/deploy.md"
 KICKSTARTER = ROOT / "docs/kickstarter.md"

@@ -10,10 +10,10 @@ import pytest
 from pages import ROOT, section, table
 
 from infra.app import build
-from infra.costs import Document, read_stacks
-from infra.picture import ACCOUNT, NOTHING_PACKED
-from infra.settings import ConfluentKafka, HcpState
-from infra.settings_file import load_environment
+from infra.reports.costs import Document, read_stacks
+from infra.reports.picture import ACCOUNT, NOTHING_PACKED
+from infra.settings.file import load_environment
+from infra.settings.model import ConfluentKafka, HcpState
 from shared.naming import workspace_name
 
 PAGE = ROOT / "docs/hcp.md"

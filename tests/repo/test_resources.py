@@ -7,9 +7,9 @@ import re
 import pytest
 from pages import ROOT, text_of
 
-from infra.costs import Document
 from infra.deploy.deployment import STACKS
-from infra.picture import all_stacks, one_stack, page, synthesized
+from infra.reports.costs import Document
+from infra.reports.picture import all_stacks, one_stack, page, synthesized
 
 PAGE = ROOT / "docs/resources.md"
 
@@ -24,7 +24,7 @@ def resource(path: str, **arguments: object) -> Document:
 
 
 def test_the_page_is_current(stacks: dict[str, Document]) -> None:
-    assert text_of(PAGE) == page(stacks), "run `.venv/bin/python -m infra.picture`"
+    assert text_of(PAGE) == page(stacks), "run `.venv/bin/python -m infra.reports.picture`"
 
 
 def test_stacks_are_drawn_in_the_order_in_which_they_are_applied(stacks: dict[str, Document]) -> None:

@@ -13,12 +13,12 @@ import pytest
 from pages import ROOT, fences, section, table, text_of
 
 from infra.app import TABLES, build, read_tables
-from infra.costs import Document, read_stacks
-from infra.grants import grants
-from infra.picture import NOTHING_PACKED
-from infra.rules import ALLOWED_WILDCARDS, RULES
-from infra.settings import ConfluentKafka, EnvironmentSettings, Reader, Scheduled
-from infra.settings_file import load_environment
+from infra.guards.rules import ALLOWED_WILDCARDS, RULES
+from infra.reports.costs import Document, read_stacks
+from infra.reports.picture import NOTHING_PACKED
+from infra.settings.file import load_environment
+from infra.settings.model import ConfluentKafka, EnvironmentSettings, Reader, Scheduled
+from infra.wanted.grants import grants
 from shared.accounts import PURPOSES
 
 PAGE = ROOT / "docs/security.md"

@@ -15,10 +15,10 @@ from pages import ROOT, section, table, text_of
 
 from frazil.specs.load import load_tables
 from infra.cdk import App
-from infra.guards import synthesize
-from infra.picture import ACCOUNT as EXAMPLE
-from infra.settings import ExternalKafka, ExternalRegistry
-from infra.settings_file import load_environment
+from infra.guards.aspect import synthesize
+from infra.reports.picture import ACCOUNT as EXAMPLE
+from infra.settings.file import load_environment
+from infra.settings.model import ExternalKafka, ExternalRegistry
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack

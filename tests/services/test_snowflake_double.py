@@ -23,7 +23,7 @@ from infra.deploy import services
 from infra.deploy.deployment import open_deployment
 from infra.deploy.kept_double import KeptDouble
 from infra.deploy.snowflake_key import log_in, of_snowflake
-from infra.picture import ACCOUNT as DEPLOYERS
+from infra.reports.picture import ACCOUNT as DEPLOYERS
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served
 

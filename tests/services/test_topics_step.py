@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from frazil.model.errors import BrokerError
 from infra.deploy.topics import Difference, connect, make_topics, of_external
-from infra.settings import ExternalKafka, ExternalRegistry, Topic
+from infra.settings.model import ExternalKafka, ExternalRegistry, Topic
 
 if TYPE_CHECKING:
     from frazil.local.supervisor import LocalServices

@@ -6,13 +6,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from infra.backends import keep_state
 from infra.cdk import App, Construct, Fn, Output, Stack
-from infra.guards import synthesize
-from infra.iam import Policy, Statement, trust_service
+from infra.components.backends import keep_state
+from infra.guards.aspect import synthesize
+from infra.permissions.iam import Policy, Statement, trust_service
 from infra.resources import aws, confluent
-from infra.settings import EnvironmentSettings, HcpState, LocalState, S3State
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import EnvironmentSettings, HcpState, LocalState, S3State
 from shared.naming import tags
 
 BACKENDS: dict[str, LocalState | S3State | HcpState] = {

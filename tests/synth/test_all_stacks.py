@@ -13,11 +13,11 @@ from every_feature import BACKENDS
 from test_snowflake import SNOWFLAKE
 
 from frazil.model.errors import SettingError
-from infra import rules
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
-from infra.settings import ConfluentKafka, EnvironmentSettings, Reader
-from infra.settings_file import environments, load_environment
+from infra.guards import rules
+from infra.settings.file import environments, load_environment
+from infra.settings.model import ConfluentKafka, EnvironmentSettings, Reader
 
 ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
@@ -69,7 +69,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from infra.app import build
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
 build(load_environment("small", {}, folder=Path(sys.argv[1])), Path(sys.argv[2]), None)
 """
 WITH_SNOWFLAKE = """

@@ -17,8 +17,8 @@ from test_snowflake import SNOWFLAKE
 from frazil.model.errors import SettingError
 from infra.app import build
 from infra.artefacts.artefact import write_manifest
-from infra.settings import Reader
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import Reader
 from infra.stacks.snowflake import PURPOSES
 
 ROOT = Path(__file__).parents[2]

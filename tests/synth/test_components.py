@@ -11,11 +11,11 @@ from typing import Any
 
 from written import Written, dev, write
 
-from infra.backends import keep_state
 from infra.cdk import App, Stack
+from infra.components.backends import keep_state
 from infra.components.python_lambda import Function, PythonLambda
 from infra.components.region import enter_region
-from infra.iam import Statement
+from infra.permissions.iam import Statement
 
 MAY = Statement(sid="Stop", actions=("emr-serverless:StopApplication",), resources=("arn:aws:emr-serverless:x:1:/a",))
 

@@ -11,11 +11,11 @@ import pytest
 
 from frazil.specs.load import load_tables
 from infra.cdk import App, LocalBackend, Output, Stack
-from infra.guards import synthesize
-from infra.settings import ConfluentKafka, EnvironmentSettings
-from infra.settings_file import load_environment
+from infra.guards.aspect import synthesize
+from infra.settings.file import load_environment
+from infra.settings.model import ConfluentKafka, EnvironmentSettings
 from infra.stacks.confluent import ConfluentStack
-from infra.topics import USUAL
+from infra.wanted.topics import USUAL
 from shared.naming import secret_name
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,10 @@ import pytest
 
 from frazil.specs.load import load_tables
 from infra.cdk import App
-from infra.guards import synthesize
-from infra.rules import statements
-from infra.settings import ConfluentKafka, EnvironmentSettings
-from infra.settings_file import load_environment
+from infra.guards.aspect import synthesize
+from infra.guards.rules import statements
+from infra.settings.file import load_environment
+from infra.settings.model import ConfluentKafka, EnvironmentSettings
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack

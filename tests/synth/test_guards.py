@@ -9,9 +9,9 @@ import pytest
 
 from frazil.model.errors import SettingError
 from infra.cdk import App, LocalBackend, Stack
-from infra.guards import synthesize
+from infra.guards.aspect import synthesize
+from infra.guards.rules import StackView, Violation
 from infra.resources import aws
-from infra.rules import StackView, Violation
 from shared.naming import tags
 
 
@@ -37,7 +37,7 @@ def test_all_stacks_are_looked_at_before_anything_is_written(tmp_path: Path) -> 
         "    give kms_master_key_id\n"
         "second/logs: log_retention: it keeps logs for ever\n"
         "    give retention_in_days=settings.log_retention_days\n\n"
-        "hint: infra/rules.py says what each rule is for"
+        "hint: infra/guards/rules.py says what each rule is for"
     )
     assert not list(out.rglob("cdk.tf.json"))
 
@@ -57,7 +57,7 @@ def test_a_failure_that_is_no_finding_is_told_as_it_is(tmp_path: Path, monkeypat
     def defective(view: StackView) -> Iterator[Violation]:
         raise KeyError(view.name)
 
-    monkeypatch.setattr("infra.guards.RULES", (defective,))
+    monkeypatch.setattr("infra.guards.aspect.RULES", (defective,))
     app = App(outdir=str(tmp_path / "out"))
     stack_of(app, "first")
 

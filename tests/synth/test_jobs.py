@@ -18,9 +18,9 @@ from frazil.materialize.schedule import SICK_SECONDS
 from frazil.model.errors import SettingError
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
-from infra.picture import ACCOUNT
-from infra.settings import EnvironmentSettings, Scheduled, Streamed
-from infra.settings_file import load_environment
+from infra.reports.picture import ACCOUNT
+from infra.settings.file import load_environment
+from infra.settings.model import EnvironmentSettings, Scheduled, Streamed
 
 Json = dict[str, Any]
 Synthesize = Callable[..., "Written"]

@@ -11,10 +11,10 @@ import pytest
 from every_feature import BACKENDS
 from written import KAFKA, Written, dev, write
 
-from infra.backends import keep_state
 from infra.cdk import App, Output, Stack
+from infra.components.backends import keep_state
 from infra.resources import confluent
-from infra.settings import EnvironmentSettings, Lake, Reader
+from infra.settings.model import EnvironmentSettings, Lake, Reader
 from infra.stacks.kafka import Kafka
 from infra.stacks.lake import LakeStack
 

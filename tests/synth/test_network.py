@@ -11,8 +11,8 @@ from every_feature import BACKENDS
 from written import Written, dev, write
 
 from infra.components.private_vpc import AddressPlan, plan_addresses
-from infra.costs import idle_costs, read_prices
-from infra.settings import Egress, ExistingVpc, MadeVpc, Network, PrivateLink
+from infra.reports.costs import idle_costs, read_prices
+from infra.settings.model import Egress, ExistingVpc, MadeVpc, Network, PrivateLink
 from infra.stacks.network import NetworkStack
 
 MADE = MadeVpc(cidr="10.42.0.0/16", zones=2, nat_gateways="one")

@@ -17,8 +17,8 @@ from frazil.model.spec import MetadataColumns, TableSpec
 from frazil.specs.load import load_tables
 from infra.cdk import App
 from infra.components.key_rotation import UserKeys
-from infra.picture import ACCOUNT as EXAMPLE
-from infra.settings import ExistingWarehouse, MadeWarehouse
+from infra.reports.picture import ACCOUNT as EXAMPLE
+from infra.settings.model import ExistingWarehouse, MadeWarehouse
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
 

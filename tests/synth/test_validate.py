@@ -22,7 +22,8 @@ from infra.app import build
 from infra.deploy.deployment import STACKS
 from infra.deploy.terraform import Terraform
 from infra.generate import SOURCES
-from infra.settings import (
+from infra.settings.file import load_environment
+from infra.settings.model import (
     EnvironmentSettings,
     ExistingVpc,
     ExternalKafka,
@@ -33,7 +34,6 @@ from infra.settings import (
     Reader,
     Scheduled,
 )
-from infra.settings_file import load_environment
 from infra.terraform.terraform_cli import STUBS, terraform_environment
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from infra.cdk import App
-from infra.guards import synthesize
-from infra.settings import EnvironmentSettings
-from infra.settings_file import load_environment
+from infra.guards.aspect import synthesize
+from infra.settings.file import load_environment
+from infra.settings.model import EnvironmentSettings
 from infra.stacks.kafka import Kafka, KeyHolders
 
 Json = Mapping[str, Any]

@@ -19,8 +19,8 @@ from infra.deploy.snowflake_account import (
     remember,
     with_account,
 )
-from infra.settings import EnvironmentSettings, ExistingWarehouse, Snowflake
-from infra.settings_file import FOLDER, load_environment
+from infra.settings.file import FOLDER, load_environment
+from infra.settings.model import EnvironmentSettings, ExistingWarehouse, Snowflake
 
 WAREHOUSE = AccountFlags("compute_wh")
 ACME: Mapping[str, str] = {ORGANIZATION: "acme", ACCOUNT: "lake"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.costs import (
+from infra.reports.costs import (
     IdlePrice,
     JobCost,
     Line,
@@ -21,8 +21,8 @@ from infra.costs import (
     read_stacks,
     report,
 )
-from infra.settings import Worker
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import Worker
 
 PRICES = Prices(
     on=date(2026, 1, 31),

@@ -29,7 +29,7 @@ from infra.deploy.removed_stacks import refuse_removed_stacks
 from infra.deploy.snowflake_account import Recorded, recorded, remember
 from infra.deploy.stacks import synthesize
 from infra.deploy.steps import STEPS
-from infra.settings import ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
+from infra.settings.model import ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
 from shared.confluent_api import NewKey
 
 MSK = ExternalKafka(

@@ -24,8 +24,8 @@ from infra.deploy.services import Services
 from infra.deploy.snowflake_account import Recorded, remember
 from infra.deploy.steps import STEPS
 from infra.deploy.verbs import VERBS
-from infra.settings import EnvironmentSettings, ExternalKafka, ExternalRegistry
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import EnvironmentSettings, ExternalKafka, ExternalRegistry
 
 ALL_STACKS = "network confluent lake secrets connectors jobs snowflake"
 CREATE = [

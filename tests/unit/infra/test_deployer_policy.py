@@ -15,11 +15,11 @@ import pytest
 from botocore import xform_name
 from botocore.loaders import Loader
 
-from infra.deployer_limits import ANYWHERE, Limits, Scope, limits_of
-from infra.deployer_policy import MOST_CHARACTERS, OF_TYPES, READS, actions, policy_documents
 from infra.generate import FOLDER
-from infra.settings import ExternalKafka, ExternalRegistry
-from infra.settings_file import load_environment
+from infra.permissions.deployer_limits import ANYWHERE, Limits, Scope, limits_of
+from infra.permissions.deployer_policy import MOST_CHARACTERS, OF_TYPES, READS, actions, policy_documents
+from infra.settings.file import load_environment
+from infra.settings.model import ExternalKafka, ExternalRegistry
 from tests.fakes.aws_actions import OTHER_NAMES
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from frazil.model.errors import SettingError
 from infra.deploy import account_record
 from infra.deploy.deployment import Deployment, credentials, open_deployment
 from infra.deploy.snowflake_account import AccountFlags
-from infra.settings import ExistingWarehouse
+from infra.settings.model import ExistingWarehouse
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 from frazil.model.spec import CatalogSettings, Secret, Settings, revealed
 from frazil.specs.load import load_settings
 from infra.components.frazil_config import Values, frazil_yaml, snowflake_section
-from infra.picture import ACCOUNT
-from infra.settings import ExistingWarehouse
+from infra.reports.picture import ACCOUNT
+from infra.settings.model import ExistingWarehouse
 from infra.stacks.kafka import Kafka
 
 CONFLUENT = Kafka(

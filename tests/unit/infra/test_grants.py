@@ -8,9 +8,9 @@ from pathlib import Path
 from frazil.adapters.kafka import consumer_settings
 from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
-from infra.grants import grants
-from infra.settings import ConfluentKafka, Topic
-from infra.topics import USUAL
+from infra.settings.model import ConfluentKafka, Topic
+from infra.wanted.grants import grants
+from infra.wanted.topics import USUAL
 from shared.accounts import PARTS
 
 KAFKA = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=False, tableflow=())

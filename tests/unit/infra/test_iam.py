@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from infra.iam import EVERYBODY, Policy, Principal, Statement, tls_only, trust_external, trust_service
+from infra.permissions.iam import EVERYBODY, Policy, Principal, Statement, tls_only, trust_external, trust_service
 
 
 def document_of(policy: Policy) -> object:

@@ -9,7 +9,7 @@ from botocore.validate import validate_parameters
 
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.components.job_request import JobRuns, Request, as_parameters, for_scheduler, worker_settings
-from infra.settings import Worker
+from infra.settings.model import Worker
 
 ARTEFACTS = Artefacts(
     environment=Artefact("environment.tar.gz", "e" * 64, 1),

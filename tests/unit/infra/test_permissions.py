@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from infra.iam import Statement
-from infra.permissions import (
+from infra.permissions.iam import Statement
+from infra.permissions.of_roles import (
     JOB,
     KEEPER,
     KEEPS_STREAMING,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from infra import rules
-from infra.iam import EVERYBODY, Policy, Principal, Statement, tls_only, trust_service
-from infra.rules import RULES, StackView, Violation
+from infra.guards import rules
+from infra.guards.rules import RULES, StackView, Violation
+from infra.permissions.iam import EVERYBODY, Policy, Principal, Statement, tls_only, trust_service
 from shared.naming import tags
 
 Document = dict[str, Any]

@@ -10,9 +10,10 @@ from textwrap import dedent
 import pytest
 
 from frazil.model.errors import SettingError
-from infra.reference import FOLDER as REFERENCE
-from infra.reference import pages
-from infra.settings import (
+from infra.reports.reference import FOLDER as REFERENCE
+from infra.reports.reference import pages
+from infra.settings.file import environments, load_environment
+from infra.settings.model import (
     ConfluentKafka,
     Egress,
     EnvironmentSettings,
@@ -33,7 +34,6 @@ from infra.settings import (
     Topic,
     Worker,
 )
-from infra.settings_file import environments, load_environment
 
 Load = Callable[..., EnvironmentSettings]
 CONFLUENT = "kafka: {confluent: {}}\n"
@@ -283,7 +283,7 @@ def test_the_environments_that_are_here_are_sound(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_the_reference_is_what_the_declarations_say(name: str) -> None:
-    assert (REFERENCE / name).read_text(encoding="utf-8") == pages()[name], "run `python -m infra.reference`"
+    assert (REFERENCE / name).read_text(encoding="utf-8") == pages()[name], "run `python -m infra.reports.reference`"
 
 
 def test_topics_have_sizes_and_subjects_of_references_may_be_beginnings(load: Load) -> None:

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from infra.deploy.snowflake_key import of_snowflake
-from infra.picture import ACCOUNT
-from infra.settings import Snowflake
+from infra.reports.picture import ACCOUNT
+from infra.settings.model import Snowflake
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import LoginRefusedError
 

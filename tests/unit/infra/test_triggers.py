@@ -8,9 +8,9 @@ import pytest
 from frazil.model.errors import SettingError
 from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
-from infra.settings import Jobs, Scheduled, Streamed, Worker
-from infra.settings_file import load_environment
-from infra.triggers import Triggers, triggers_of
+from infra.settings.file import load_environment
+from infra.settings.model import Jobs, Scheduled, Streamed, Worker
+from infra.wanted.triggers import Triggers, triggers_of
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from frazil.specs.load import read_document
 from frazil.specs.placeholders import Sources
 from frazil.specs.problems import Problem, Problems, suggest
 from frazil.specs.shapes import At, Rejected
-from infra import settings_keys as keys
-from infra import settings_keys_snowflake as snowflake_keys
-from infra.settings import (
+from infra.settings import keys, snowflake_keys
+from infra.settings.model import (
     Architecture,
     Availability,
     CatalogIntegration,
@@ -45,10 +44,10 @@ from infra.settings import (
     Streamed,
     Worker,
 )
-from infra.topics import TRADES
+from infra.wanted.topics import TRADES
 from shared.naming import OWN_FOLDERS, OWN_TAGS
 
-FOLDER = Path(__file__).parent / "environments"
+FOLDER = Path(__file__).parents[1] / "environments"
 NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
 """Without a hyphen, so that the prefix `frazil-dev-` identifies the resources of `dev` and of no other environment."""
 

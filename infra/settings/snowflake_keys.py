@@ -6,8 +6,8 @@ from typing import cast
 
 from frazil.specs.keys import Built, Derived, Key, Required, Section
 from frazil.specs.shapes import Choice, ListOf
-from infra.settings import ExistingWarehouse, MadeWarehouse, WarehouseSize
-from infra.settings_scalars import CIDR, LOOPBACK_URL, REFRESH, SECONDS, SNOWFLAKE_NAME
+from infra.settings.model import ExistingWarehouse, MadeWarehouse, WarehouseSize
+from infra.settings.scalars import CIDR, LOOPBACK_URL, REFRESH, SECONDS, SNOWFLAKE_NAME
 
 NONE = Derived("none")
 

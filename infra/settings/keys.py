@@ -5,9 +5,8 @@ from __future__ import annotations
 from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
 from frazil.specs.scalars import COUNT, DURATION, TABLE_NAME, TEXT, TOPIC_NAME, URL
 from frazil.specs.shapes import Choice, ListOf, MapOf
-from infra.settings import PrivateLink, Reader, Topic
-from infra.settings_keys_snowflake import NONE, SNOWFLAKE
-from infra.settings_scalars import (
+from infra.settings.model import PrivateLink, Reader, Topic
+from infra.settings.scalars import (
     BOOLEAN,
     BUCKET_NAME,
     CIDR,
@@ -30,6 +29,7 @@ from infra.settings_scalars import (
     TAG_NAME,
     TAG_VALUE,
 )
+from infra.settings.snowflake_keys import NONE, SNOWFLAKE
 
 OF_ENVIRONMENT = Derived("the environment's")
 IN_A_VAULT = (

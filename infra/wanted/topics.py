@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from frazil.model.spec import SubjectSettings, TableSpec
-from infra.settings import ConfluentKafka, ExternalKafka, Topic
+from infra.settings.model import ConfluentKafka, ExternalKafka, Topic
 
 TRADES = "stock_trades"
 """What the Datagen connector writes to."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.settings import EnvironmentSettings, ExternalKafka, S3State
+from infra.settings.model import EnvironmentSettings, ExternalKafka, S3State
 from shared.naming import APPLICATION, database_name, partition_of
 
 IN_ANY_RESOURCE = frozenset(

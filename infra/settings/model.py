@@ -1,4 +1,4 @@
-"""What one environment is, as values; infra/settings_keys.py declares the keys of its file."""
+"""What one environment is, as values; infra/settings/keys.py declares the keys of its file."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.model.errors import SettingError
 from frazil.model.spec import TableSpec
 from frazil.specs.problems import suggest
-from infra.settings import Jobs, Scheduled
+from infra.settings.model import Jobs, Scheduled
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from infra.cdk import CloudBackend, LocalBackend, NamedCloudWorkspace, S3Backend, Stack
-from infra.settings import EnvironmentSettings, HcpState, LocalState, S3State
+from infra.settings.model import EnvironmentSettings, HcpState, LocalState, S3State
 from shared.naming import state_key, state_path, workspace_name
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from frazil.model.spec import TableSpec
 from frazil.specs.kafka_keys import READER_GROUP
-from infra.settings import ConfluentKafka
-from infra.topics import TRADES, own_subjects, wanted_topics
+from infra.settings.model import ConfluentKafka
+from infra.wanted.topics import TRADES, own_subjects, wanted_topics
 from shared.naming import Account
 
 if TYPE_CHECKING:

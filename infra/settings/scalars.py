@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from frazil.specs.scalars import parse_boolean, parse_duration, parse_snowflake_name, parse_whole
 from frazil.specs.shapes import Scalar, Unfit
-from infra.settings import Scheduled, Streamed
+from infra.settings.model import Scheduled, Streamed
 
 LOG_DAYS_OF_CLOUDWATCH = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922)
 SCHEDULE_PATTERN = re.compile(r"rate\([1-9][0-9]* (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")

@@ -2,8 +2,8 @@
 
 `scripts/deploy.sh check --policy` prints them as an IAM policy document. `OF_TYPES` lists what Terraform's provider
 calls for each type, from the service authorization reference of AWS and from recorded calls; `OF_STEPS` what the steps
-of the deployment call by themselves. `infra/deployer_limits.py` limits each action to the environment's resources,
-where its service allows that.
+of the deployment call by themselves. `deployer_limits.py` limits each action to the environment's resources, where its
+service allows that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 
-from infra.deployer_limits import Limits, Scope
+from infra.permissions.deployer_limits import Limits, Scope
 
 READS = {
     "athena": ("athena:GetWorkGroup", "athena:ListTagsForResource", "athena:ListWorkGroups"),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from infra.iam import Conditions, Statement
+from infra.permissions.iam import Conditions, Statement
 
 
 class PolicyTarget(Enum):

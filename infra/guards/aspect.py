@@ -8,7 +8,7 @@ import jsii
 
 from frazil.model.errors import SettingError
 from infra.cdk import App, Aspects, IAspect, IConstruct, Stack
-from infra.rules import RULES, Rule, StackView, Violation
+from infra.guards.rules import RULES, Rule, StackView, Violation
 
 
 @jsii.implements(IAspect)
@@ -36,7 +36,7 @@ class Guard:
         if found:
             count = f"{len(found)} times" if len(found) > 1 else "once"
             what = f"The stacks break the rules {count}; nothing was written.\n\n" + "\n".join(found)
-            raise SettingError(what, hint="infra/rules.py says what each rule is for")
+            raise SettingError(what, hint="infra/guards/rules.py says what each rule is for")
 
 
 def synthesize(app: App, *, production: bool) -> None:

@@ -1,6 +1,6 @@
 """What an environment costs: idle, counted from the stacks as they are synthesized, and by the hour while jobs run.
 
-`python -m infra.costs ENVIRONMENT OUT` prints it for stacks that were written to OUT.
+`python -m infra.reports.costs ENVIRONMENT OUT` prints it for stacks that were written to OUT.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from infra.settings import Architecture, Jobs, Worker
-from infra.settings_file import load_environment
+from infra.settings.file import load_environment
+from infra.settings.model import Architecture, Jobs, Worker
 
 FILE = Path(__file__).parent / "prices.yaml"
 Document = Mapping[str, Any]

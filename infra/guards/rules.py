@@ -134,7 +134,7 @@ def tls_only(view: StackView) -> Iterator[Violation]:
     for bucket in view.of("aws_s3_bucket"):
         policies = [each.get("policy") for each in view.beside(bucket, "aws_s3_bucket_policy")]
         if not any(_refuses_plain_http(statement) for policy in policies for statement in statements(policy) or ()):
-            fix = "add aws_s3_bucket_policy with infra.iam.tls_only(bucket.arn)"
+            fix = "add aws_s3_bucket_policy with infra.permissions.iam.tls_only(bucket.arn)"
             yield Violation(bucket.path, "it can be talked to without TLS", fix)
 
 
@@ -195,17 +195,21 @@ def wildcards(view: StackView) -> Iterator[Violation]:
                 continue
             found = statements(text)
             if found is None:
-                yield Violation(each.path, f"its {name} cannot be read here", "build it with infra.iam.Policy")
+                yield Violation(
+                    each.path, f"its {name} cannot be read here", "build it with infra.permissions.iam.Policy"
+                )
                 continue
             for wildcard in (every for statement in found for every in _wildcards(statement)):
                 if not any(_is_allowed(wildcard, each.type, allowed) for allowed in ALLOWED_WILDCARDS):
-                    fix = "name actions and resources, or list it with its reason in infra.rules.ALLOWED_WILDCARDS"
+                    fix = (
+                        "name actions and resources, or list it with its reason in infra.guards.rules.ALLOWED_WILDCARDS"
+                    )
                     yield Violation(each.path, f"its {name} allows {wildcard}", fix)
 
 
 def own_policies(view: StackView) -> Iterator[Violation]:
     """A role may do what its policy here says: none of a policy that others write, and change, is attached to it."""
-    fix = "write the policy with infra.iam.Policy, as infra.components.role.Role does"
+    fix = "write the policy with infra.permissions.iam.Policy, as infra.components.role.Role does"
     for each in view.of(
         "aws_iam_role_policy_attachment", "aws_iam_policy_attachment", "aws_iam_user_policy_attachment"
     ):

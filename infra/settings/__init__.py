@@ -1,0 +1,1 @@
+"""The settings of an environment: their values, their keys, and the parser of their file."""
