@@ -26,7 +26,7 @@ from pages import (
 )
 
 from frazil.model.dead_letter import Reason
-from frazil.verify.verification import FindingKind
+from frazil.proof.verification import FindingKind
 
 OPERATE = ROOT / "docs/operate.md"
 DECISIONS = ROOT / "docs/decisions"

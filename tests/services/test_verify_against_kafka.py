@@ -33,9 +33,9 @@ from frazil.materialize.ingest import placing
 from frazil.materialize.run import TableRun
 from frazil.model.plan import NothingToDo
 from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
-from frazil.verify.verification import Check, Discrepancy, FindingKind, Verification
 from tests.fakes.in_process import InProcessRunner
 from tests.table.small_lake import altered, spec_of, without
 

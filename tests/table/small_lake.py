@@ -42,7 +42,7 @@ from frazil.model.spec import (
 from frazil.model.summary import (
     store,
 )
-from frazil.verify.tally import sums_of
+from frazil.proof.tally import sums_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

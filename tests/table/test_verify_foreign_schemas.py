@@ -17,9 +17,9 @@ from frazil.model.changes import AddColumn
 from frazil.model.columns import Scalar
 from frazil.model.errors import ForeignTableError
 from frazil.model.snapshot import TableView
+from frazil.proof.verification import FindingKind
 from frazil.verify.against_kafka import KafkaSide, lacking_metadata
 from frazil.verify.table import verify_table
-from frazil.verify.verification import FindingKind
 from tests.table.small_lake import Read, SmallLake
 
 

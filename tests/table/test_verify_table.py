@@ -12,8 +12,8 @@ import pytest
 from frazil.adapters.iceberg_scan import LiveFile, live_files
 from frazil.model.changes import RenameColumn
 from frazil.model.progress import Counts, TableState
+from frazil.proof.verification import Discrepancy, FindingKind, Verification
 from frazil.verify.table import verify_table
-from frazil.verify.verification import Discrepancy, FindingKind, Verification
 from tests.table.small_lake import Read, SmallLake, altered, dead_letters, rows, spec_of, without
 
 

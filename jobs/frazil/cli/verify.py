@@ -15,9 +15,9 @@ from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.model.spec import Settings
+    from frazil.proof.verification import Check, Verification
     from frazil.verify.against_kafka import KafkaSide
     from frazil.verify.scan import Watch
-    from frazil.verify.verification import Check, Verification
 
 AgainstKafka = Annotated[bool, typer.Option("--against-kafka", help="Compare with every record that Kafka still has.")]
 

@@ -13,6 +13,7 @@ from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, 
 from frazil.model.errors import CommitError, CountMismatchError
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import TableView
+from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
 
@@ -22,7 +23,7 @@ def publish(
     staged: Staged,
     *,
     stage_on: Callable[[Standing], Staged],
-    rows: int,
+    change: BatchChange,
 ) -> TableView:
     """Make the batch visible. Returns the table as of this commit, even if other commits followed.
 
@@ -37,7 +38,7 @@ def publish(
             case Done():
                 return replace(view, head=staged.snapshot_id)
             case Ready():
-                _looked_at(lake, view, plan, staged, rows=rows)
+                _looked_at(lake, view, plan, staged, change)
                 try:
                     lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=list(stage_branches(view)))
                 except CommitError as failed:
@@ -54,22 +55,22 @@ def publish(
     raise given_up(plan.table, "publish", reason) from reason
 
 
-def last_look(view: TableView, plan: BatchPlan, staged: Staged, *, rows: int) -> None:
+def last_look(view: TableView, plan: BatchPlan, staged: Staged, change: BatchChange) -> None:
     """Trust the summary, not the call: what was staged must be what the tasks returned."""
     snapshot = view.snapshots[staged.snapshot_id]
     added, removed = snapshot.figure("added-records"), snapshot.figure("deleted-records")
-    if (added, removed) != (rows, 0):
+    if (added, removed) != (change.rows_added, change.rows_removed):
         raise CountMismatchError(
             f"{plan.table}: batch {plan.batch_id} was staged with {added} rows added and {removed} removed,"
-            f" expected {rows} and 0; nothing was published",
+            f" expected {change.rows_added} and {change.rows_removed}; nothing was published",
             hint="the table is paused: run `frazil verify`, then `frazil resume`",
         )
 
 
-def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, *, rows: int) -> None:
+def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, change: BatchChange) -> None:
     """A last look; the branch of what does not pass it is dropped."""
     try:
-        last_look(view, plan, staged, rows=rows)
+        last_look(view, plan, staged, change)
     except CountMismatchError:
         with suppress(CommitError):  # the next publish drops it
             lake.drop_branches(view, [staged.branch])

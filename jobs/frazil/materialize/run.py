@@ -199,7 +199,7 @@ class TableRun:
             with self._step("stage"):
                 staged = batch.stage_on(here)
             with self._step("publish"):
-                view = publish(doors.lake, plan, staged, stage_on=batch.stage_again_on, rows=got.counts.rows)
+                view = publish(doors.lake, plan, staged, stage_on=batch.stage_again_on, change=batch.change)
         except OvertakenError:
             return Again()
         except CountMismatchError as mismatch:

@@ -16,6 +16,8 @@ from frazil.model.progress import Fitted
 from frazil.model.receipt import Receipt
 from frazil.model.spec import TableSpec
 from frazil.model.summary import store
+from frazil.modes.mode import BatchChange
+from frazil.modes.open import open_mode
 from frazil.ports import Lake
 
 
@@ -36,6 +38,11 @@ class ReadBatch:
     planned_at: datetime
     seconds: Mapping[str, float]
     fitted: Fitted | None = None
+
+    @property
+    def change(self) -> BatchChange:
+        """What the spec's write mode makes of the batch."""
+        return open_mode(self.spec.write).change(self.got.row_files, self.got.counts)
 
     def prepare(self) -> None:
         """Stage the dead letters, invisible to readers, before the rows become visible."""
@@ -70,9 +77,10 @@ class ReadBatch:
             here.view,
             base=here.view.head,
             names=self.names,
-            files=self.got.row_files,
+            files=self.change.files,
             summary=stored.summary,
             document=stored.document,
+            without=self.change.without,
         )
 
     def receipt(self, now: Standing) -> Receipt:

@@ -17,11 +17,12 @@ from frazil.model.progress import PartitionProgress, SourceProgress
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import RecordReader, SchemaRegistry, Topics
+from frazil.proof.tally import Source
+from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
 from frazil.records import Records
 from frazil.verify.dead import visible_snapshot
 from frazil.verify.decode import open_redecoder
-from frazil.verify.scan import Source, Watch, progress_by_source, source_columns
-from frazil.verify.verification import Check, Discrepancy, FindingKind, first_named, listed
+from frazil.verify.scan import Watch, progress_by_source, source_columns
 from frazil.verify.window import Compared, PartitionComparison, SometimesKept
 
 WINDOW_OFFSETS = 200_000

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from frazil.adapters.iceberg_former import hidden_columns
 from frazil.model.snapshot import TableView
-from frazil.verify.verification import Discrepancy, FindingKind
+from frazil.proof.verification import Discrepancy, FindingKind
 
 
 def fate_of(name_now: str | None) -> str:

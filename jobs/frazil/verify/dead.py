@@ -17,11 +17,11 @@ from frazil.materialize.state import Standing
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
+from frazil.proof.tally import Source, Tallies, Tally
+from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
 from frazil.verify.changed_columns import columns_made_again, fate_of
 from frazil.verify.files import check_files
-from frazil.verify.scan import DEAD_LETTER_SOURCE, Source, Tallies, Watch, add_batch, progress_by_source
-from frazil.verify.tally import Tally
-from frazil.verify.verification import Check, Discrepancy, FindingKind, first_named, listed
+from frazil.verify.scan import DEAD_LETTER_SOURCE, Watch, add_batch, progress_by_source
 
 COLUMNS = ("topic", "generation", "partition", "offset", "table_uuid")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from frazil.adapters.iceberg_scan import Footer, LiveFile, LiveFiles, footers, live_files
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spelling import plural
+from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.verify.scan import Watch
-from frazil.verify.verification import Check, Discrepancy, FindingKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,7 @@ from frazil.adapters.iceberg_scan import TableScan
 from frazil.model.progress import PartitionProgress, TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.verify.tally import Tally, each_partition
-from frazil.verify.verification import NAMED
-
-Source = tuple[str, int]
-"""A topic and the number of its partition."""
+from frazil.proof.tally import Source, Tallies, Tally, each_partition
 
 Watch = Callable[[str, int, int], None]
 """Told while a long work goes on: which, how much is done, and of how much."""
@@ -45,26 +41,6 @@ def source_columns(spec: TableSpec) -> SourceColumns:
 
 
 DEAD_LETTER_SOURCE = SourceColumns("topic", "partition", "offset", "")
-
-
-@dataclass(slots=True)
-class Tallies:
-    """All rows of a table. `unsourced` have no partition or no offset: no record of ours became such a row.
-
-    `strangers` are rows by source that the state does not know.
-    """
-
-    by_source: dict[Source, Tally]
-    rows: int = 0
-    unsourced: int = 0
-    strangers: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    def add(self, topic: str, partition: int, offsets: npt.NDArray[np.int64]) -> None:
-        tally = self.by_source.get((topic, partition))
-        if tally is None:
-            self.strangers[topic, partition] = self.strangers.get((topic, partition), 0) + len(offsets)
-        else:
-            tally.add(offsets, name_up_to=NAMED)
 
 
 def progress_by_source(state: TableState) -> dict[Source, PartitionProgress]:

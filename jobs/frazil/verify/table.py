@@ -12,13 +12,15 @@ from frazil.model.errors import TableError
 from frazil.model.progress import Counts, PartitionProgress
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
+from frazil.modes.open import open_mode
 from frazil.ports import Lake
+from frazil.proof.rows import Expected
+from frazil.proof.tally import Source
+from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.changed_columns import columns_made_again
 from frazil.verify.dead import check_dead_letters, tally_dead_letters
 from frazil.verify.files import CheckedFiles, check_files
-from frazil.verify.rows import Expected, check_rows
-from frazil.verify.scan import Source, Watch, progress_by_source, source_columns, tally_rows
-from frazil.verify.verification import Check, Discrepancy, FindingKind, Verification
+from frazil.verify.scan import Watch, progress_by_source, source_columns, tally_rows
 
 if TYPE_CHECKING:
     from frazil.verify.against_kafka import KafkaSide
@@ -107,7 +109,7 @@ def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Wa
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
     progress = progress_by_source(at.state)
     expected = Expected(progress, at.state_with_foreign.foreign)
-    checks.append(check_rows(expected, rows, {} if dead is None else dead.offsets))
+    checks.append(open_mode(spec.write).check_rows(expected, rows, {} if dead is None else dead.offsets))
     checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
     sums_hold = frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
     return _Proven(tuple(checks), sums_hold, rows.unsourced)

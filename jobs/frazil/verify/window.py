@@ -16,12 +16,11 @@ from frazil.formats.arrow import project
 from frazil.formats.framing import group_by_schema_id
 from frazil.materialize.ingest.dead_rows import header_structs, micros
 from frazil.materialize.ingest.decode import DecodedRecords
+from frazil.proof.tally import Source, bitmap_of
+from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.columns import differing
 from frazil.verify.decode import Redecoder, chosen
-from frazil.verify.scan import Source
-from frazil.verify.tally import bitmap_of
-from frazil.verify.verification import NAMED, Discrepancy, FindingKind
 
 Offsets = npt.NDArray[np.int64]
 

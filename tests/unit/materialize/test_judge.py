@@ -16,6 +16,7 @@ from frazil.model.errors import CountMismatchError, FencedError, ForeignOwnerErr
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
+from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
 BEFORE = state({0: progress(0, 7)}, epoch=3, batch_id="batch3")
@@ -124,13 +125,13 @@ def test_a_staged_summary_that_is_not_what_the_tasks_returned_stops_the_pipeline
     staged = snapshot(2, 1, carries=AFTER, added_records=added, deleted_records=deleted)
 
     with pytest.raises(CountMismatchError, match=rf"{added} rows added and {deleted} removed, expected {rows} and 0"):
-        last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, ATTEMPT, rows=rows)
+        last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, ATTEMPT, BatchChange((), rows))
 
 
 def test_a_staged_summary_that_agrees_is_published_and_nothing_is_dropped() -> None:
     lake = LakeThatNotes()
 
-    publish(cast(Lake, lake), PLAN, ATTEMPT, stage_on=lambda _: ATTEMPT, rows=2)
+    publish(cast(Lake, lake), PLAN, ATTEMPT, stage_on=lambda _: ATTEMPT, change=BatchChange((), 2))
 
     assert lake.done == ["publish frazil_stage_w1_1"]
 

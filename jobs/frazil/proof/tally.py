@@ -11,8 +11,12 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from frazil.model.progress import MODULUS, OffsetSums
+from frazil.proof.verification import NAMED
 
 Offsets = npt.NDArray[np.int64]
+
+Source = tuple[str, int]
+"""A topic and the number of its partition."""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,26 @@ class Tally:
     def surplus(self) -> int:
         """Rows beyond the first of each offset."""
         return self.rows - self.outside - len(self.seen)
+
+
+@dataclass(slots=True)
+class Tallies:
+    """All rows of a table. `unsourced` have no partition or no offset: no record of ours became such a row.
+
+    `strangers` are rows by source that the state does not know.
+    """
+
+    by_source: dict[Source, Tally]
+    rows: int = 0
+    unsourced: int = 0
+    strangers: dict[Source, int] = field(default_factory=dict)
+
+    def add(self, topic: str, partition: int, offsets: Offsets) -> None:
+        tally = self.by_source.get((topic, partition))
+        if tally is None:
+            self.strangers[topic, partition] = self.strangers.get((topic, partition), 0) + len(offsets)
+        else:
+            tally.add(offsets, name_up_to=NAMED)
 
 
 def bitmap_of(offsets: Offsets) -> BitMap64:

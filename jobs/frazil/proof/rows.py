@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pyroaring import BitMap64
 
 from frazil.model.progress import ForeignChanges, PartitionProgress
-from frazil.verify.scan import Source, Tallies
-from frazil.verify.tally import Tally, absent, missing_one
-from frazil.verify.verification import Check, Discrepancy, FindingKind, first_named, listed
+from frazil.proof.tally import Source, Tallies, Tally, absent, missing_one
+from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
 
 
 @dataclass(frozen=True, slots=True)

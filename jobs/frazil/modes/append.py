@@ -1,0 +1,18 @@
+"""`write: append`: every record that is decoded becomes one row, which stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from frazil.model.ingested import WrittenFile
+from frazil.model.progress import Counts
+from frazil.modes.mode import BatchChange, Mode
+from frazil.proof.rows import check_rows
+
+
+def add_every_row(files: Sequence[WrittenFile], counts: Counts) -> BatchChange:
+    """Add all files, and take nothing out."""
+    return BatchChange(files, rows_added=counts.rows)
+
+
+APPEND = Mode("append", change=add_every_row, check_rows=check_rows)

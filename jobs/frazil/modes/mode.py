@@ -1,0 +1,42 @@
+"""What every write mode decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyroaring import BitMap64
+
+from frazil.model.ingested import WrittenFile
+from frazil.model.progress import Counts
+from frazil.model.spec import WriteMode
+from frazil.proof.rows import Expected
+from frazil.proof.tally import Source, Tallies
+from frazil.proof.verification import Check
+
+
+@dataclass(frozen=True, slots=True)
+class BatchChange:
+    """What a batch does to its table: files that it adds, and rows that it takes out first.
+
+    `without` is a condition in Iceberg's filter language. The two numbers are what the staged snapshot must show before
+    it becomes visible.
+    """
+
+    files: Sequence[WrittenFile]
+    rows_added: int
+    rows_removed: int = 0
+    without: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One value of `write` in a table spec.
+
+    `change` shapes what the tasks of a batch returned, their data files and their counts. `check_rows` compares the
+    rows that were counted in the table with what its state says; the bitmaps are the offsets of its dead letters.
+    """
+
+    name: WriteMode
+    change: Callable[[Sequence[WrittenFile], Counts], BatchChange]
+    check_rows: Callable[[Expected, Tallies, Mapping[Source, BitMap64]], Check]

@@ -1,0 +1,16 @@
+"""The write modes, by the word that a table spec has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from frazil.model.spec import WriteMode
+from frazil.modes.append import APPEND
+from frazil.modes.mode import Mode
+
+MODES: Mapping[WriteMode, Mode] = {each.name: each for each in (APPEND,)}
+
+
+def open_mode(write: WriteMode) -> Mode:
+    """Return what a table spec's `write` stands for."""
+    return MODES[write]

@@ -1,0 +1,24 @@
+"""A table spec may name the modes that exist, and append takes nothing out."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from frazil.model.ingested import WrittenFile
+from frazil.model.progress import Counts
+from frazil.model.spec import WriteMode
+from frazil.modes.mode import BatchChange
+from frazil.modes.open import MODES, open_mode
+
+
+def test_every_word_that_a_spec_may_have_is_a_mode_of_that_name() -> None:
+    assert set(MODES) == set(get_args(WriteMode))
+    assert all(open_mode(word).name == word for word in MODES)
+
+
+def test_append_adds_every_file_and_as_many_rows_as_were_counted() -> None:
+    files = [WrittenFile(f"f{n}", rows=n, size=1, partition=(), spec_id=0) for n in (2, 3)]
+
+    change = open_mode("append").change(files, Counts(read=6, rows=5, dead_letters=1))
+
+    assert change == BatchChange(files, rows_added=5, rows_removed=0, without=None)
