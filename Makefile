@@ -44,8 +44,9 @@ demo: run-setup ## stock trades through a real broker into a table, queried, and
 	$(BIN)/frazil demo
 
 # more workers than cores: many tests wait for a process of theirs; the slowest files start first (tests/costs.py)
+# with bytecode, even if the shell says no: the processes that tests start would compile the same modules thousands of times
 WORKERS ?= 4
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: lint ## all checks and all tests; starts the services that they need, and stops them
 	$(PYTEST)

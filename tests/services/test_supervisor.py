@@ -50,7 +50,7 @@ def pids(directory: Path) -> list[int | None]:
     return [service.pid for service in status(directory).services]
 
 
-def test_topics_and_schema_ids_outlive_down_and_up(directory: Path) -> None:
+def test_topics_and_schema_ids_outlive_down_and_up_and_a_wipe_removes_both(directory: Path) -> None:
     before = start(directory, *KAFKA)
     produced = produce(rows=100, services=before, topic="kept")
     down(directory)
@@ -63,6 +63,11 @@ def test_topics_and_schema_ids_outlive_down_and_up(directory: Path) -> None:
     with SchemaRegistryClient({"url": after.schema_registry_url}) as registry:
         assert registry.register_schema("other-value", OTHER) > produced.schema_id
 
+    down(directory, wipe=True)
+
+    services = start(directory, *KAFKA)
+    assert (subjects(services), topics(services)) == ([], set())
+
 
 def test_the_registry_keeps_what_it_acknowledged_when_it_is_killed(directory: Path) -> None:
     with SchemaRegistryClient({"url": start(directory, "registry").schema_registry_url}) as registry:
@@ -71,15 +76,6 @@ def test_the_registry_keeps_what_it_acknowledged_when_it_is_killed(directory: Pa
         os.kill(pid, signal.SIGKILL)
 
     assert subjects(start(directory, "registry")) == ["kept-value"]
-
-
-def test_wipe_removes_topics_and_schemas_together(directory: Path) -> None:
-    produce(rows=1, services=start(directory, *KAFKA), topic="gone")
-
-    down(directory, wipe=True)
-
-    services = start(directory, *KAFKA)
-    assert (subjects(services), topics(services)) == ([], set())
 
 
 def test_up_leaves_alone_what_runs(directory: Path) -> None:

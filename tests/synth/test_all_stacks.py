@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
 from infra.guards import rules
 from infra.settings.file import environments, load_environment
 from infra.settings.model import ConfluentKafka, EnvironmentSettings, Reader
+from tests.sampling import sampled
 
 ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
@@ -25,6 +27,7 @@ HERE = {"FRAZIL_LOCAL_AWS": "http://127.0.0.1:5000", "FRAZIL_LOCAL_SNOWFLAKE": "
 """What the files of environments take from the process's."""
 LISTED = rules.ALLOWED_WILDCARDS
 FILES = ("environment.tar.gz", "frazil.zip", "start.py", "tables.zip")
+KEPT = sampled(product(environments(), sorted(BACKENDS)), keep=lambda case: case[0] == "dev" or case[1] == "local")
 PACKED = Artefacts(*(Artefact(file, f"{number:064x}", 1) for number, file in enumerate(FILES)))
 
 
@@ -47,7 +50,7 @@ def without_notes(value: Any) -> Any:
     return [without_notes(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("name", environments())
+@pytest.mark.parametrize("name", sampled(environments(), keep="dev".__eq__))
 def test_the_fork_of_the_core_writes_the_same_stacks(
     name: str, tmp_path: Path, python_with_cdktn: Path, environment_without_credentials: dict[str, str]
 ) -> None:
@@ -95,8 +98,7 @@ def test_the_fork_of_the_core_writes_the_same_for_snowflake(
     assert without_notes(read(tmp_path / "fork")["snowflake"]) == without_notes(written)
 
 
-@pytest.mark.parametrize("name", environments())
-@pytest.mark.parametrize("backend", sorted(BACKENDS))
+@pytest.mark.parametrize(("name", "backend"), KEPT)
 def test_every_environment_can_be_kept_in_every_backend(name: str, backend: str, tmp_path: Path) -> None:
     settings = replace(everything(load_environment(name, HERE)), backend=BACKENDS[backend])
 
