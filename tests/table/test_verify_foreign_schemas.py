@@ -9,18 +9,22 @@ from typing import cast
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import StringType
 
 from frazil.adapters.iceberg_scan import LiveFiles, live_files
 from frazil.dead_letters import list_dead_letters
+from frazil.materialize.dead_letters import ensure_dead_letters
 from frazil.materialize.state import standing
 from frazil.model.changes import AddColumn
 from frazil.model.columns import Scalar
 from frazil.model.errors import ForeignTableError
 from frazil.model.snapshot import TableView
+from frazil.model.spec import MetadataColumns
 from frazil.proof.verification import FindingKind
-from frazil.verify.against_kafka import KafkaSide, lacking_metadata
+from frazil.verify.against_kafka import KafkaSide, dead_letter_scan, lacking_metadata
 from frazil.verify.table import verify_table
-from tests.table.small_lake import Read, SmallLake
+from frazil.verify.window import DEAD_LETTER_BYTES, _side
+from tests.table.small_lake import Read, SmallLake, spec_of
 
 
 def test_a_metadata_column_that_was_dropped_is_named(lake: SmallLake) -> None:
@@ -168,6 +172,46 @@ def test_dead_letters_whose_values_were_lost_are_not_proven(lake: SmallLake, col
 
     assert {each.kind for each in findings} == {FindingKind.DEAD_LETTER_COUNT}
     assert findings[0].what.startswith("2 dead letters without table, topic, generation, partition or offset")
+
+
+@pytest.mark.parametrize("change", ["rename", "drop"])
+def test_a_field_that_the_headers_of_dead_letters_lost_is_named(lake: SmallLake, change: str) -> None:
+    """Dead letters after it would lose what their headers hold."""
+    dead = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
+    value = ("headers", "element", "value")
+    with dead.update_schema(allow_incompatible_changes=True) as update:
+        update.rename_column(value, "theirs") if change == "rename" else update.delete_column(value)
+    lake.restart()
+
+    findings = verify_table(lake.lake, lake.spec, kafka=cast("KafkaSide", object())).findings
+
+    assert {each.kind for each in findings} == {FindingKind.UNPROVABLE}
+    assert "the column headers[].value was renamed or dropped by another writer" in findings[0].what
+    with pytest.raises(ForeignTableError, match=r"lacks the column headers\[\].value, which"):
+        ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
+
+
+def test_a_field_that_others_added_to_the_headers_of_dead_letters_is_not_compared(lake: SmallLake) -> None:
+    dead = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
+    with dead.update_schema() as update:
+        update.add_column(("headers", "element", "theirs"), StringType())
+    lake.restart()
+
+    scan = dead_letter_scan(lake.dead_view, ("orders", 0), generation=0, rows_uuid=lake.view.uuid, snapshot_id=None)
+    side = _side(list(scan.between("offset", 0, 1_000)), "offset", DEAD_LETTER_BYTES)
+
+    assert side.offsets.tolist() == [10, 21]
+
+
+def test_a_field_that_kept_headers_lost_is_named(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path, spec_of("orders", metadata=MetadataColumns(keep=("partition", "offset", "headers"))))
+    with lake.table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column(("kafka_headers", "element", "value"))
+    here = standing(lake.view, pipeline=lake.spec.pipeline)
+
+    assert [each.what.partition(",")[0] for each in lacking_metadata(lake.spec, here)] == [
+        "the table has no column kafka_headers[].value"
+    ]
 
 
 def make_again(lake: SmallLake, identifier: str, column: str) -> None:

@@ -15,6 +15,7 @@ from itertools import takewhile
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, check_format
+from frazil.model.columns import lacking
 from frazil.model.errors import (
     CommitError,
     CommitRejectedError,
@@ -81,8 +82,7 @@ def check_columns(view: TableView) -> None:
 
 
 def missing_columns(view: TableView) -> tuple[str, ...]:
-    there = {column.name for column in view.columns}
-    return tuple(column.name for column in DEAD_LETTER_COLUMNS if column.name not in there)
+    return lacking(DEAD_LETTER_COLUMNS, tuple(view.columns))
 
 
 def _check_not_lost(spec: TableSpec, here: Standing) -> None:

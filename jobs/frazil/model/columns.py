@@ -106,6 +106,13 @@ def walk(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[str, Col
         yield from _walk_type(column.type, here)
 
 
+def lacking(wanted: tuple[Column, ...], there: tuple[Column, ...]) -> tuple[str, ...]:
+    """Return the paths of wanted columns that are not there, at any depth; of a column that lacks all, only its own."""
+    present = {path for path, _ in walk(there)}
+    missing = [path for path, _ in walk(wanted) if path not in present]
+    return tuple(p for p in missing if not any(p.startswith((f"{m}.", f"{m}[]", f"{m}{{}}")) for m in missing))
+
+
 def _walk_type(column_type: ColumnType, path: str) -> Iterator[tuple[str, Column]]:
     match column_type:
         case Struct(columns):

@@ -10,7 +10,7 @@ from frazil.formats.null_bytes import null_bytes_of_row
 from frazil.materialize.applied_spec import applied_spec_of
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing
-from frazil.model.columns import Scalar
+from frazil.model.columns import Scalar, lacking
 from frazil.model.errors import RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress
@@ -99,12 +99,10 @@ def check_against_kafka(
 
 def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
     """Metadata columns that the spec keeps and the table lacks. An Avro key has a column once a key schema is known."""
-    present = {column.name for column in at.view.columns}
     key_type = Scalar("string") if at.state.key_schema_ids else None
-    for column in metadata_columns(spec, key_type):
-        if column.name not in present:
-            what = f"the table has no column {column.name}, which `metadata.keep` names: its values cannot be compared"
-            yield Discrepancy(FindingKind.NO_COLUMN, at.view.identifier, what)
+    for name in lacking(metadata_columns(spec, key_type), tuple(at.view.columns)):
+        what = f"the table has no column {name}, which `metadata.keep` names: its values cannot be compared"
+        yield Discrepancy(FindingKind.NO_COLUMN, at.view.identifier, what)
 
 
 def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Result) -> None:
@@ -199,20 +197,11 @@ class _Comparing:
             source=where,
             rows=TableScan(self.at.view, columns=("*",), equal=equal),
             offset_column=columns.offset,
-            dead_letters=TableScan(
+            dead_letters=dead_letter_scan(
                 self.dead_letters,
-                columns=(
-                    "table_uuid",
-                    "topic",
-                    "generation",
-                    "partition",
-                    "offset",
-                    "timestamp",
-                    "key",
-                    "value",
-                    "headers",
-                ),
-                equal={"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]},
+                where,
+                generation=generation,
+                rows_uuid=rows_uuid,
                 snapshot_id=None if snapshot is None else snapshot.id,
             ),
             as_rows=open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="rows"),
@@ -221,6 +210,16 @@ class _Comparing:
             ),
             sometimes_kept=_sometimes_kept(self.at.view),
         )
+
+
+def dead_letter_scan(
+    view: TableView, where: Source, *, generation: int, rows_uuid: str, snapshot_id: int | None
+) -> TableScan:
+    """The dead letters of a partition, without fields that others added to their headers."""
+    source = ("table_uuid", "topic", "generation", "partition", "offset")
+    record = ("timestamp", "key", "value", "headers.element.key", "headers.element.value")
+    equal = {"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]}
+    return TableScan(view, columns=(*source, *record), equal=equal, snapshot_id=snapshot_id)
 
 
 def _parts(chunk: Records, nulls: int) -> Iterator[Records]:

@@ -104,7 +104,8 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
 def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
     for name in missing_columns(view):
         now = next((each.name_now for each in former_columns(view, name) if each.name_now is not None), None)
-        what = f"the column {name} was {fate_of(now)} by another writer: {COLUMNS_HINT}"
+        fate = "renamed or dropped" if "[]" in name else fate_of(now)
+        what = f"the column {name} was {fate} by another writer: {COLUMNS_HINT}"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 
