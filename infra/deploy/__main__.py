@@ -15,11 +15,11 @@ from types import FrameType
 from typing import NoReturn
 
 from frazil.model.errors import FrazilError
-from infra.deploy.causes import of_aws
 from infra.deploy.console import tell
 from infra.deploy.session import Session
 from infra.deploy.verbs import NAMES, asks_for_secrets, calls_of
 from infra.settings.scalars import FEWEST_RETAINED
+from infra.terraform.causes import of_aws
 
 INTERRUPTED = 130
 AS_CTRL_C = (signal.SIGTERM, signal.SIGHUP)

@@ -8,9 +8,9 @@ from typing import Any
 
 from infra.deploy.console import tell
 from infra.deploy.deployment import Deployment
-from infra.deploy.services import Services
-from infra.deploy.stacks import Stacks
-from infra.deploy.synthesis import Synthesis
+from infra.deploy.local.services import Services
+from infra.deploy.stacks.deployed import Stacks
+from infra.deploy.stacks.synthesis import Synthesis
 
 
 @dataclass(frozen=True, slots=True)

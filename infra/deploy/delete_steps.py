@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from infra.deploy import account_record, services
-from infra.deploy.accounts_and_topics import cloud_of, delete_all_keys
+from infra.deploy.accounts import account_record
+from infra.deploy.accounts.snowflake_account import forget
 from infra.deploy.asked import Asked
 from infra.deploy.console import tell
+from infra.deploy.deleting.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
+from infra.deploy.deleting.farewell import Farewell, refuse_in_production
 from infra.deploy.deployment import Deployment
-from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
-from infra.deploy.farewell import Farewell, refuse_in_production
-from infra.deploy.removed_stacks import refuse_removed_stacks
-from infra.deploy.snowflake_account import forget
+from infra.deploy.kafka.accounts_and_topics import cloud_of, delete_all_keys
+from infra.deploy.local import services
+from infra.deploy.stacks.removed import refuse_removed_stacks
 
 
 def confirm(deployment: Deployment, asked: Asked) -> None:

@@ -14,8 +14,8 @@ from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import place_of
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.components.python_lambda import ARCHITECTURE, RUNTIME
-from infra.deploy.account_record import recorded_id, refuse_the_other_cloud
-from infra.deploy.snowflake_account import AccountFlags, with_account
+from infra.deploy.accounts.account_record import recorded_id, refuse_the_other_cloud
+from infra.deploy.accounts.snowflake_account import AccountFlags, with_account
 from infra.settings.file import load_environment
 from infra.settings.model import ConfluentKafka, EnvironmentSettings, Rotation
 from shared.naming import APPLICATION, log_group_name, resource_name

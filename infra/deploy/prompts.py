@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from frazil.model.errors import SettingError
+from infra.deploy.accounts.snowflake_account import ACCOUNT, ORGANIZATION, AccountFlags, is_missing
+from infra.deploy.checks.snowflake_key import VARIABLE as SNOWFLAKE_KEY
 from infra.deploy.deployment import NO_FLAGS, Deployment
-from infra.deploy.snowflake_account import ACCOUNT, ORGANIZATION, AccountFlags, is_missing
-from infra.deploy.snowflake_key import VARIABLE as SNOWFLAKE_KEY
 from shared.confluent_api import KEY_VARIABLE, SECRET_VARIABLE
 
 Open = Callable[[AccountFlags], Deployment]

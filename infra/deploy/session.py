@@ -8,18 +8,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from infra.deploy import deployment as deployments
-from infra.deploy import services
-from infra.deploy.accounts import compare_accounts, recall
+from infra.deploy.accounts.recall import compare_accounts, recall
+from infra.deploy.accounts.snowflake_account import AccountFlags
 from infra.deploy.asked import Asked
 from infra.deploy.console import tell
 from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
+from infra.deploy.local import services
 from infra.deploy.prompts import ask_for_secrets
-from infra.deploy.run_lock import alone
-from infra.deploy.snowflake_account import AccountFlags
+from infra.deploy.stacks.synthesis import Synthesis
 from infra.deploy.steps import STEPS
-from infra.deploy.synthesis import Synthesis
 from infra.deploy.verbs import Call
 from infra.settings.file import refuse_unknown
+from infra.terraform.run_lock import alone
 
 DESTROYING = frozenset({"delete", "destroy"})
 BESIDE_OTHERS = frozenset({"check", "policy"})

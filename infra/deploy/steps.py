@@ -15,29 +15,31 @@ from infra.artefacts.pack import pack
 from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
-from infra.deploy import account_record, delete_steps, services
-from infra.deploy.accounts import recall
-from infra.deploy.accounts_and_topics import (
+from infra.deploy import delete_steps
+from infra.deploy.accounts import account_record
+from infra.deploy.accounts.recall import recall
+from infra.deploy.accounts.snowflake_account import record_of, remember
+from infra.deploy.asked import Asked, Step
+from infra.deploy.checks.findings import findings_of
+from infra.deploy.checks.prerequisites import raise_if_missing
+from infra.deploy.console import show, tell
+from infra.deploy.deleting.released_names import release_names
+from infra.deploy.deployment import CHECKOUT, Deployment
+from infra.deploy.kafka.accounts_and_topics import (
     delete_keys_of_removed,
     make_keys,
     make_wanted_topics,
 )
-from infra.deploy.asked import Asked, Step
-from infra.deploy.brokers import connect, out_of_reach
-from infra.deploy.console import show, tell
-from infra.deploy.deployment import CHECKOUT, Deployment
-from infra.deploy.findings import findings_of
-from infra.deploy.frazil_command import NOT_THERE_YET, Frazil
-from infra.deploy.from_here import write_what_frazil_needs
-from infra.deploy.listed_tables import tables_in_glue, waiting
-from infra.deploy.prerequisites import raise_if_missing
-from infra.deploy.released_names import release_names
-from infra.deploy.removed_stacks import refuse_removed_stacks
-from infra.deploy.rotating import Clouds, Rotating
-from infra.deploy.rotation_function import rotation_function
-from infra.deploy.snowflake_account import record_of, remember
-from infra.deploy.stacks import Stacks, resource_types
+from infra.deploy.kafka.brokers import connect, out_of_reach
+from infra.deploy.keys.rotating import Clouds, Rotating
+from infra.deploy.keys.rotation_function import rotation_function
+from infra.deploy.local import services
+from infra.deploy.stacks.deployed import Stacks, resource_types
+from infra.deploy.stacks.removed import refuse_removed_stacks
 from infra.deploy.summary import summary_lines
+from infra.deploy.tables.frazil_command import NOT_THERE_YET, Frazil
+from infra.deploy.tables.from_here import write_what_frazil_needs
+from infra.deploy.tables.listed_tables import tables_in_glue, waiting
 from infra.permissions.deployer_limits import limits_of
 from infra.permissions.deployer_policy import policy_documents
 

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.deploy.terraform import Terraform
 from infra.generate import SOURCES
+from infra.terraform.environment import STUBS, address, terraform_environment, this_platform
 from infra.terraform.provider_locks import write_lock
-from infra.terraform.terraform_cli import STUBS, address, terraform_environment, this_platform
+from infra.terraform.runner import Terraform
 
 ROOT = Path(__file__).parents[2]
 REATTACH = "TF_REATTACH_PROVIDERS"

@@ -12,7 +12,7 @@ from typing import Any
 from deployed import Deployed
 
 from frazil.model.spec import Secret
-from infra.deploy.services import confluent_cloud, snowflake_login
+from infra.deploy.local.services import confluent_cloud, snowflake_login
 from shared.confluent_api import ConfluentCloud, KeyPair
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import SnowflakeDoor, SnowflakeSession

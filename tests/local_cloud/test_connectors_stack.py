@@ -18,8 +18,7 @@ from cloud import Cloud
 from frazil.specs.load import load_tables
 from infra.cdk import App
 from infra.deploy.deployment import Deployment
-from infra.deploy.stacks import Stacks
-from infra.deploy.terraform import Terraform, TerraformError
+from infra.deploy.stacks.deployed import Stacks
 from infra.guards.aspect import synthesize
 from infra.settings.file import load_environment
 from infra.settings.model import ConfluentKafka
@@ -27,7 +26,8 @@ from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import SecretsStack
-from infra.terraform.terraform_here import prepare
+from infra.terraform.prepare import prepare
+from infra.terraform.runner import Terraform, TerraformError
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),

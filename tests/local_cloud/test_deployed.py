@@ -28,7 +28,7 @@ from frazil.adapters.secrets import SecretsManager
 from frazil.local.aws_double.leash import END_SECONDS
 from frazil.local.produce import produce
 from frazil.specs.load import load_settings
-from infra.deploy.inventory import Names, look
+from infra.deploy.deleting.inventory import Names, look
 from infra.permissions.deployer_policy import actions
 from infra.reports.costs import read_stacks
 from shared.snowflake_login import LoginRefusedError

@@ -14,11 +14,11 @@ import pytest
 from devcloud.hcp_double import HcpDouble, host_block, serving
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
-from infra.deploy.terraform import Terraform, TerraformError
 from infra.settings.file import load_environment
 from infra.settings.model import HcpState
+from infra.terraform.environment import STUBS, terraform_environment
 from infra.terraform.override import ready_to_travel
-from infra.terraform.terraform_cli import STUBS, terraform_environment
+from infra.terraform.runner import Terraform, TerraformError
 
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed")
 

@@ -12,10 +12,10 @@ import pytest
 from cloud import Cloud
 
 from infra.app import build
-from infra.deploy.terraform import Terraform
 from infra.settings.file import load_environment
 from infra.settings.model import MadeVpc, Network, PrivateLink
-from infra.terraform.terraform_here import prepare
+from infra.terraform.prepare import prepare
+from infra.terraform.runner import Terraform
 from tests.sampling import sampled
 
 pytestmark = [

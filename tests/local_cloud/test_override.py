@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.deploy.terraform import Terraform
-from infra.terraform.terraform_here import prepare
+from infra.terraform.prepare import prepare
+from infra.terraform.runner import Terraform
 
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed")
 

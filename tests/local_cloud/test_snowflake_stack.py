@@ -23,7 +23,6 @@ from frazil.specs.load import load_tables
 from infra.app import build
 from infra.cdk import App
 from infra.components.key_rotation import PublicKeys
-from infra.deploy.terraform import Terraform
 from infra.guards.aspect import synthesize
 from infra.reports.picture import ACCOUNT as EXAMPLE
 from infra.settings.file import load_environment
@@ -31,7 +30,8 @@ from infra.settings.model import EnvironmentSettings, ExternalKafka, Snowflake
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
-from infra.terraform.terraform_here import prepare
+from infra.terraform.prepare import prepare
+from infra.terraform.runner import Terraform
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served
 

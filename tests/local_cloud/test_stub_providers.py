@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from infra.deploy.terraform import Terraform, TerraformError
-from infra.terraform.terraform_cli import STUBS, address, stub_values, terraform_environment
+from infra.terraform.environment import STUBS, address, stub_values, terraform_environment
+from infra.terraform.runner import Terraform, TerraformError
 
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed")
 

@@ -15,7 +15,7 @@ from pages import ROOT, fences, name_of, section, table, text_of
 from infra.app import build
 from infra.artefacts.environment import GLIBC_MINORS, Target
 from infra.components.job_request import SCHEDULED_MINUTES
-from infra.deploy.prerequisites import (
+from infra.deploy.checks.prerequisites import (
     FREE_GIGABYTES,
     NODE_AT_LEAST,
     PYTHON_AT_LEAST,

@@ -19,10 +19,10 @@ from snowflake.connector.errors import DatabaseError, ProgrammingError
 from devcloud.http_double import Server
 from devcloud.snowflake_double import MODIFY, MONITOR, LoginRefused, SnowflakeDouble
 from devcloud.stub_behind import GRANT, USER, SnowflakeLogin
-from infra.deploy import services
+from infra.deploy.checks.snowflake_key import log_in, of_snowflake
 from infra.deploy.deployment import open_deployment
-from infra.deploy.kept_double import KeptDouble
-from infra.deploy.snowflake_key import log_in, of_snowflake
+from infra.deploy.local import services
+from infra.deploy.local.kept_double import KeptDouble
 from infra.reports.picture import ACCOUNT as DEPLOYERS
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from frazil.model.errors import BrokerError
-from infra.deploy.topics import Difference, connect, make_topics, of_external
+from infra.deploy.kafka.topics import Difference, connect, make_topics, of_external
 from infra.settings.model import ExternalKafka, ExternalRegistry, Topic
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_topics_are_made_with_their_sizes_once_and_never_changed(services: Local
 
 
 def test_brokers_that_do_not_answer_are_told_after_a_bounded_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("infra.deploy.topics.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("infra.deploy.kafka.topics.ANSWER_SECONDS", 1)
 
     with pytest.raises(BrokerError, match="did not list their topics within 1 s"):
         make_topics(connect(of_external(kafka_at("127.0.0.1:9"), None)), {"a": HOURLY})

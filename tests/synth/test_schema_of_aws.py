@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.generate import GROUPS, SOURCES, read_schema, stripped
-from infra.terraform.terraform_cli import STUBS, address, terraform_environment
+from infra.terraform.environment import STUBS, address, terraform_environment
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 120

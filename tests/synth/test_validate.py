@@ -20,7 +20,6 @@ from test_jobs import ARTEFACTS
 
 from infra.app import build
 from infra.deploy.deployment import STACKS
-from infra.deploy.terraform import Terraform
 from infra.generate import SOURCES
 from infra.settings.file import load_environment
 from infra.settings.model import (
@@ -34,7 +33,8 @@ from infra.settings.model import (
     Reader,
     Scheduled,
 )
-from infra.terraform.terraform_cli import STUBS, terraform_environment
+from infra.terraform.environment import STUBS, terraform_environment
+from infra.terraform.runner import Terraform
 
 ROOT = Path(__file__).parents[2]
 LINK = PrivateLink("com.amazonaws.vpce.us-east-1.vpce-svc-01", "us-east-1.aws.private.confluent.cloud")

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from frazil.model.errors import SettingError
-from infra.deploy.snowflake_account import (
+from infra.deploy.accounts.snowflake_account import (
     ACCOUNT,
     ORGANIZATION,
     STAND_IN,

@@ -21,7 +21,7 @@ from botocore.exceptions import (
 )
 
 from infra.deploy.__main__ import run
-from infra.deploy.causes import hint_for, of_aws
+from infra.terraform.causes import hint_for, of_aws
 
 SSO = """
 [profile me]

@@ -8,8 +8,8 @@ import pytest
 from confluent_in_memory import WHO, Wire, cloud_over
 
 from devcloud.confluent_double import ConfluentDouble, failure
-from infra.deploy.cloud_key import WHAT, of_confluent
-from infra.deploy.prerequisites import Prerequisite
+from infra.deploy.checks.cloud_key import WHAT, of_confluent
+from infra.deploy.checks.prerequisites import Prerequisite
 
 GIVEN = {"CONFLUENT_CLOUD_API_KEY": WHO.key, "CONFLUENT_CLOUD_API_SECRET": WHO.secret.reveal()}
 

@@ -18,17 +18,17 @@ from confluent_in_memory import WHO, Wire, cloud_over
 from devcloud.confluent_double import ConfluentDouble
 from frazil.cli import materialize
 from frazil.model.errors import ServiceError, SettingError
-from infra.deploy import account_record
 from infra.deploy.__main__ import run
-from infra.deploy.accounts import WITHOUT_AWS, compare_accounts
+from infra.deploy.accounts import account_record
+from infra.deploy.accounts.recall import WITHOUT_AWS, compare_accounts
+from infra.deploy.accounts.snowflake_account import Recorded, recorded, remember
 from infra.deploy.asked import Asked
-from infra.deploy.brokers import out_of_reach
 from infra.deploy.deployment import STACKS, Deployment, open_deployment
-from infra.deploy.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
-from infra.deploy.removed_stacks import refuse_removed_stacks
-from infra.deploy.snowflake_account import Recorded, recorded, remember
-from infra.deploy.stacks import synthesize
+from infra.deploy.kafka.brokers import out_of_reach
+from infra.deploy.stacks.deployed import synthesize
+from infra.deploy.stacks.removed import refuse_removed_stacks
 from infra.deploy.steps import STEPS
+from infra.deploy.tables.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
 from infra.settings.model import ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
 from shared.confluent_api import NewKey
 
@@ -222,7 +222,7 @@ def test_another_machine_reads_the_account_from_the_shared_state(
 def test_deleting_everything_forgets_the_account_and_keeping_data_does_not(
     in_222: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infra.deploy.services.down", lambda _: False)
+    monkeypatch.setattr("infra.deploy.local.services.down", lambda _: False)
     account_record.remember("222222222222", in_222.folder)
 
     STEPS["services-down"](in_222, Asked((), keeps_data=True))
@@ -280,8 +280,8 @@ def test_an_account_that_the_settings_no_longer_have_loses_its_keys_before_it_go
         }
     )
     stacks.gone = ("confluent_tableflow_topic.table-orders",)
-    monkeypatch.setattr("infra.deploy.synthesis.Synthesis.stacks", lambda *_, **__: stacks)
-    monkeypatch.setattr("infra.deploy.accounts_and_topics.cloud_of", lambda _: cloud)
+    monkeypatch.setattr("infra.deploy.stacks.synthesis.Synthesis.stacks", lambda *_, **__: stacks)
+    monkeypatch.setattr("infra.deploy.kafka.accounts_and_topics.cloud_of", lambda _: cloud)
 
     STEPS["destroy-removed"](in_222, Asked(("connectors",), keeps_data=False))
 
@@ -429,7 +429,7 @@ def test_a_snowflake_account_that_is_given_up_loses_its_roles_in_aws(
         did.append(prefix)
         return [f"{prefix}tables"]
 
-    monkeypatch.setattr("infra.deploy.synthesis.Synthesis.stacks", stacks)
+    monkeypatch.setattr("infra.deploy.stacks.synthesis.Synthesis.stacks", stacks)
     monkeypatch.setattr("infra.deploy.delete_steps.remove_roles", remove)
     monkeypatch.setattr("infra.deploy.asked.open_session", lambda: SimpleNamespace(client=lambda _: None))
     remember(Recorded("ACME", "LAKE"), in_222.folder)

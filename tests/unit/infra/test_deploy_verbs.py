@@ -16,16 +16,16 @@ import pytest
 from frazil.model.errors import ServiceError, SettingError
 from infra.deploy import steps
 from infra.deploy.__main__ import run
+from infra.deploy.accounts.snowflake_account import Recorded, remember
 from infra.deploy.asked import Asked
 from infra.deploy.deployment import Deployment
+from infra.deploy.local.services import Services
 from infra.deploy.prompts import hidden
-from infra.deploy.run_lock import alone
-from infra.deploy.services import Services
-from infra.deploy.snowflake_account import Recorded, remember
 from infra.deploy.steps import STEPS
 from infra.deploy.verbs import VERBS
 from infra.settings.file import load_environment
 from infra.settings.model import EnvironmentSettings, ExternalKafka, ExternalRegistry
+from infra.terraform.run_lock import alone
 
 ALL_STACKS = "network confluent lake secrets connectors jobs snowflake"
 CREATE = [
@@ -187,7 +187,7 @@ def test_local_services_are_asked_for_their_addresses_until_they_are_up(
         asked.append(Services(f"127.0.0.1:{9092 + started}", "http://r", "http://a", are_up=started))
         return asked[-1]
 
-    monkeypatch.setattr("infra.deploy.services.services_here", here)
+    monkeypatch.setattr("infra.deploy.local.services.services_here", here)
     brokers: list[str] = []
     did.during = {name: lambda: brokers.append(os.environ["FRAZIL_LOCAL_BROKER"]) for name in STEPS}
 

@@ -211,7 +211,7 @@ def test_every_call_of_a_step_is_allowed(every_type: set[str]) -> None:
 
 
 def sources() -> Iterator[Path]:
-    yield from (ROOT / "infra" / "deploy").glob("*.py")
+    yield from (ROOT / "infra" / "deploy").rglob("*.py")
     yield ROOT / "infra" / "artefacts" / "upload.py"
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from frazil.model.errors import SettingError
-from infra.deploy import account_record
+from infra.deploy.accounts import account_record
+from infra.deploy.accounts.snowflake_account import AccountFlags
 from infra.deploy.deployment import Deployment, credentials, open_deployment
-from infra.deploy.snowflake_account import AccountFlags
 from infra.settings.model import ExistingWarehouse
 
 

@@ -9,9 +9,9 @@ import pytest
 from frazil.model.errors import SettingError
 from infra.deploy.asked import Asked
 from infra.deploy.delete_steps import empty
+from infra.deploy.deleting.farewell import Farewell
 from infra.deploy.deployment import Deployment, open_deployment
-from infra.deploy.farewell import Farewell
-from infra.deploy.stacks import Stacks
+from infra.deploy.stacks.deployed import Stacks
 
 NEVER_ASKED = cast(Any, None)
 """Stands for stacks and clients: whoever uses it fails with another error."""

@@ -16,10 +16,10 @@ from moto import mock_aws
 from devcloud.confluent_double import ConfluentDouble
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.artefacts.upload import sweep
-from infra.deploy.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
-from infra.deploy.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
-from infra.deploy.listed_tables import tables_in_glue
-from infra.deploy.released_names import release_names
+from infra.deploy.deleting.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
+from infra.deploy.deleting.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
+from infra.deploy.deleting.released_names import release_names
+from infra.deploy.tables.listed_tables import tables_in_glue
 from shared.confluent_api import NewKey
 
 NAMES = Names("frazil-dev", "frazil-dev-lake", "lkc_1", "frazil/dev/", ("/frazil/dev/", "/aws/lambda/frazil-dev-"))

@@ -15,8 +15,8 @@ from moto import mock_aws
 
 from devcloud.confluent_double import ConfluentDouble
 from frazil.model.errors import ServiceError
-from infra.deploy.keys import Keys, Waiting, delete_keys, tableflow_variables
-from infra.deploy.rotation_function import FunctionFailedError, RotationFunction
+from infra.deploy.keys.making import Keys, Waiting, delete_keys, tableflow_variables
+from infra.deploy.keys.rotation_function import FunctionFailedError, RotationFunction
 from shared.confluent_api import NewKey
 
 SECRETS = {"manager": "frazil/dev/manager", "producer": "frazil/dev/producer"}

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import TokenRetrievalError
 
 from infra.artefacts.environment import Target
-from infra.deploy.prerequisites import (
+from infra.deploy.checks.prerequisites import (
     Prerequisite,
     PrerequisiteError,
     of_the_account,

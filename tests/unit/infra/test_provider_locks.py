@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from infra.generate import SOURCES
+from infra.terraform.environment import address
 from infra.terraform.provider_locks import FILE, LOCKS, write_lock
-from infra.terraform.terraform_cli import address
 
 WORKFLOW = Path(__file__).parents[3] / ".github" / "workflows" / "provider-locks.yml"
 COMMITTED = sorted(LOCKS.glob("*.hcl"))

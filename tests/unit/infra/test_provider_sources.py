@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.terraform.environment import STUBS, stub_values, terraform_environment
 from infra.terraform.override import FILE, ready_to_travel, write_override
 from infra.terraform.provider_sources import Method, configured, mirror, on_this_machine
-from infra.terraform.terraform_cli import STUBS, stub_values, terraform_environment
 
 AWS = "registry.terraform.io/hashicorp/aws"
 HERE = {"XDG_DATA_DIRS": "/nonexistent"}

@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 
 from frazil.model.errors import ServiceError, SettingError
 from infra.components.key_rotation import SECONDS
-from infra.deploy.keys import Waiting
-from infra.deploy.rotating import MOST_ABANDONED, MOST_FAILURES, Clouds, Rotating
-from infra.deploy.rotation_function import IDLE_OPTION, FunctionFailedError, RotationFunction, rotation_function
+from infra.deploy.keys.making import Waiting
+from infra.deploy.keys.rotating import MOST_ABANDONED, MOST_FAILURES, Clouds, Rotating
+from infra.deploy.keys.rotation_function import IDLE_OPTION, FunctionFailedError, RotationFunction, rotation_function
 from shared import naming
 
 SECRETS = {"producer": "frazil/dev/producer", "snowflake/loader": "frazil/dev/snowflake/loader"}

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from infra.deploy.snowflake_key import of_snowflake
+from infra.deploy.checks.snowflake_key import of_snowflake
 from infra.reports.picture import ACCOUNT
 from infra.settings.model import Snowflake
 from shared.rsa_key import RsaKey

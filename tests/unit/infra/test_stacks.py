@@ -11,9 +11,9 @@ from typing import cast
 import pytest
 
 from infra.deploy.deployment import Deployment
-from infra.deploy.stacks import Stacks, synthesize
-from infra.deploy.states import write_reader
-from infra.deploy.terraform import Terraform, TerraformError
+from infra.deploy.stacks.deployed import Stacks, synthesize
+from infra.terraform.runner import Terraform, TerraformError
+from infra.terraform.states import write_reader
 
 TERRAFORM = """#!/bin/sh
 echo "$*" >> calls

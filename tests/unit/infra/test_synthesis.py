@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from infra.deploy.deployment import Deployment, open_deployment
-from infra.deploy.stacks import NONE_PACKED, Stacks
-from infra.deploy.synthesis import Synthesis
+from infra.deploy.stacks.deployed import NONE_PACKED, Stacks
+from infra.deploy.stacks.synthesis import Synthesis
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         calls.append({"listed": told["listed"], "purpose": told["purpose"]})
         return Stacks(deployment, ("lake",), tell, _states=told["states"])
 
-    monkeypatch.setattr("infra.deploy.synthesis.synthesize", synthesize)
+    monkeypatch.setattr("infra.deploy.stacks.synthesis.synthesize", synthesize)
     return calls
 
 
@@ -51,7 +51,7 @@ def test_each_input_that_changes_is_synthesized(
     recorded = replace(deployment, settings=replace(deployment.settings, account_id="111111111111"))
     synthesis.stacks(recorded)
     packed = replace(NONE_PACKED, tables=replace(NONE_PACKED.tables, sha256="1" * 64))
-    monkeypatch.setattr("infra.deploy.synthesis.packed_of", lambda _: packed)
+    monkeypatch.setattr("infra.deploy.stacks.synthesis.packed_of", lambda _: packed)
     synthesis.stacks(recorded)
 
     assert [(each["listed"], each["purpose"]) for each in written] == [

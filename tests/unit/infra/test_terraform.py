@@ -17,8 +17,8 @@ import pytest
 
 from frazil.model.errors import MissingToolError, ServiceError
 from infra.deploy.console import tell
-from infra.deploy.run_lock import alone
-from infra.deploy.terraform import Terraform, TerraformError
+from infra.terraform.run_lock import alone
+from infra.terraform.runner import Terraform, TerraformError
 
 ROOT = Path(__file__).parents[3]
 LOCKED = """
@@ -210,8 +210,8 @@ import os, sys
 from pathlib import Path
 import infra.deploy.__main__ as command
 from infra.deploy.console import tell
-from infra.deploy.run_lock import alone
-from infra.deploy.terraform import Terraform
+from infra.terraform.run_lock import alone
+from infra.terraform.runner import Terraform
 
 class Session:
     doing = "apply"

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from frazil.model.errors import BrokerError, SettingError
 from frazil.model.spec import Secret, TableSpec
 from frazil.specs.load import load_tables
-from infra.deploy.topics import Difference, Steps, decide, make_topics, of_confluent, of_external
+from infra.deploy.kafka.topics import Difference, Steps, decide, make_topics, of_confluent, of_external
 from infra.settings.model import ConfluentKafka, ExternalKafka, ExternalRegistry, Topic
 from infra.wanted.topics import USUAL, own_subjects, wanted_topics
 from shared.confluent_api import KeyPair

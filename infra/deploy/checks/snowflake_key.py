@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from frazil.model.errors import FrazilError
-from infra.deploy.prerequisites import Prerequisite
+from infra.deploy.checks.prerequisites import Prerequisite
 from infra.settings.model import Snowflake
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import SnowflakeDoor

@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any
 
 from frazil.model.errors import ServiceError, SettingError
-from infra.deploy.keys import SLEEPING, Tell, Waiting
-from infra.deploy.rotation_function import FunctionFailedError, RotationFunction, what_and_hint
-from infra.deploy.side_by_side import side_by_side
+from infra.deploy.keys.making import SLEEPING, Tell, Waiting
+from infra.deploy.keys.rotation_function import FunctionFailedError, RotationFunction, what_and_hint
+from infra.deploy.keys.side_by_side import side_by_side
 from shared.accounts import PARTS
 from shared.naming import Account
 

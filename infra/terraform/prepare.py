@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from infra.terraform.environment import STUBS, address, terraform_environment, this_platform
 from infra.terraform.override import ready_to_travel, write_override
 from infra.terraform.provider_locks import write_lock
-from infra.terraform.terraform_cli import STUBS, address, terraform_environment, this_platform
 
 
 class Deployed(Protocol):

@@ -16,7 +16,7 @@ import psutil
 
 from frazil.model.errors import ServiceError
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[3]
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
 LOOK_SECONDS = 0.05

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from frazil.model.errors import MissingToolError, ServiceError
-from infra.deploy.causes import hint_for
-from infra.deploy.run_lock import to_inherit
-from infra.deploy.tail import Tail
+from infra.terraform.causes import hint_for
+from infra.terraform.run_lock import to_inherit
+from infra.terraform.tail import Tail
 
 LOCK_FILE = ".terraform.lock.hcl"
 PLANNED_CHANGES = 2

@@ -9,13 +9,13 @@ from typing import Any
 from frazil.model.errors import SettingError
 from infra.app import read_tables
 from infra.deploy.deployment import Deployment
-from infra.deploy.key_secrets import read_keys
-from infra.deploy.keys import Keys, delete_keys
-from infra.deploy.rotation_function import RotationFunction
-from infra.deploy.services import NOBODY, confluent_cloud
-from infra.deploy.terraform import Tell
-from infra.deploy.topics import Steps, connect, make_topics, of_confluent, of_external
+from infra.deploy.kafka.topics import Steps, connect, make_topics, of_confluent, of_external
+from infra.deploy.keys.key_secrets import read_keys
+from infra.deploy.keys.making import Keys, delete_keys
+from infra.deploy.keys.rotation_function import RotationFunction
+from infra.deploy.local.services import NOBODY, confluent_cloud
 from infra.settings.model import ConfluentKafka, ExternalKafka
+from infra.terraform.runner import Tell
 from infra.wanted.grants import grants
 from infra.wanted.topics import wanted_topics
 from shared.confluent_api import ConfluentCloud, KeyPair, address_from_environment, key_from_environment

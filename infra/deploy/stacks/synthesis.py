@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from infra.app import Purpose
 from infra.artefacts.artefact import Artefacts
 from infra.deploy.deployment import Deployment
-from infra.deploy.stacks import Stacks, code_of, packed_of, synthesize
-from infra.deploy.states import States
-from infra.deploy.terraform import Tell
+from infra.deploy.stacks.deployed import Stacks, code_of, packed_of, synthesize
+from infra.terraform.runner import Tell
+from infra.terraform.states import States
 
 
 @dataclass(frozen=True, slots=True)

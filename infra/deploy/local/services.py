@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.deploy.deployment import CHECKOUT, Deployment, folder_of
-from infra.deploy.frazil_command import Frazil
-from infra.deploy.kept_double import KeptDouble
+from infra.deploy.local.kept_double import KeptDouble
+from infra.deploy.tables.frazil_command import Frazil
 
 STARTED_HERE = "services-started-here"
 BROKER = "FRAZIL_LOCAL_BROKER"

@@ -18,13 +18,13 @@ from infra.app import Purpose, build
 from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.components.key_rotation import Code
 from infra.deploy.deployment import STACKS, Deployment
-from infra.deploy.keys import tableflow_variables
-from infra.deploy.services import BROKER, REGISTRY, confluent_cloud
-from infra.deploy.states import States, write_reader
-from infra.deploy.terraform import Tell, Terraform, TerraformError
+from infra.deploy.keys.making import tableflow_variables
+from infra.deploy.local.services import BROKER, REGISTRY, confluent_cloud
 from infra.reports.costs import read_stacks
-from infra.terraform.terraform_cli import LOGIN_OF_SNOWFLAKE, stub_values
-from infra.terraform.terraform_here import prepare
+from infra.terraform.environment import LOGIN_OF_SNOWFLAKE, stub_values
+from infra.terraform.prepare import prepare
+from infra.terraform.runner import Tell, Terraform, TerraformError
+from infra.terraform.states import States, write_reader
 from shared.confluent_api import ADDRESS_VARIABLE
 
 NOTHING = Artefact("none", "0" * 64, 0)

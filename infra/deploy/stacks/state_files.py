@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.deploy.account_record import STATE
+from infra.deploy.accounts.account_record import STATE
 from infra.deploy.deployment import Deployment
 from infra.settings.model import LocalState, S3State
 from shared.naming import state_key

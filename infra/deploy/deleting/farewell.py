@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from frazil.model.errors import FrazilError, Misuse, SettingError
+from infra.deploy.deleting.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
 from infra.deploy.deployment import Deployment
-from infra.deploy.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
-from infra.deploy.stacks import Stacks
-from infra.deploy.terraform import Tell
+from infra.deploy.stacks.deployed import Stacks
+from infra.terraform.runner import Tell
 from shared.confluent_api import ConfluentCloud
 
 KEPT = {"S3 bucket", "Glue database", "Glue table", "KMS key", "Athena workgroup"}

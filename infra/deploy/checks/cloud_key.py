@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from frazil.model.errors import FrazilError
-from infra.deploy.prerequisites import Prerequisite
+from infra.deploy.checks.prerequisites import Prerequisite
 from shared.confluent_api import KEY_VARIABLE, SECRET_VARIABLE, ConfluentCloud, KeyPair, key_from_environment
 
 WHAT = "Confluent Cloud key"

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from infra.deploy.cloud_key import of_confluent
-from infra.deploy.deployment import Deployment
-from infra.deploy.prerequisites import (
+from infra.deploy.checks.cloud_key import of_confluent
+from infra.deploy.checks.prerequisites import (
     Prerequisite,
     of_the_account,
     of_the_aws_cli,
@@ -17,7 +16,8 @@ from infra.deploy.prerequisites import (
     of_this_machine,
     quietly,
 )
-from infra.deploy.snowflake_key import log_in, of_snowflake
+from infra.deploy.checks.snowflake_key import log_in, of_snowflake
+from infra.deploy.deployment import Deployment
 from shared.confluent_api import KEY_VARIABLE, ConfluentCloud
 
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from frazil.model.spec import Secret
-from infra.deploy.key_secrets import read_keys, write_cloud_key
-from infra.deploy.rotation_function import FunctionFailedError, NotYetError, RotationFunction
-from infra.deploy.side_by_side import side_by_side
+from infra.deploy.keys.key_secrets import read_keys, write_cloud_key
+from infra.deploy.keys.rotation_function import FunctionFailedError, NotYetError, RotationFunction
+from infra.deploy.keys.side_by_side import side_by_side
 from shared.confluent_api import ConfluentCloud, KeyPair
 from shared.naming import Account, cloud_secret_name, secret_name
 

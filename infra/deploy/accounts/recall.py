@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from frazil.model.errors import FrazilError
-from infra.deploy import account_record
-from infra.deploy.account_record import has_resources
+from infra.deploy.accounts import account_record
+from infra.deploy.accounts.account_record import has_resources
+from infra.deploy.accounts.snowflake_account import Recorded, account_from, remember
 from infra.deploy.asked import Asked
 from infra.deploy.deployment import Deployment
-from infra.deploy.snowflake_account import Recorded, account_from, remember
-from infra.deploy.state_files import read_state
+from infra.deploy.stacks.state_files import read_state
 from infra.settings.model import HcpState, LocalState
 
 WITHOUT_AWS = frozenset({"check", "policy", "recall", "services-up", "services-down", "artefacts"})

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from frazil.model.errors import SettingError
-from infra.deploy.account_record import has_resources
+from infra.deploy.accounts.account_record import has_resources
 from infra.deploy.deployment import STACKS, Deployment
-from infra.deploy.state_files import read_state
+from infra.deploy.stacks.state_files import read_state
 
 
 def refuse_removed_stacks(deployment: Deployment, names: Collection[str], session: Callable[[], Any]) -> None:

@@ -1,0 +1,1 @@
+"""Which accounts of AWS and Snowflake an environment is deployed to."""

@@ -1,0 +1,1 @@
+"""What `check` verifies: tools, credentials and keys."""

@@ -1,0 +1,1 @@
+"""What `delete` lists, empties and reports."""

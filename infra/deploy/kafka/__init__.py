@@ -1,0 +1,1 @@
+"""Topics, service accounts and brokers."""

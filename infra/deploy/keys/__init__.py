@@ -1,0 +1,1 @@
+"""API keys and key pairs: made by `create`, rotated by `rotate`."""

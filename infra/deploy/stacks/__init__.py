@@ -1,0 +1,1 @@
+"""The stacks of one deployment, synthesized and applied, and their states."""

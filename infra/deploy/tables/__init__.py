@@ -1,0 +1,1 @@
+"""The `frazil` command, its configuration, and the tables that it makes."""
