@@ -90,7 +90,7 @@ def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int, pending: bool 
     check_columns(view)
     reasons: Counter[str] = Counter()
     scans = list(_pending(view)) if pending else [TableScan(view, columns=COLUMNS)]
-    newest = _newest(_counted((batch for scan in scans for batch in scan.batches()), reasons), limit)
+    newest = _newest(_counted((batch for scan in scans for batch in scan.slices()), reasons), limit)
     return DeadLetterList(spec.identifier, newest, dict(reasons.most_common()))
 
 

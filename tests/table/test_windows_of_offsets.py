@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,9 +28,11 @@ from pyiceberg.types import (
 
 from frazil.adapters import iceberg_windows
 from frazil.adapters.iceberg_scan import TableScan
+from frazil.dead_letters import list_dead_letters
 from tests.table import small_lake
 from tests.table.small_lake import Read, SmallLake
 
+Found = TypeVar("Found")
 RANGES = [(0, 5), (37, 63), (0, 1000), (99, 100), (100, 200)]
 
 
@@ -220,6 +222,29 @@ def test_a_file_with_position_deletes_is_not_held_whole(lake: SmallLake, tmp_pat
     assert peak < 30_000_000
 
 
+@pytest.mark.parametrize("pending", [False, True])
+def test_large_dead_letters_are_listed_without_holding_all(
+    lake: SmallLake, pending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 MB in two files, of which three letters of 100 KB are listed."""
+    plain = small_lake.dead_letters
+
+    def with_large_values(*wanted: Any, **more: Any) -> pa.RecordBatch:
+        batch = plain(*wanted, **more)
+        values = pa.array([os.urandom(100_000) for _ in range(batch.num_rows)])
+        return batch.set_column(batch.schema.get_field_index("value"), "value", values)
+
+    monkeypatch.setattr(small_lake, "dead_letters", with_large_values)
+    for start in (1_000, 2_000):
+        lake.batch(Read("orders", 0, start, start + 501, dead=tuple(range(start, start + 500))), show=not pending)
+
+    listed, peak = measured(lambda: list_dead_letters(lake.lake, lake.spec, limit=3, pending=pending))
+
+    assert sum(listed.by_reason.values()) == (1_000 if pending else 1_002)
+    assert [len(each.value or b"") for each in listed.newest] == [100_000] * 3
+    assert peak < 40_000_000
+
+
 def deleted_from(scan: TableScan, data: Path, folder: Path, *positions: Sequence[int]) -> None:
     """Give the scan's task for a data file files of position deletes."""
     for place, task in enumerate(scan._tasks):
@@ -264,10 +289,14 @@ POOLS: list[pa.MemoryPool] = []
 
 def _measured(scan: TableScan, start: int, end: int) -> tuple[list[pa.RecordBatch], int]:
     """Return the rows in the range, and the bytes that reading them took at most."""
+    return measured(lambda: list(scan.between("kafka_offset", start, end)))
+
+
+def measured(read: Callable[[], Found]) -> tuple[Found, int]:
     usual = pa.default_memory_pool()
     POOLS.append(pa.proxy_memory_pool(usual))
     pa.set_memory_pool(POOLS[-1])
     try:
-        return list(scan.between("kafka_offset", start, end)), POOLS[-1].max_memory()
+        return read(), POOLS[-1].max_memory()
     finally:
         pa.set_memory_pool(usual)

@@ -149,7 +149,13 @@ class TableScan:
         inside = _all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
         field = self._table.schema().find_field(column)
         tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]
-        wanted = Range(field.field_id, start, end, inside)
+        yield from self._in_slices(tasks, Range(inside, field.field_id, start, end))
+
+    def slices(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in small batches: for columns of large values, of which `batches` holds whole files."""
+        yield from self._in_slices(self._tasks, Range(self._filter))
+
+    def _in_slices(self, tasks: Iterable[FileScanTask], wanted: Range) -> Iterator[pa.RecordBatch]:
         with reading(self._identifier):  # one file after the other: together they would all be in memory
             for task in tasks:
                 yield from self._rows_in(task, wanted)

@@ -41,12 +41,12 @@ LEAST_BUFFER_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows that meet `condition`, which implies that the column with this field id lies in `[start, end)`."""
+    """Rows that meet `condition`, which implies that the column with this field id, if any, is in `[start, end)`."""
 
-    field_id: int
-    start: int
-    end: int
     condition: BooleanExpression
+    field_id: int | None = None
+    start: int = 0
+    end: int = 0
 
 
 def can_read(task: FileScanTask) -> bool:
@@ -71,7 +71,8 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
         nulls = LackedNulls.of(projection, schema)
         deleted = positions_in(table.io, task.delete_files, task.file.file_path)
         dictionaries = opened_for_dictionaries(stream, parquet.metadata)
-        for group, first_row in _groups(parquet, schema.find_column_name(wanted.field_id), wanted):
+        column = None if wanted.field_id is None else schema.find_column_name(wanted.field_id)
+        for group, first_row in _groups(parquet, column, wanted):
             parts = slices(parquet, dictionaries, group, names, BATCH_BYTES)
             for batch in _batches(left_of(parts, first_row, deleted)):
                 kept = batch.filter(condition).combine_chunks()
