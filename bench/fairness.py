@@ -26,10 +26,10 @@ from typing import Any, cast
 
 from bench.frazil_drain import spec_of
 from bench.sections import put
-from frazil.materialize import schedule
-from frazil.materialize.fair_queue import FairQueue, in_flight
 from frazil.materialize.run import Outcome, Published, TableRun
-from frazil.materialize.schedule import Stopping, run_every
+from frazil.materialize.scheduling import schedule
+from frazil.materialize.scheduling.fair_queue import FairQueue, in_flight
+from frazil.materialize.scheduling.schedule import Stopping, run_every
 from frazil.model.plan import NothingToDo, PartitionFacts, TopicFacts
 from frazil.model.progress import TableState
 

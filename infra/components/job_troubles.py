@@ -9,7 +9,7 @@ from infra.components.alarms import Asked, Counted, Trouble
 from infra.components.dashboard import NAMESPACE, OF_A_WORKER
 
 TABLE_FAILED = "table_failed"
-"""The event that jobs/frazil/materialize/schedule.py logs each time that a table fails and others go on."""
+"""The event that jobs/frazil/materialize/scheduling/schedule.py logs each time that a table fails and others go on."""
 
 SICK_TABLES = "SickTables"
 """The metric that counts these events, in a namespace of the environment: what a filter counts has no dimensions."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from datetime import datetime
 
-from frazil.materialize.pausing import (
+from frazil.materialize.pause.pausing import (
     ACCEPTED_PROPERTY,
     PAUSED_PROPERTY,
     Accepted,

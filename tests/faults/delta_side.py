@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from frazil.adapters.delta_log import DeltaLogs
 from frazil.delta.standing import LogStanding, log_standing
-from frazil.materialize.announce_delta import DELTA_TAG, NEXT_DELTA_TAG
+from frazil.materialize.readers.delta import DELTA_TAG, NEXT_DELTA_TAG
 from frazil.query import extension_file
 from tests.faults.world import World
 

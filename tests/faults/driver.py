@@ -26,7 +26,7 @@ from typing import NoReturn
 from frazil.adapters import worker
 from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.materialize.schedule import Stopping, run_once
+from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 from tests.fakes.watched_lake import Commit, WatchedLake

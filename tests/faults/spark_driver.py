@@ -18,7 +18,7 @@ from typing import NoReturn
 import pyspark.core.context
 
 from frazil.adapters import spark, worker
-from frazil.materialize.schedule import Stopping, run_once
+from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 from tests.faults.world import Setting

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from frazil.materialize.schedule import Stopping, run_once
+from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import CatalogError
 from tests.faults.moments import Moment, at
 from tests.faults.world import World, assert_exactly_once

@@ -17,7 +17,7 @@ from itertools import cycle
 from pathlib import Path
 
 from frazil.local.supervisor import LocalServices
-from frazil.materialize.pausing import PAUSED_PROPERTY
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.model.spec import BadRecordLimit, KeepSnapshots
 from frazil.pause import resume
 from tests.faults.delta_side import assert_delta_is_current, with_delta

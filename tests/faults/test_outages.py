@@ -19,7 +19,7 @@ from frazil.adapters.kafka import consumer_settings
 from frazil.adapters.kafka_reader import KafkaReader
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, status, up
 from frazil.materialize.ingest.task import ingest
-from frazil.materialize.schedule import Stopping, run_once
+from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import BrokerError, FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import OffsetRange

@@ -9,7 +9,7 @@ import pytest
 
 from frazil.materialize.doors import STEPS
 from frazil.materialize.run import Again, Published
-from frazil.materialize.schedule import Stopping, run_once
+from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FencedError
 from frazil.model.plan import NothingToDo
 from tests.fakes.watched_lake import Commit, WatchedLake

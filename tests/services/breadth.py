@@ -27,7 +27,7 @@ from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.doors import Doors
-from frazil.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.run import Outcome, Published, TableRun
 from frazil.materialize.state import standing
 from frazil.model.plan import NothingToDo

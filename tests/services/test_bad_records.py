@@ -13,8 +13,8 @@ from raw_headers import send_with_headers
 from frazil.adapters import worker
 from frazil.adapters.iceberg import IcebergLake
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.materialize import schedule
-from frazil.materialize.schedule import Stopping, run_once
+from frazil.materialize.scheduling import schedule
+from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import BadRecordLimitError, PausedError, RegistryError
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import RegistrySettings

@@ -11,7 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from frazil.adapters.iceberg import IcebergLake
-from frazil.materialize.schedule import Stopping, run_once
+from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import (
     BadRecordLimitError,
     ForeignTableError,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from every_feature import BACKENDS
 
-from frazil.materialize import waiting
-from frazil.materialize.schedule import SICK_SECONDS
+from frazil.materialize.scheduling import waiting
+from frazil.materialize.scheduling.schedule import SICK_SECONDS
 from frazil.model.errors import SettingError
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts

@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 
 from frazil.adapters.iceberg import IcebergLake
 from frazil.adapters.iceberg_scan import live_files
-from frazil.materialize.applied_spec import applied_by, spec_property
+from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
 from frazil.materialize.dead_letters import ensure_dead_letters, prepare, reveal
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles

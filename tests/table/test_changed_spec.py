@@ -9,7 +9,7 @@ import pytest
 
 from frazil.adapters.iceberg_scan import metadata_location
 from frazil.cli.app import run
-from frazil.materialize.follow_spec import follow_partitioning, follow_spec
+from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
 from frazil.model.changes import AddColumn
 from frazil.model.columns import Scalar
 from frazil.model.errors import IncompatibleSchemaError

@@ -23,9 +23,9 @@ from frazil.adapters.delta_log import DeltaLogs
 from frazil.adapters.iceberg import IcebergLake
 from frazil.adapters.iceberg_scan import metadata_location
 from frazil.delta.standing import log_standing
-from frazil.materialize.announce_delta import announce_delta
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, Scalar
 from frazil.model.delta import LogIsCurrent, LogWritten

@@ -12,7 +12,7 @@ import pytest
 from frazil.adapters.delta_log import DeltaLogs
 from frazil.cli.status import remarks
 from frazil.delta.in_snowflake import Look
-from frazil.materialize.announce_delta import announce_delta
+from frazil.materialize.readers.delta import announce_delta
 from frazil.model.errors import BrokerError, SnowflakeError
 from frazil.model.plan import TopicFacts
 from frazil.model.snowflake import Served

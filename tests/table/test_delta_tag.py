@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 
 from frazil.adapters.delta_log import DeltaLogs
 from frazil.doctor.tables import look_at_table
-from frazil.materialize.announce_delta import DELTA_TAG, announce_delta
+from frazil.materialize.readers.delta import DELTA_TAG, announce_delta
 from frazil.materialize.state import standing
 from frazil.model.delta import Announced, LogWritten
 from frazil.verify.table import verify_table

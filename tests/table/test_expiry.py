@@ -18,7 +18,7 @@ from frazil.adapters.delta_log import DeltaLogs
 from frazil.maintain.background import Background
 from frazil.maintain.expire import expiry_of
 from frazil.maintain.expiring import Expiring
-from frazil.materialize.announce_delta import announce_delta
+from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.errors import CommitRejectedError, CommitUnknownError
 from frazil.model.expiry import Expiry

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from frazil.materialize.fenced_pause import pause_at
-from frazil.materialize.pausing import PAUSED_PROPERTY, pause_by_run, pause_property
+from frazil.materialize.pause.fenced_pause import pause_at
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_by_run, pause_property
 from frazil.model.errors import BadRecordLimitError, FencedError
 from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView

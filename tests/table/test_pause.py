@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.materialize.pausing import PAUSED_PROPERTY, Pause, accepted_through, pause_by_run, pause_of
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, Pause, accepted_through, pause_by_run, pause_of
 from frazil.model.errors import Misuse
 from frazil.pause import pause, resume
 from tests.table.small_lake import NOON, SmallLake, spec_of

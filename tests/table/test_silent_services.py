@@ -20,9 +20,9 @@ from frazil.adapters.kafka import KafkaTopics
 from frazil.adapters.storage_probe import bounded
 from frazil.adapters.warehouse_folder import check_warehouse
 from frazil.cli.app import run
-from frazil.materialize.fair_queue import FairQueue
 from frazil.materialize.run import TableRun
-from frazil.materialize.schedule import RETRY_WAITS_SECONDS, Stopping, _until_caught_up, retrying
+from frazil.materialize.scheduling.fair_queue import FairQueue
+from frazil.materialize.scheduling.schedule import RETRY_WAITS_SECONDS, Stopping, _until_caught_up, retrying
 from frazil.model.errors import BrokerError, CatalogError, SettingError
 from frazil.model.spec import CatalogSettings, SettingValue
 from tests.table.small_lake import spec_of

@@ -9,8 +9,8 @@ import pytest
 from frazil.adapters.delta_log import DeltaLogs
 from frazil.cli.status import remarks
 from frazil.delta.standing import LogStanding
-from frazil.materialize.announce_delta import announce_delta
-from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import Standing
 from frazil.model.changes import RenameColumn
 from frazil.model.errors import BrokerError, CatalogError

@@ -31,7 +31,7 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
     from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
     from frazil.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
-    from frazil.materialize.preflight import problems  # noqa: PLC0415
+    from frazil.materialize.preview.preflight import problems  # noqa: PLC0415
 
     check_warehouse(settings.catalog)
     return problems(

@@ -20,7 +20,7 @@ from frazil.model.spelling import plural
 if TYPE_CHECKING:
     from frazil.cli.progress import Display
     from frazil.materialize.run import TableRun
-    from frazil.materialize.schedule import Stopping, TableReport
+    from frazil.materialize.scheduling.schedule import Stopping, TableReport
     from frazil.model.receipt import Receipt
     from frazil.model.spec import CatalogSettings
 
@@ -52,8 +52,8 @@ def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
 
     Exits as materialize would: with 1 if a table cannot go on, with 2 if its spec contradicts itself or the topic.
     """
-    from frazil.materialize.explain import explain as explain_table  # noqa: PLC0415
-    from frazil.materialize.explain import lines  # noqa: PLC0415
+    from frazil.materialize.preview.explain import explain as explain_table  # noqa: PLC0415
+    from frazil.materialize.preview.explain import lines  # noqa: PLC0415
     from frazil.model.plan import Halt  # noqa: PLC0415
 
     failures: list[FrazilError] = []
@@ -150,7 +150,7 @@ def _create(runs: Sequence[TableRun]) -> None:
 
 
 def _carry_out(runs: Sequence[TableRun], display: Display, *, once: bool, every: timedelta | None) -> None:
-    from frazil.materialize.schedule import Stopping, run_every, run_once  # noqa: PLC0415
+    from frazil.materialize.scheduling.schedule import Stopping, run_every, run_once  # noqa: PLC0415
 
     stopping = Stopping()
     if not once:
@@ -218,7 +218,7 @@ def _interval(text: str) -> timedelta:
 
 
 def _announce(receipt: Receipt, display: Display) -> None:
-    from frazil.materialize.receipt_lines import lines  # noqa: PLC0415
+    from frazil.cli.receipt_lines import lines  # noqa: PLC0415
 
     display.batch_published(receipt)
     print("\n".join(lines(receipt)), flush=True)

@@ -13,9 +13,9 @@ from typing import Literal
 from frazil.adapters.spark import SparkRunner
 from frazil.cli.doors import open_doors, table_runs
 from frazil.cli.options import settings_from
+from frazil.cli.receipt_lines import lines
 from frazil.materialize.doors import Observer, Step
-from frazil.materialize.receipt_lines import lines
-from frazil.materialize.schedule import Stopping, run_once
+from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.receipt import Receipt
 
 STAGED = "STAGED"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from frazil.materialize.announce_delta import LogProgress, announce_delta
-from frazil.materialize.announce_snowflake import Telling
 from frazil.materialize.doors import Doors
+from frazil.materialize.readers.delta import LogProgress, announce_delta
+from frazil.materialize.readers.snowflake import Telling
 from frazil.materialize.said_once import SaidOnce
 from frazil.model.delta import Announced, LogFailed, LogWritten, Withheld
 from frazil.model.snapshot import TableView

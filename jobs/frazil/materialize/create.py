@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.formats.open import map_schema
-from frazil.materialize.applied_spec import applied_by, spec_property
-from frazil.materialize.compare import aliases_of, applied, compare, refusal
+from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
 from frazil.materialize.dead_letters import check_owner
-from frazil.materialize.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.layout import (
     TABLE_PROPERTIES,
     delta_problems,
@@ -19,8 +17,10 @@ from frazil.materialize.layout import (
     reads_keys_by_schema,
     unreadable,
 )
-from frazil.materialize.notices import left_out_property, notes_of_keys, notes_of_values
-from frazil.materialize.required import required_findings
+from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
+from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
+from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
+from frazil.materialize.schema.required import required_findings
 from frazil.materialize.state import CHECKPOINT_TAG, check_format, standing
 from frazil.model.columns import Column, ColumnType, Struct
 from frazil.model.errors import (

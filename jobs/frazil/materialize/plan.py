@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from frazil.materialize.budget import RecordBytes, fit
-from frazil.materialize.pausing import Pause, accepted_through, pause_of
+from frazil.materialize.pause.pausing import Pause, accepted_through, pause_of
 from frazil.materialize.state import Standing
 from frazil.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
 from frazil.model.plan import (

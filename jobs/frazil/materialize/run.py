@@ -11,20 +11,20 @@ from datetime import datetime
 from frazil.materialize.account import Ingested
 from frazil.materialize.announce import Announcing
 from frazil.materialize.branches import STAGE_PREFIX, branch_names
+from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
 from frazil.materialize.create import describe_topics, ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, keep_pending, reveal
 from frazil.materialize.doors import Doorkeeper, Doors, Step
 from frazil.materialize.evolve import Absorbed, evolve
-from frazil.materialize.fenced_pause import Pauser
-from frazil.materialize.fitted import fitted
-from frazil.materialize.follow_spec import follow_partitioning, follow_spec
 from frazil.materialize.housekeeping import Housekeeping
-from frazil.materialize.limits import check_limits
-from frazil.materialize.pausing import PAUSED_PROPERTY, Accepted, accepted_through
+from frazil.materialize.pause.fenced_pause import Pauser
+from frazil.materialize.pause.limits import check_limits
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, Accepted, accepted_through
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.publish import publish
 from frazil.materialize.read import read_batch, schemas_met
 from frazil.materialize.said_once import SaidOnce
+from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError

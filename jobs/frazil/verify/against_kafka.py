@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from frazil.adapters.iceberg_scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
-from frazil.materialize.applied_spec import applied_spec_of
+from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing
 from frazil.model.columns import Scalar, lacking

@@ -13,12 +13,12 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from frazil.adapters.iceberg_scan import schemas_of
-from frazil.materialize.former_names import former_names_of
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.writers import UnknownIds, Writers
-from frazil.materialize.pausing import dead_letter_schemas_of
+from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
 from frazil.model.ingested import TaskContext
 from frazil.model.plan import WriterSchemas

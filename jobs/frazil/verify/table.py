@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.materialize.applied_spec import as_applied
+from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
 from frazil.model.progress import Counts, PartitionProgress

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from frazil.fail_on import AgeAbove, InTrouble, LagAbove, Paused, met_by, parse_conditions
-from frazil.materialize.pausing import Pause
+from frazil.materialize.pause.pausing import Pause
 from frazil.model.errors import Misuse
 from frazil.status import PartitionLag, TableStatus
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from values_of_tables import NOW, SPEC, progress, state, topic
 
+from frazil.cli.receipt_lines import lines
 from frazil.materialize.account import Ingested, gather, next_state, receipt_of
-from frazil.materialize.limits import check_limits, through
-from frazil.materialize.pausing import accepted_through, pause_by_run, pause_property
-from frazil.materialize.receipt_lines import lines
+from frazil.materialize.pause.limits import check_limits, through
+from frazil.materialize.pause.pausing import accepted_through, pause_by_run, pause_property
 from frazil.model.errors import BadRecordLimitError, CountMismatchError
 from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas

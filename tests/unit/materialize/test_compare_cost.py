@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from frazil.materialize.compare import applied, compare
+from frazil.materialize.schema.compare import applied, compare
 from frazil.model.columns import Column, ListOf, Scalar, Struct
 
 LONG = Scalar("long")

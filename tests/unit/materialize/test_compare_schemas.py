@@ -16,8 +16,8 @@ from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.placement import homeless, place_by_name
-from frazil.materialize.compare import Evolution, aliases_of, applied, compare, refusal
-from frazil.materialize.former_names import FormerNames, former_names_of, former_names_property
+from frazil.materialize.schema.compare import Evolution, aliases_of, applied, compare, refusal
+from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.schemas import SchemaFinding

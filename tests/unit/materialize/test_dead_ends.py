@@ -17,9 +17,9 @@ from values_of_tables import NOW, spec, topic
 from frazil.adapters.iceberg import IcebergLake
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.doors import Doors
-from frazil.materialize.explain import explain
 from frazil.materialize.ingest.task import ingest
-from frazil.materialize.preflight import problems
+from frazil.materialize.preview.explain import explain
+from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import Again, Published, TableRun
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
 from frazil.model.ingested import IngestTask, TaskResult

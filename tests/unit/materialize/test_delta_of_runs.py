@@ -13,9 +13,9 @@ import pytest
 from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg import IcebergLake
-from frazil.materialize.announce_delta import CHECK_EVERY, DELTA_TAG
 from frazil.materialize.doors import Doors
-from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.readers.delta import CHECK_EVERY, DELTA_TAG
 from frazil.materialize.run import TableRun
 from frazil.model.delta import DeltaLog, LoggedFile
 from frazil.model.errors import CatalogError, PausedError

@@ -13,11 +13,11 @@ from values_of_tables import NOW, SPEC, spec, topic
 from frazil.adapters.iceberg import IcebergLake
 from frazil.materialize import run as run_module
 from frazil.materialize.doors import Doors
-from frazil.materialize.explain import Explanation, explain, lines
-from frazil.materialize.notices import left_out
-from frazil.materialize.pausing import PAUSED_PROPERTY, pause_property
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
 from frazil.materialize.plan import plan_batch
+from frazil.materialize.preview.explain import Explanation, explain, lines
 from frazil.materialize.run import TableRun
+from frazil.materialize.schema.notices import left_out
 from frazil.model.changes import AddColumn
 from frazil.model.errors import BrokerError, IncompatibleSchemaError, PausedError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from frazil.materialize.fair_queue import LEAST, MOST, FairQueue, in_flight
+from frazil.materialize.scheduling.fair_queue import LEAST, MOST, FairQueue, in_flight
 
 WAIT_SECONDS = 20.0
 
@@ -112,7 +112,7 @@ def test_no_more_slots_are_taken_than_there_are() -> None:
 
 
 def test_waiting_tables_get_slots_when_the_cluster_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.materialize.fair_queue.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("frazil.materialize.scheduling.fair_queue.LOOK_SECONDS", 0.01)
     tables, hold = Tables(slots=1), threading.Event()
     for name in "abc":
         tables.ask(name, hold=hold)
@@ -125,7 +125,7 @@ def test_waiting_tables_get_slots_when_the_cluster_grows(monkeypatch: pytest.Mon
 
 
 def test_tables_in_the_queue_leave_it_when_the_run_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.materialize.fair_queue.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("frazil.materialize.scheduling.fair_queue.LOOK_SECONDS", 0.01)
     tables, hold = Tables(slots=1), threading.Event()
     for name in "abc":
         tables.ask(name, hold=hold)

@@ -7,7 +7,7 @@ import json
 import pytest
 from values_of_tables import SPEC, progress, snapshot, stands, state, topic, view
 
-from frazil.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError

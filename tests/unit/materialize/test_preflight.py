@@ -17,15 +17,15 @@ from values_of_tables import SPEC, names, spec, topic
 import frazil
 from frazil.adapters.iceberg import IcebergLake
 from frazil.materialize import evolve as evolve_module
-from frazil.materialize import fitted as fitted_module
+from frazil.materialize.changed_spec.follow_spec import follow_spec
 from frazil.materialize.create import ensure_table, latest_schemas, new_table
 from frazil.materialize.dead_letters import ensure_dead_letters
 from frazil.materialize.evolve import Absorbed, evolve, foreseen
-from frazil.materialize.fitted import fitted, hash_of
-from frazil.materialize.follow_spec import follow_spec
-from frazil.materialize.former_names import former_names_of
-from frazil.materialize.pausing import PAUSED_PROPERTY
-from frazil.materialize.preflight import problems
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY
+from frazil.materialize.preview.preflight import problems
+from frazil.materialize.schema import fitted as fitted_module
+from frazil.materialize.schema.fitted import fitted, hash_of
+from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import standing
 from frazil.model.columns import walk
 from frazil.model.errors import (

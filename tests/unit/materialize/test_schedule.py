@@ -14,11 +14,11 @@ import pytest
 from values_of_tables import SPEC, spec, state
 
 from frazil.cli.logs import fields_of
-from frazil.materialize import schedule
-from frazil.materialize.fair_queue import LEAST
 from frazil.materialize.run import Again, Outcome, TableRun
-from frazil.materialize.schedule import Stopping, retrying, run_every, run_once
-from frazil.materialize.waiting import Failures
+from frazil.materialize.scheduling import schedule
+from frazil.materialize.scheduling.fair_queue import LEAST
+from frazil.materialize.scheduling.schedule import Stopping, retrying, run_every, run_once
+from frazil.materialize.scheduling.waiting import Failures
 from frazil.model.errors import (
     BrokerError,
     DefectError,
@@ -186,7 +186,7 @@ class WatchedTopics(TopicsInMemory):
 
 
 def test_a_table_that_waits_for_a_retry_holds_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.materialize.schedule.RETRY_WAITS_SECONDS", (20.0,))
+    monkeypatch.setattr("frazil.materialize.scheduling.schedule.RETRY_WAITS_SECONDS", (20.0,))
     stopping, failed, batches = Stopping(), threading.Event(), list[str]()
     failing = threading.Barrier(LEAST, action=failed.set)
 
@@ -222,7 +222,7 @@ def test_what_is_missing_is_not_asked_for_again() -> None:
 
 
 def test_doors_are_doubted_when_a_service_failed_and_not_when_the_data_did(monkeypatch: Any) -> None:
-    monkeypatch.setattr("frazil.materialize.schedule.RETRY_WAITS_SECONDS", (0.0,))
+    monkeypatch.setattr("frazil.materialize.scheduling.schedule.RETRY_WAITS_SECONDS", (0.0,))
 
     def fail(error: Exception) -> None:
         raise error
@@ -318,7 +318,7 @@ def test_the_same_failure_in_a_row_is_explained_once(caplog: pytest.LogCaptureFi
 
 
 def test_a_full_batch_starts_before_its_time(monkeypatch: Any) -> None:
-    monkeypatch.setattr("frazil.materialize.schedule.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("frazil.materialize.scheduling.schedule.LOOK_SECONDS", 0.01)
     stopping, batches = Stopping(), []
 
     def act() -> None:

@@ -14,8 +14,8 @@ import pytest
 from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg import IcebergLake
-from frazil.materialize.announce_snowflake import REST
 from frazil.materialize.doors import Doors
+from frazil.materialize.readers.snowflake import REST
 from frazil.materialize.run import TableRun
 from frazil.model.errors import CatalogError, SnowflakeError
 from frazil.model.plan import NothingToDo

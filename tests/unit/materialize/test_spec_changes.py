@@ -11,12 +11,12 @@ import pytest
 from values_of_tables import NOW, topic
 
 from frazil.adapters.iceberg import IcebergLake
-from frazil.materialize.applied_spec import TEXTS, applied_by, spec_property
+from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_by, spec_property
+from frazil.materialize.changed_spec.spec_changes import RULES, spec_changes
 from frazil.materialize.doors import Doors
-from frazil.materialize.explain import explain, lines
-from frazil.materialize.preflight import problems
+from frazil.materialize.preview.explain import explain, lines
+from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import TableRun
-from frazil.materialize.spec_changes import RULES, spec_changes
 from frazil.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecChangeError
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from frazil.model.snapshot import TableView
@@ -126,7 +126,7 @@ SAME_TABLE = ["topic", "topics", "table", "database"]
 
 def test_every_key_of_a_spec_has_a_rule_and_an_example() -> None:
     without_rule = [leaf for leaf in LEAVES if not {leaf, leaf.partition(".")[0]} & set(RULES)]
-    assert without_rule == [], "say in jobs/frazil/materialize/spec_changes.py what a change of this key means"
+    assert without_rule == [], "say in changed_spec/spec_changes.py what a change of this key means"
     assert sorted(LEAVES) == sorted([*EXAMPLES, *ONE_VALUE, *SAME_TABLE])
 
 

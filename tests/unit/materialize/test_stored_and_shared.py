@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from values_of_tables import NOW, SPEC, names, progress, spec, state
 
-from frazil.materialize.applied_spec import applied_by, ever_kept, spec_property
+from frazil.materialize.changed_spec.applied_spec import applied_by, ever_kept, spec_property
 from frazil.materialize.ingest.distribute import SMALL_BATCH, tasks_of
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
 from frazil.model.columnar import pack, unpack

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from frazil.materialize.former_names import former_names_of
-from frazil.materialize.pausing import dead_letter_schemas_of
+from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.schema.former_names import former_names_of
 from frazil.model.ingested import IngestTask, TaskContext, WriteTarget
 from frazil.model.plan import BatchPlan, OffsetRange
 from frazil.model.snapshot import TableView

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from frazil.formats.placement import Sources, homeless, place_by_name
-from frazil.materialize.compare import refusal
+from frazil.materialize.schema.compare import refusal
 from frazil.model.schemas import SchemaFinding
 
 Place = Callable[[int, pa.Schema], Sources]

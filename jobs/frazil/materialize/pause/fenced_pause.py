@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from frazil.materialize.account import Ingested
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.doors import Doors
-from frazil.materialize.limits import through
-from frazil.materialize.pausing import PAUSED_PROPERTY, pause_by_run, pause_of
+from frazil.materialize.pause.limits import through
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_by_run, pause_of
 from frazil.materialize.state import standing
 from frazil.materialize.verdicts import loaded
 from frazil.model.errors import CommitError, CommitRejectedError, FencedError, FrazilError, IncompatibleSchemaError

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TypeVar
 
 from frazil.materialize.create import describe_topics
-from frazil.materialize.fair_queue import FairQueue, in_flight
 from frazil.materialize.run import Again, Outcome, Published, TableRun
-from frazil.materialize.waiting import Failures, Waits
+from frazil.materialize.scheduling.fair_queue import FairQueue, in_flight
+from frazil.materialize.scheduling.waiting import Failures, Waits
 from frazil.model.errors import (
     BadRecordLimitError,
     ContendedError,

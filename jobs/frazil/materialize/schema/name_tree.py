@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from frazil.materialize.former_names import FormerNames
+from frazil.materialize.schema.former_names import FormerNames
 
 _STEPS = re.compile(r"\[\]|\{\}|[^.\[{]+")
 

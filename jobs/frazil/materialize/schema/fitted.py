@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from frazil.materialize.applied_spec import SPEC_PROPERTY, ever_kept
-from frazil.materialize.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.changed_spec.applied_spec import SPEC_PROPERTY, ever_kept
+from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import Fitted
 from frazil.model.schemas import RegisteredSchema

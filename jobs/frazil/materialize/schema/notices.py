@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from frazil.formats.mapped import LEFT_OUT
 from frazil.formats.open import map_schema
-from frazil.materialize.former_names import FormerNames
+from frazil.materialize.schema.former_names import FormerNames
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 

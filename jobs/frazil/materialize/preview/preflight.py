@@ -18,10 +18,10 @@ from frazil.materialize.create import (
     start_problems,
 )
 from frazil.materialize.dead_letters import check_owner
-from frazil.materialize.foresee import foresee
 from frazil.materialize.layout import delta_problems, partition_problems
-from frazil.materialize.pausing import PAUSED_PROPERTY
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch
+from frazil.materialize.preview.foresee import foresee
 from frazil.materialize.state import check_format, standing
 from frazil.model.errors import FrazilError, ServiceError
 from frazil.model.plan import Halt, TopicFacts, WriterSchemas

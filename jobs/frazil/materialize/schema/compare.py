@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
-from frazil.materialize.former_names import FormerNames
-from frazil.materialize.name_tree import NameTree, join, tree_of
+from frazil.materialize.schema.former_names import FormerNames
+from frazil.materialize.schema.name_tree import NameTree, join, tree_of
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from frazil.materialize.branches import ATTEMPTS, given_up
+from frazil.materialize.changed_spec.spec_changes import needed_properties, once_followed, refused_changes, spec_changes
 from frazil.materialize.layout import partition_columns
-from frazil.materialize.spec_changes import needed_properties, once_followed, refused_changes, spec_changes
 from frazil.model.errors import CommitError, CommitRejectedError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec

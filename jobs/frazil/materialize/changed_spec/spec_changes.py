@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from frazil.materialize.applied_spec import TEXTS, AppliedSpec, applied_by, recorded_for, spec_property
-from frazil.materialize.compare import applied
-from frazil.materialize.former_names import former_names_of, former_names_property
+from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec, applied_by, recorded_for, spec_property
 from frazil.materialize.layout import metadata_columns, partition_problems, unreadable
+from frazil.materialize.schema.compare import applied
+from frazil.materialize.schema.former_names import former_names_of, former_names_property
 from frazil.model.changes import RenameColumn
 from frazil.model.columns import Column
 from frazil.model.errors import SpecChangeError

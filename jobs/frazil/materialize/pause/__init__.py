@@ -1,0 +1,1 @@
+"""When a table pauses, what is kept of why, and what `resume` lets through."""

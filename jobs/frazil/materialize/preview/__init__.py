@@ -1,0 +1,1 @@
+"""What `materialize` would do, nothing done: asked by `explain` and `check`."""

@@ -1,0 +1,1 @@
+"""Readers that do not read Iceberg: the Delta log beside a table, and Snowflake's external tables over it."""

@@ -1,0 +1,1 @@
+"""Many tables in one process, each on its own trigger."""
