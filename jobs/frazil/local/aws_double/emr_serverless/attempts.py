@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from frazil.local import class_data
@@ -37,8 +37,8 @@ JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """A job run here lasts seconds: the second compiler takes half of the CPU of its start and brings nothing."""
 
 INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
-_SPARK = Path(pyspark.__file__).resolve().parent
-"""Resolved: the archive of its classes fits one path only."""
+_SPARK = Path(str(distribution("pyspark").locate_file("pyspark"))).resolve()
+"""Not imported, which takes a third of a second at each start. Resolved: the archive of its classes fits one path."""
 _unpacking = threading.Lock()
 
 
