@@ -17,7 +17,7 @@ from frazil.model.errors import FencedError, StateLostError
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment, at
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once, one_row, with_trigger
-from tests.sampling import CATALOGS, sampled
+from tests.sampling import CATALOGS, examples, sampled
 
 DEAD_LETTERS_ON_A_BRANCH: list[Moment] = [("after", "prepare"), ("before", "publish"), ("before", "reveal")]
 ON_GLUE = sampled(BOUNDARIES, keep=lambda moment: moment[1] in ("plan", "stage", "publish", "reveal"))
@@ -111,7 +111,7 @@ def test_a_user_inserts_into_a_table_that_has_no_batch_yet_and_snapshots_expire(
     assert_exactly_once(world)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(examples(2, 12)))
 def test_any_mixture_of_changes_by_others(local_world: World, seed: int) -> None:
     draw = random.Random(seed)
     mild = [local_world.insert, local_world.delete, local_world.set_property]
