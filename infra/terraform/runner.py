@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from frazil.model.errors import MissingToolError, ServiceError
 from infra.terraform.causes import hint_for
+from infra.terraform.held_back import signals_held_back
 from infra.terraform.run_lock import to_inherit
 from infra.terraform.tail import Tail
 
@@ -173,7 +174,24 @@ class Terraform:
         was creating would be missing from its state.
         """
         unread = Tail(output, os.fstat(output.fileno()).st_size)
-        with subprocess.Popen(
+        starting = contextlib.ExitStack()
+        starting.enter_context(signals_held_back())
+        with starting, self._started(words, output) as process:
+            shown: list[str] = []
+
+            def follow() -> None:
+                starting.close()
+                for line in unread.lines(process):
+                    shown.append(line)
+                    self._progress(line)
+
+            self._without_interruption(follow, stop=lambda: process.send_signal(signal.SIGINT))
+        if process.returncode < 0:
+            _end_providers_of(process.pid)
+        return shown, process.returncode
+
+    def _started(self, words: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             words,
             cwd=self.directory,
             env=dict(self.env),
@@ -183,18 +201,7 @@ class Terraform:
             process_group=0,  # Ctrl-C must not reach Terraform
             umask=0o077,  # states and plans may hold secrets
             pass_fds=to_inherit(),  # Terraform may outlive this process, and no other run may begin before it ends
-        ) as process:
-            shown: list[str] = []
-
-            def follow() -> None:
-                for line in unread.lines(process):
-                    shown.append(line)
-                    self._progress(line)
-
-            self._without_interruption(follow, stop=lambda: process.send_signal(signal.SIGINT))
-        if process.returncode < 0:
-            _end_providers_of(process.pid)
-        return shown, process.returncode
+        )
 
     def _without_interruption(self, follow: Callable[[], None], *, stop: Callable[[], None]) -> None:
         """Stop after this stack on the first Ctrl-C, and interrupt Terraform on the second.

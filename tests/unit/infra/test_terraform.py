@@ -240,15 +240,36 @@ touch state
 """
 
 
+INTERRUPTED_AT_THE_START = VERB.replace(
+    "command.main()",
+    """
+import signal, subprocess
+
+class Popen(subprocess.Popen):
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        os.kill(os.getpid(), signal.SIGINT)
+
+subprocess.Popen = Popen
+command.main()
+""",
+)
+
+
 @pytest.fixture
-def verb(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def code() -> str:
+    return VERB
+
+
+@pytest.fixture
+def verb(tmp_path: Path, code: str) -> Iterator[subprocess.Popen[bytes]]:
     """A verb in a process of its own, whose Terraform has made one of two resources and waits for the file `go-on`."""
     script = tmp_path / "bin" / "terraform"
     script.parent.mkdir()
     script.write_text(SLOW)
     script.chmod(0o755)
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([sys.executable, "-c", VERB], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
     try:
         until((tmp_path / "applying").exists)
         yield process
@@ -277,6 +298,18 @@ def test_a_terminated_verb_finishes_its_stack(
     assert verb.wait(30) == 130
     assert (tmp_path / "state").exists()
     assert "b: Creation complete" in (tmp_path / "lake.log").read_text()
+
+
+@pytest.mark.parametrize("code", [INTERRUPTED_AT_THE_START])
+def test_a_verb_that_is_interrupted_while_terraform_starts_finishes_its_stack(
+    tmp_path: Path, verb: subprocess.Popen[bytes]
+) -> None:
+    assert verb.stderr is not None
+    assert any(b"interrupted" in line for line in iter(verb.stderr.readline, b""))
+    (tmp_path / "go-on").touch()
+
+    assert verb.wait(30) == 130
+    assert (tmp_path / "state").exists()
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
