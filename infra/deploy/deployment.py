@@ -14,8 +14,10 @@ from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import place_of
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.components.python_lambda import ARCHITECTURE, RUNTIME
+from infra.deploy import clouds
 from infra.deploy.accounts.account_record import recorded_id, refuse_the_other_cloud
 from infra.deploy.accounts.snowflake_account import AccountFlags, with_account
+from infra.deploy.clouds import Cloud
 from infra.settings.file import load_environment
 from infra.settings.model import ConfluentKafka, EnvironmentSettings, Rotation
 from shared.naming import APPLICATION, log_group_name, resource_name
@@ -52,6 +54,11 @@ class Deployment:
     @property
     def is_local(self) -> bool:
         return self.profile == LOCAL
+
+    @property
+    def cloud(self) -> Cloud:
+        """Return what differs between a real account and the local cloud."""
+        return _cloud_of(self.profile)
 
     @property
     def has_confluent(self) -> bool:
@@ -130,6 +137,10 @@ class Deployment:
         return Target(python, self.settings.jobs.architecture)
 
 
+def _cloud_of(profile: str) -> Cloud:
+    return clouds.LOCAL if profile == LOCAL else clouds.REAL
+
+
 def folder_of(environment: str, checkout: Path = CHECKOUT) -> Path:
     """Return the folder for the generated files of an environment."""
     return checkout / ".frazil" / "deploy" / environment
@@ -163,6 +174,7 @@ def open_deployment(
     account = with_account(settings, snowflake, os.environ, folder, is_local=profile == LOCAL)
     given = account is not None and settings.snowflake is None
     settings = replace(settings, rotation=rotation, snowflake=account, account_id=recorded_id(folder))
+    settings = replace(settings, backend=_cloud_of(profile).backend or settings.backend)
     return Deployment(settings, profile, CHECKOUT, asks, snowflake_is_given=given)
 
 

@@ -70,7 +70,7 @@ def artefacts(deployment: Deployment, _: Asked) -> None:
         deployment.tables,
         _target(deployment),
         _made(deployment.packed),
-        native_required=not deployment.is_local,
+        native_required=deployment.cloud.native_required,
     )
     write_manifest(packed, _made(deployment.folder) / deployment.manifest.name)
     for artefact in packed.all:
@@ -116,7 +116,7 @@ def topics(deployment: Deployment, asked: Asked) -> None:
 def apply(deployment: Deployment, asked: Asked) -> None:
     _refuse_unpacked(deployment, asked.stacks)
     if account_record.recorded(deployment.folder) is None:
-        here = account_record.LOCAL_CLOUD if deployment.is_local else account_record.account_of(asked.session)
+        here = deployment.cloud.account or account_record.account_of(asked.session)
         account_record.remember(here, deployment.folder)
     if (account := deployment.settings.snowflake) is not None and deployment.snowflake_is_given:
         remember(record_of(account), deployment.folder)

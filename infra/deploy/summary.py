@@ -48,8 +48,7 @@ def _in_snowflake(snowflake: Mapping[str, Any]) -> str:
 def _what_to_try(deployment: Deployment) -> Iterator[str]:
     yield "What to try:"
     yield f"  source {deployment.env_file.relative_to(deployment.checkout)}"
-    if deployment.is_local:
-        yield "  .venv/bin/frazil local produce stock_trades --rows 100000"
+    yield from (f"  {command}" for command in deployment.cloud.first_commands)
     yield "  .venv/bin/frazil status"
     yield "  .venv/bin/frazil verify"
     yield f"  scripts/deploy.sh delete --profile={deployment.profile} --environment={deployment.environment}"
@@ -57,5 +56,5 @@ def _what_to_try(deployment: Deployment) -> Iterator[str]:
 
 def _costs(deployment: Deployment) -> Iterator[str]:
     """Yield the costs in a real account, also for a local deployment, which is free."""
-    yield "What it costs in a real account:" if deployment.is_local else "What it costs:"
+    yield deployment.cloud.costs_title
     yield from report(read_stacks(deployment.synthesized), deployment.settings.jobs, read_prices())

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from frazil.model.errors import SettingError
+from infra.deploy.clouds import LOCAL_CLOUD
 from infra.settings.model import EnvironmentSettings, HcpState, LocalState, S3State
 from shared.naming import state_key, workspace_name
 
 FILE = "aws-account"
-LOCAL_CLOUD = "local"
-"""What is recorded instead of an account id for the local cloud."""
 STATE = "state"
 """The folder of local states, in the folder of the environment."""
 
@@ -71,7 +70,7 @@ def recall(
     """
     if recorded(folder) is not None:
         return
-    is_here = is_local or isinstance(settings.backend, LocalState)
+    is_here = isinstance(settings.backend, LocalState)
     here = SharedState(partial(outputs_here, folder), partial(remains_here, folder))
     account = account_in_state(settings.environment, folder, here if is_here else shared)
     if account is not None:

@@ -37,7 +37,7 @@ def compare_accounts(deployment: Deployment, step: str, asked: Asked) -> None:
 def recall(deployment: Deployment, asked: Asked) -> None:
     """Read from the state which accounts of AWS and Snowflake an earlier `create` deployed to."""
     _recall_account(deployment, asked)
-    if deployment.is_local or isinstance(deployment.settings.backend, LocalState):
+    if isinstance(deployment.settings.backend, LocalState):
         return
     stacks = asked.readable(deployment)
     if account := stacks.outputs("network").get("aws_account_id"):  # it may have been deployed anew elsewhere

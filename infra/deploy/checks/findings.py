@@ -24,12 +24,14 @@ from shared.confluent_api import KEY_VARIABLE, ConfluentCloud
 def findings_of(deployment: Deployment, session: Callable[[], Any]) -> list[Prerequisite]:
     """Return the result of every check. `session` opens a boto3 session."""
     target = deployment.target(sys.version_info[:2])
-    findings = list(of_this_machine(deployment.checkout, target, quietly, native_required=not deployment.is_local))
-    if not deployment.is_local:
+    findings = list(
+        of_this_machine(deployment.checkout, target, quietly, native_required=deployment.cloud.native_required)
+    )
+    if deployment.cloud.has_logins:
         account = list(of_the_account(session, deployment.profile, deployment.settings.account_id))
         logged_in = all(each.is_met for each in account)
         findings += [*account, of_the_aws_cli(quietly, deployment.profile, logged_in=logged_in)]
-    if deployment.has_confluent and not deployment.is_local:
+    if deployment.has_confluent and deployment.cloud.has_logins:
         key = of_confluent(ConfluentCloud, os.environ)
         findings += [key, of_the_confluent_cli(quietly, key_given=KEY_VARIABLE in os.environ)]
     if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:

@@ -13,7 +13,7 @@ from infra.deploy.kafka.topics import Steps, connect, make_topics, of_confluent,
 from infra.deploy.keys.key_secrets import read_keys
 from infra.deploy.keys.making import Keys, delete_keys
 from infra.deploy.keys.rotation_function import RotationFunction
-from infra.deploy.local.services import NOBODY, confluent_cloud
+from infra.deploy.local.services import confluent_cloud
 from infra.settings.model import ConfluentKafka, ExternalKafka
 from infra.terraform.runner import Tell
 from infra.wanted.grants import grants
@@ -85,4 +85,4 @@ def _connection(
 
 
 def _cloud_key(deployment: Deployment) -> KeyPair:
-    return key_from_environment(NOBODY if deployment.is_local else os.environ)
+    return key_from_environment(deployment.cloud.credentials or os.environ)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.deploy.clouds import NOBODY
 from infra.deploy.deployment import CHECKOUT, Deployment, folder_of
 from infra.deploy.local.kept_double import KeptDouble
 from infra.deploy.tables.frazil_command import Frazil
@@ -17,8 +18,6 @@ STARTED_HERE = "services-started-here"
 BROKER = "FRAZIL_LOCAL_BROKER"
 REGISTRY = "FRAZIL_LOCAL_REGISTRY"
 SNOWFLAKE = "FRAZIL_LOCAL_SNOWFLAKE"
-NOBODY = {"CONFLUENT_CLOUD_API_KEY": "NOBODY", "CONFLUENT_CLOUD_API_SECRET": "secret-of-nobody-4tXw9"}
-"""The Cloud API key that the double of Confluent Cloud accepts."""
 
 PREFERRED = ("127.0.0.1:9092", "http://127.0.0.1:8081/apis/ccompat/v7", "http://127.0.0.1:4566")
 """The default addresses, used unless a port is taken."""

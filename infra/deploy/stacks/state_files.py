@@ -21,7 +21,7 @@ Session = Callable[[], Any]
 
 def read_state(deployment: Deployment, name: str, session: Session) -> State:
     """Return the state of a stack; {} if there is none, or if HCP Terraform has it."""
-    backend = LocalState() if deployment.is_local else deployment.settings.backend
+    backend = deployment.settings.backend
     file = deployment.folder / STATE / f"{name}.tfstate"
     if isinstance(backend, S3State):
         return _in_s3(session().client("s3", region_name=backend.region), backend, deployment.environment, name)

@@ -12,10 +12,6 @@ from pathlib import Path
 
 from infra.deploy.deployment import Deployment
 
-SHOWN = ("AWS_PROFILE", "AWS_DEFAULT_REGION")
-SHOWN_HERE = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""The variables exported for the local cloud."""
-
 
 def write_what_frazil_needs(deployment: Deployment, config: str) -> None:
     """Write the files; `source .frazil/deploy/<environment>/env` then points `frazil` at the environment."""
@@ -42,6 +38,6 @@ def _replace_by_copy(folder: Path, original: Path) -> None:
 
 def _variables(deployment: Deployment) -> Iterator[str]:
     yield f"FRAZIL_CONFIG='{deployment.config}'"
-    for name in SHOWN_HERE if deployment.is_local else SHOWN:
+    for name in deployment.cloud.exported:
         if name in os.environ:
             yield f"{name}='{os.environ[name]}'"

@@ -8,6 +8,7 @@ import pytest
 from frazil.model.errors import SettingError
 from infra.deploy.accounts import account_record
 from infra.deploy.accounts.snowflake_account import AccountFlags
+from infra.deploy.clouds import LOCAL_CLOUD
 from infra.deploy.deployment import Deployment, credentials, open_deployment
 from infra.settings.model import ExistingWarehouse
 
@@ -88,7 +89,7 @@ def test_the_state_of_a_real_account_is_not_used_in_the_local_cloud(folder: Path
 
 
 def test_the_state_of_the_local_cloud_is_not_used_in_a_real_account(folder: Path) -> None:
-    account_record.remember(account_record.LOCAL_CLOUD, folder)
+    account_record.remember(LOCAL_CLOUD, folder)
 
     with pytest.raises(SettingError, match="dev is deployed to the local cloud, but --profile=me is an AWS account"):
         open_deployment("dev", "me", asks=True)
