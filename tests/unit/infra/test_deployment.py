@@ -10,7 +10,8 @@ from infra.deploy.accounts import account_record
 from infra.deploy.accounts.snowflake_account import AccountFlags
 from infra.deploy.clouds import LOCAL_CLOUD
 from infra.deploy.deployment import Deployment, credentials, open_deployment
-from infra.settings.model import ExistingWarehouse
+from infra.settings.file import load_environment
+from infra.settings.model import ExistingWarehouse, LocalState, S3State
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +73,16 @@ def test_packages_are_for_the_interpreter_that_runs_them(profile: str, python: s
     deployment: Deployment = open_deployment("dev", profile, asks=True)
 
     assert deployment.target((3, 13)).python == python
+
+
+@pytest.mark.parametrize(("profile", "kept"), [("local", LocalState()), ("me", S3State("states", "us-east-1"))])
+def test_the_states_of_the_local_cloud_stay_here(
+    monkeypatch: pytest.MonkeyPatch, profile: str, kept: LocalState | S3State
+) -> None:
+    shared = replace(load_environment("dev", {}), backend=S3State("states", "us-east-1"))
+    monkeypatch.setattr("infra.deploy.deployment.load_environment", lambda *_: shared)
+
+    assert open_deployment("dev", profile, asks=True).settings.backend == kept
 
 
 @pytest.fixture
