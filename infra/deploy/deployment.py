@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -82,6 +83,15 @@ class Deployment:
     @property
     def synthesized(self) -> Path:
         return self.folder / "cdktf.out"
+
+    def terraform_data(self, stack: str) -> Path:
+        """The folder of what `terraform init` makes for a stack, kept when the stacks are synthesized again."""
+        return self.folder / "terraform" / stack
+
+    @property
+    def options(self) -> str:
+        """The options that select this environment, as they are typed after a command."""
+        return shlex.join((f"--profile={self.profile}", f"--environment={self.environment}"))
 
     @property
     def manifest(self) -> Path:

@@ -12,6 +12,10 @@ class AwsError(ServiceError):
     """An AWS call failed: no answer, invalid credentials, or a refused request. The step is incomplete."""
 
 
+TERRAFORM, OPTIONS = "{terraform}", "{options}"
+"""In hints: the start of a Terraform command for the stack, and the options that select the environment."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """A known failure: `pattern` is a regular expression searched for in the whole output."""
@@ -29,8 +33,8 @@ CAUSES = (
     ),
     Cause(
         r"Error acquiring the state lock",
-        "another run holds the lock: wait until it ends. If that run has died, run `terraform force-unlock` with the "
-        "lock ID from the log",
+        "another run holds the lock: wait until it ends. If that run has died, run "
+        f"`{TERRAFORM} force-unlock LOCK_ID` with the ID from the log",
     ),
     Cause(
         r"config profile \(.*\) could not be found|failed to get shared config profile",
@@ -91,9 +95,15 @@ CAUSES = (
 )
 
 
-def hint_for(said: str) -> str | None:
-    """Return the hint of the first known cause found in the output, or None."""
-    return next((cause.hint for cause in CAUSES if re.search(cause.pattern, said)), None)
+def hint_for(
+    said: str, *, terraform: str = "terraform", options: str = "--profile=PROFILE --environment=NAME"
+) -> str | None:
+    """Return the hint of the first known cause found in the output, or None.
+
+    `terraform` is the start of a Terraform command for the stack, `options` those that select the environment.
+    """
+    found = next((cause.hint for cause in CAUSES if re.search(cause.pattern, said)), None)
+    return found and found.replace(TERRAFORM, terraform).replace(OPTIONS, options)
 
 
 def of_aws(problem: Exception, step: str) -> AwsError | None:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from frazil.model.errors import MissingToolError, ServiceError
 from infra.terraform.causes import hint_for
 from infra.terraform.held_back import signals_held_back
+from infra.terraform.process import typed
 from infra.terraform.run_lock import to_inherit
 from infra.terraform.tail import Tail
 
@@ -48,7 +49,8 @@ UNKNOWN = "read the log, fix the cause, and rerun the same command: it resumes w
 class Terraform:
     """Terraform for the synthesized stack in `directory`.
 
-    `env` is the whole environment of its process; secrets are passed in it, never as arguments.
+    `env` is the whole environment of its process; secrets are passed in it, never as arguments. `options` select the
+    environment on the command line of `infra.deploy`, for hints.
     """
 
     stack: str
@@ -56,6 +58,7 @@ class Terraform:
     env: Mapping[str, str]
     log: Path
     tell: Tell
+    options: str = "--profile=PROFILE --environment=NAME"
 
     @property
     def data(self) -> Path:
@@ -228,7 +231,7 @@ class Terraform:
         errors = list(_errors(shown)) or list(shown[-3:])
         return TerraformError(
             f"terraform {verb} of the stack {self.stack} failed: {' | '.join(errors)[:1000]} (full log: {self.log})",
-            hint=hint_for("\n".join(shown)) or UNKNOWN,
+            hint=hint_for("\n".join(shown), terraform=typed(self.directory, self.env), options=self.options) or UNKNOWN,
         )
 
 

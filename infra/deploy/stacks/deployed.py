@@ -20,9 +20,12 @@ from infra.components.key_rotation import Code
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys.making import tableflow_variables
 from infra.deploy.local.services import BROKER, REGISTRY, confluent_cloud
+from infra.deploy.stacks.unsaved import refuse_unsaved_states
 from infra.reports.costs import read_stacks
+from infra.settings.model import HcpState
 from infra.terraform.environment import LOGIN_OF_SNOWFLAKE, stub_values
 from infra.terraform.prepare import prepare
+from infra.terraform.process import inherited, is_logging
 from infra.terraform.runner import Tell, Terraform, TerraformError
 from infra.terraform.states import States, write_reader
 from shared.confluent_api import ADDRESS_VARIABLE
@@ -198,14 +201,16 @@ class Stacks:
     def _terraform(self, name: str) -> Terraform:
         directory = self.deployment.synthesized / "stacks" / name
         quiet = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", **RARE_COLLECTION}
-        data = {"TF_DATA_DIR": str(self.deployment.folder / "terraform" / name)}  # `directory` is rewritten each time
-        env = {**os.environ, **quiet, **data, **prepare(self.deployment, directory), **self._stand_ins()}
-        env |= self._debug_log()
-        return Terraform(name, directory, env, self.deployment.folder / "terraform.log", self.tell)
+        data = {"TF_DATA_DIR": str(self.deployment.terraform_data(name))}
+        has_workspaces = isinstance(self.deployment.settings.backend, HcpState)
+        env = {**inherited(os.environ, has_workspaces=has_workspaces), **quiet, **data}
+        env |= {**prepare(self.deployment, directory), **self._stand_ins(), **self._debug_log()}
+        log = self.deployment.folder / "terraform.log"
+        return Terraform(name, directory, env, log, self.tell, self.deployment.options)
 
     def _debug_log(self) -> dict[str, str]:
-        """Send TF_LOG to a file: on stderr it would mix with the output that is parsed."""
-        if not os.environ.get("TF_LOG"):
+        """Send Terraform's debug log to a file: on stderr it would mix with the output that is parsed."""
+        if not is_logging(os.environ):
             return {}
         file = self.deployment.folder / DEBUG_LOG
         file.touch(mode=0o600)
@@ -273,7 +278,7 @@ def synthesize(
     enough to read outputs or to destroy. The stack snowflake gets the tables `listed` in Glue, or those of all specs.
     `states` is what is known of the stacks' states from before.
     """
-    _refuse_unsaved_states(deployment.synthesized / "stacks")
+    refuse_unsaved_states(deployment)
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
     deployment.folder.mkdir(parents=True, exist_ok=True)
     names = build(
@@ -285,17 +290,6 @@ def synthesize(
         purpose=purpose,
     )
     return Stacks(deployment, tuple(names), tell, _states=States() if states is None else states)
-
-
-def _refuse_unsaved_states(stacks: Path) -> None:
-    """Raise TerraformError if Terraform could not save a state: the file is the only record of what it created."""
-    for unsaved in sorted(stacks.glob("*/errored.tfstate")):
-        raise TerraformError(
-            f"the state of the stack {unsaved.parent.name} was not saved: {unsaved} is the only record of what the"
-            " last run created",
-            hint=f"log in again, run `terraform -chdir={unsaved.parent} state push errored.tfstate`, delete the file,"
-            " and rerun the same command",
-        )
 
 
 def resource_types(deployment: Deployment) -> frozenset[str]:

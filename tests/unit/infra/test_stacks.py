@@ -12,6 +12,7 @@ import pytest
 
 from infra.deploy.deployment import Deployment
 from infra.deploy.stacks.deployed import Stacks, synthesize
+from infra.settings.model import HcpState, LocalState, S3State
 from infra.terraform.runner import Terraform, TerraformError
 from infra.terraform.states import write_reader
 
@@ -91,15 +92,50 @@ def test_a_reader_has_the_backend_that_counts_and_nothing_else(tmp_path: Path) -
     assert written() == {"terraform": local["terraform"]}
 
 
+def environment(folder: Path, backend: object = None) -> SimpleNamespace:
+    """Return what the stacks ask of a deployment whose files are in `folder`."""
+    return SimpleNamespace(
+        synthesized=folder,
+        folder=folder,
+        profile="me",
+        options="--profile=me --environment=dev",
+        is_local=False,
+        settings=SimpleNamespace(backend=backend or LocalState()),
+        terraform_data=lambda stack: folder / "terraform" / stack,
+    )
+
+
+@pytest.mark.parametrize(
+    ("backend", "workspace"),
+    [
+        (LocalState(), "default"),
+        (S3State("states", "us-east-1"), "default"),
+        (HcpState("acme", None, "app.terraform.io"), None),
+    ],
+)
+def test_variables_of_the_shell_lead_terraform_to_no_other_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: object, workspace: str | None
+) -> None:
+    monkeypatch.setattr("infra.deploy.stacks.deployed.prepare", lambda *_: {})
+    for name in ("TF_WORKSPACE", "TF_CLI_ARGS", "TF_CLI_ARGS_apply", "TF_PLUGIN_CACHE_DIR"):
+        monkeypatch.setenv(name, "mine")
+
+    env = Stacks(cast(Deployment, environment(tmp_path, backend)), ("lake",), print)._terraform("lake").env
+
+    assert (env.get("TF_WORKSPACE"), env["TF_PLUGIN_CACHE_DIR"]) == (workspace, "mine")
+    assert not [name for name in env if name.startswith("TF_CLI_ARGS")]
+
+
+@pytest.mark.parametrize("variable", ["TF_LOG", "TF_LOG_CORE", "TF_LOG_PROVIDER_AWS"])
 def test_a_debug_log_is_a_file_of_its_own_that_others_cannot_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     deployment = cast(Deployment, SimpleNamespace(folder=tmp_path))
     ours = Stacks(deployment, ("jobs",), print)
     monkeypatch.delenv("TF_LOG", raising=False)
     assert ours._debug_log() == {}
 
-    monkeypatch.setenv("TF_LOG", "DEBUG")
+    monkeypatch.setenv(variable, "DEBUG")
 
     assert ours._debug_log() == {"TF_LOG_PATH": str(tmp_path / "terraform-debug.log")}
     assert (tmp_path / "terraform-debug.log").stat().st_mode & 0o077 == 0
@@ -148,7 +184,29 @@ def test_a_state_that_terraform_could_not_save_is_not_deleted(tmp_path: Path) ->
     unsaved.write_text("{}")
 
     with pytest.raises(TerraformError, match="state of the stack lake was not saved") as refused:
-        synthesize(cast(Deployment, SimpleNamespace(synthesized=tmp_path, folder=tmp_path)), print)
+        synthesize(cast(Deployment, environment(tmp_path)), print)
 
-    assert "state push errored.tfstate" in refused.value.hint
+    reach = (
+        f"AWS_PROFILE=me TF_DATA_DIR={tmp_path}/terraform/lake TF_WORKSPACE=default terraform -chdir={unsaved.parent}"
+    )
+    assert f"run `{reach} state push errored.tfstate && rm {unsaved}`" in refused.value.hint
+    assert f"first run `{reach} force-unlock LOCK_ID`" in refused.value.hint
     assert unsaved.exists()
+
+
+@pytest.mark.parametrize("has_its_own", [False, True])
+def test_a_state_that_a_workspace_has_among_the_stacks_is_not_deleted(tmp_path: Path, has_its_own: bool) -> None:
+    other = tmp_path / "stacks" / "lake" / "terraform.tfstate.d" / "mine" / "terraform.tfstate"
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    state = tmp_path / "state" / "lake.tfstate"
+    if has_its_own:
+        state.parent.mkdir()
+        state.touch()
+
+    with pytest.raises(TerraformError, match="stack lake is in the Terraform workspace mine") as refused:
+        synthesize(cast(Deployment, environment(tmp_path)), print)
+
+    assert other.exists()
+    assert (f"mv {other} {state}" in refused.value.hint) is not has_its_own
+    assert (f"`terraform state list -state={other}`" in refused.value.hint) is has_its_own

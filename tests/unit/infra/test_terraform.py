@@ -100,6 +100,17 @@ def test_a_stop_is_told_with_its_cause_and_what_to_do(
     assert prints.strip() in (tmp_path / "log" / "lake.log").read_text()
 
 
+def test_a_lock_is_released_by_the_command_that_the_hint_prints(tmp_path: Path, told: list[str]) -> None:
+    runner = terraform(tmp_path, told, prints=LOCKED, status=1)
+    env = {**runner.env, "AWS_PROFILE": "me", "TF_DATA_DIR": "/data of/lake", "TF_WORKSPACE": "default"}
+
+    with pytest.raises(TerraformError) as stopped:
+        replace(runner, env=env).apply()
+
+    variables = "AWS_PROFILE=me TF_DATA_DIR='/data of/lake' TF_WORKSPACE=default"
+    assert f"run `{variables} terraform -chdir={tmp_path} force-unlock LOCK_ID`" in stopped.value.hint
+
+
 def test_an_interrupted_run_waits_for_terraform_whose_state_would_lie_otherwise(tmp_path: Path) -> None:
     prints = "".join(f"{name}: Creation complete after 1s\n" for name in ("a", "b", "c"))
     told: list[str] = []
