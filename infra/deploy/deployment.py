@@ -93,6 +93,10 @@ class Deployment:
         """The options that select this environment, as they are typed after a command."""
         return shlex.join((f"--profile={self.profile}", f"--environment={self.environment}"))
 
+    def step(self, name: str) -> str:
+        """Return the command that runs one step for this environment."""
+        return f".venv/bin/python -m infra.deploy {name} {self.options}"
+
     @property
     def manifest(self) -> Path:
         return self.folder / "artefacts.json"

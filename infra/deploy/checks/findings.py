@@ -35,5 +35,6 @@ def findings_of(deployment: Deployment, session: Callable[[], Any]) -> list[Prer
         key = of_confluent(ConfluentCloud, os.environ)
         findings += [key, of_the_confluent_cli(quietly, key_given=KEY_VARIABLE in os.environ)]
     if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:
-        findings.append(of_snowflake(deployment.settings.snowflake, os.environ, log_in))
+        abandon = deployment.step("abandon-snowflake")
+        findings.append(of_snowflake(deployment.settings.snowflake, os.environ, log_in, abandon=abandon))
     return findings

@@ -29,8 +29,11 @@ def log_in(account: Snowflake, key: RsaKey) -> str:
         return session.current_user()
 
 
-def of_snowflake(account: Snowflake, environment: Mapping[str, str], log_in: LogIn) -> Prerequisite:
-    """Check the key and try a login; the finding shows the fingerprint that `DESC USER` prints."""
+def of_snowflake(account: Snowflake, environment: Mapping[str, str], log_in: LogIn, *, abandon: str) -> Prerequisite:
+    """Check the key and try a login; the finding shows the fingerprint that `DESC USER` prints.
+
+    `abandon` is the command for an account that no longer exists.
+    """
     expected = f"in {VARIABLE}: the private key of {account.user}, RSA of {FEWEST_BITS} bits or more, PKCS#8 in PEM"
     given = environment.get(VARIABLE, "").strip()
     if not given:
@@ -41,15 +44,18 @@ def of_snowflake(account: Snowflake, environment: Mapping[str, str], log_in: Log
         found = "not an RSA private key" if key is None else f"a key of {key.key_size} bits"
         hint = f"create one as described in docs/snowflake.md; put its passphrase, if any, into {PASSPHRASE}"
         return Prerequisite(WHAT, found, expected, hint)
-    return _tried(account, RsaKey(key), log_in)
+    return _tried(account, RsaKey(key), log_in, abandon)
 
 
-def _tried(account: Snowflake, key: RsaKey, log_in: LogIn) -> Prerequisite:
+def _tried(account: Snowflake, key: RsaKey, log_in: LogIn, abandon: str) -> Prerequisite:
     expected = f"a login to {account.identifier} as {account.user}"
     try:
         who = log_in(account, key)
     except FrazilError as refused:
-        hint = f"check that `DESC USER {account.user}` shows this fingerprint; {refused.hint}"
+        hint = (
+            f"check that `DESC USER {account.user}` shows this fingerprint; {refused.hint}. If the account no longer "
+            f"exists, run `{abandon}`, which gives it up without a request to Snowflake"
+        )
         return Prerequisite(WHAT, f"{key.fingerprint}: {refused.what}", expected, hint)
     return Prerequisite(WHAT, f"{key.fingerprint}, {account.identifier} as {who}", expected)
 

@@ -29,13 +29,13 @@ def refuse_removed_stacks(deployment: Deployment, names: Collection[str], sessio
 
 
 def _hint(deployment: Deployment, left: list[str]) -> str:
-    file, of = deployment.settings.source_file, f"--profile={deployment.profile} --environment={deployment.environment}"
+    file = deployment.settings.source_file
     if left != ["snowflake"]:
-        delete = f"scripts/deploy.sh delete {of}"
+        delete = f"scripts/deploy.sh delete {deployment.options}"
         return f"restore `kafka.confluent` in {file}; to change to another Kafka, first run `{delete}`"
-    step = "`.venv/bin/python -m infra.deploy"
+    destroy, abandon = deployment.step("destroy snowflake"), deployment.step("abandon-snowflake")
     return (
-        f"restore `snowflake` in {file} and run {step} destroy snowflake {of}`, with SNOWFLAKE_PRIVATE_KEY set; then "
-        "remove `snowflake` again and rerun the same command. If the Snowflake account itself is gone, run "
-        f"{step} abandon-snowflake {of}` instead, which deletes its roles in AWS"
+        f"restore `snowflake` in {file} and run `{destroy}`, with SNOWFLAKE_PRIVATE_KEY set; then remove `snowflake` "
+        "again and rerun the same command. If the Snowflake account itself is gone, run "
+        f"`{abandon}` instead, which deletes its roles in AWS"
     )

@@ -94,6 +94,38 @@ def test_each_kind_of_trouble_has_its_hint(problem: Exception, hint: str) -> Non
     assert hint in told.hint
 
 
+SNOWFLAKE_IS_GONE = (
+    "Error: open snowflake connection: 390144 (08004): JWT token is invalid. [0ce9eb56-821d-4ca9-a774-04ae89a0cf5a]",
+    "Error: open snowflake connection: 261004 (08004): failed to auth for unknown reason. HTTP: 404, URL: "
+    "https://ACME-LAKE.snowflakecomputing.com:443/session/v1/login-request?request_id=0&roleName=FRAZIL",
+    "Error: open snowflake connection: 260004 (08004): failed to connect to db. verify account name is correct. "
+    "HTTP: 403, URL: https://ACME-LAKE.snowflakecomputing.com",
+    "Error: 000666 (57014): Your free trial has ended and all of your virtual warehouses have been suspended.",
+    'Error: open snowflake connection: Post "https://ACME-LAKE.snowflakecomputing.com:443/session": dial tcp: lookup '
+    "ACME-LAKE.snowflakecomputing.com: no such host",
+)
+
+
+@pytest.mark.parametrize("said", SNOWFLAKE_IS_GONE)
+def test_a_snowflake_account_that_does_not_answer_has_a_way_out(said: str) -> None:
+    hint = hint_for(said, options="--profile=me --environment=dev")
+
+    assert hint is not None
+    assert "`.venv/bin/python -m infra.deploy abandon-snowflake --profile=me --environment=dev`" in hint
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Error: lookup kms.us-east-1.amazonaws.com: no such host",
+        "Error: api error ExpiredToken, HTTP: 403",
+        "snowflake_database.x: Creation complete\nError: lookup kms.us-east-1.amazonaws.com: no such host",
+    ],
+)
+def test_other_failures_are_not_blamed_on_snowflake(said: str) -> None:
+    assert "abandon-snowflake" not in (hint_for(said) or "")
+
+
 def test_a_key_that_confluent_cloud_does_not_know_is_told_apart_from_a_session_of_aws() -> None:
     hint = hint_for('Error: error creating Environment "frazil-dev-kafka": 401 Unauthorized: Unauthorized')
 

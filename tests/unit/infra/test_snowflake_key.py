@@ -32,7 +32,7 @@ def let_in(account: Snowflake, key: RsaKey) -> str:
 
 
 def test_a_key_that_fits_is_told_by_the_fingerprint_that_snowflake_shows() -> None:
-    found = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()}, let_in)
+    found = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()}, let_in, abandon="abandon it")
 
     assert (found.is_met, found.found) == (True, f"{GOOD.fingerprint}, ACME-LAKE as FRAZIL_DEPLOYER")
 
@@ -41,10 +41,11 @@ def test_a_key_that_snowflake_does_not_know_is_told_with_its_reason_and_what_to_
     def turn_away(account: Snowflake, key: RsaKey) -> str:
         raise LoginRefusedError(f"{account.identifier} refuses", hint="Is the clock right?")
 
-    finding = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()}, turn_away)
+    finding = of_snowflake(ACCOUNT, {"SNOWFLAKE_PRIVATE_KEY": GOOD.pem.reveal()}, turn_away, abandon="abandon it")
 
     assert finding.found == f"{GOOD.fingerprint}: ACME-LAKE refuses"
-    assert finding.hint == "check that `DESC USER FRAZIL_DEPLOYER` shows this fingerprint; Is the clock right?"
+    assert finding.hint.startswith("check that `DESC USER FRAZIL_DEPLOYER` shows this fingerprint; Is the clock right?")
+    assert "If the account no longer exists, run `abandon it`" in finding.hint
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_a_key_that_snowflake_does_not_know_is_told_with_its_reason_and_what_to_
     ],
 )
 def test_what_is_no_such_key_is_refused_and_not_shown(given: dict[str, str], found: str) -> None:
-    finding = of_snowflake(ACCOUNT, given, let_in)
+    finding = of_snowflake(ACCOUNT, given, let_in, abandon="abandon it")
 
     assert (finding.is_met, finding.found) == (False, found)
     assert "hush" not in finding.line
@@ -68,4 +69,4 @@ def test_what_is_no_such_key_is_refused_and_not_shown(given: dict[str, str], fou
 def test_a_key_with_a_passphrase_is_opened_by_it() -> None:
     given = {"SNOWFLAKE_PRIVATE_KEY": LOCKED, "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE": "open"}
 
-    assert of_snowflake(ACCOUNT, given, let_in).is_met
+    assert of_snowflake(ACCOUNT, given, let_in, abandon="abandon it").is_met
