@@ -7,7 +7,7 @@ from infra.deploy.accounts.snowflake_account import forget
 from infra.deploy.asked import Asked
 from infra.deploy.console import tell
 from infra.deploy.deleting.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
-from infra.deploy.deleting.farewell import Farewell, refuse_in_production
+from infra.deploy.deleting.farewell import Farewell, ask_for_name, refuse_in_production
 from infra.deploy.deployment import Deployment
 from infra.deploy.kafka.accounts_and_topics import cloud_of, delete_all_keys
 from infra.deploy.local import services
@@ -25,6 +25,16 @@ def destroy(deployment: Deployment, asked: Asked) -> None:
     stacks.destroy([name for name in asked.stacks if name not in stays])
     if asked.keeps_data and "confluent" in asked.stacks and _database_goes_with_the_cluster(deployment):
         stacks.forget("lake", "aws_glue_catalog_database")
+    if asked.stacks == ("snowflake",):
+        _forget_snowflake(deployment)
+
+
+def _forget_snowflake(deployment: Deployment) -> None:
+    """Forget the account of a stack that was destroyed alone, so that the next `create` does not make it again."""
+    if deployment.snowflake_is_given:
+        tell("snowflake: the account is forgotten; to attach it again, run `create --snowflake-warehouse=…`")
+    forget(deployment.folder)
+    _tell_of_the_section(deployment)
 
 
 def delete_keys(deployment: Deployment, asked: Asked) -> None:
@@ -57,14 +67,24 @@ def inventory(deployment: Deployment, asked: Asked) -> None:
 
 
 def abandon_snowflake(deployment: Deployment, asked: Asked) -> None:
-    """Destroy the roles that Snowflake assumes in AWS without a request to Snowflake, where its objects stay."""
+    """Destroy the roles that Snowflake assumes in AWS without a request to Snowflake, where its objects stay.
+
+    Raises NotConfirmedError if the answer is not the environment's name.
+    """
     stacks = asked.synthesis.stacks(deployment, purpose="abandon-snowflake")
+    tell("snowflake: its objects stay in Snowflake and leave Terraform's state; its roles in AWS are deleted")
+    tell(f"if the account still exists, run `{deployment.step('destroy snowflake')}` instead, which deletes both")
+    ask_for_name(deployment, "abandon-snowflake", purpose="give up its Snowflake account")
     left = stacks.forget("snowflake", "snowflake_")
     stacks.apply(["snowflake"])
     for role in remove_roles(asked.session().client("iam"), f"{deployment.prefix}-snowflake-"):
         tell(f"snowflake: role {role} deleted, which Terraform's state did not have")
     forget(deployment.folder)
     tell(f"snowflake: nothing is left in AWS; {left} objects stay in Snowflake, no longer managed")
+    _tell_of_the_section(deployment)
+
+
+def _tell_of_the_section(deployment: Deployment) -> None:
     if deployment.settings.snowflake is not None and not deployment.snowflake_is_given:
         tell(f"remove `snowflake` from {deployment.settings.source_file}, or the next `create` makes all of it again")
 

@@ -17,6 +17,7 @@ from infra.components.region import enter_region
 from infra.components.snowflake_access import Actor
 from infra.components.snowflake_doors import Doorway, GlueCatalog, Known, RestCatalog, Storage, Volume
 from infra.components.snowflake_external import DeltaTables, Exports, TableSite, read_by_its_delta_log
+from infra.generate import SOURCES
 from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
 from infra.settings.model import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
@@ -60,15 +61,19 @@ def enter_snowflake(stack: Stack, settings: Snowflake) -> None:
 
 
 class AbandonedSnowflakeStack(Stack):
-    """The stack without its resources and without Snowflake's provider, for an account that does not answer any more.
+    """The stack without its resources and without a login to Snowflake, for an account that no longer answers.
 
     Once Snowflake's objects are no longer in the state, an apply destroys the roles that Snowflake assumes in AWS.
+    Until then `terraform init` installs Snowflake's provider, because the state names it: in the pinned version.
     """
 
     def __init__(self, app: App, settings: EnvironmentSettings) -> None:
         super().__init__(app, "snowflake")
         keep_state(self, settings)
         enter_region(self, settings)
+        provider = SOURCES["snowflake"]
+        pinned = {"source": provider.address, "version": provider.version}
+        self.add_override("terraform.required_providers.snowflake", pinned)
 
 
 class SnowflakeStack(Stack):

@@ -52,6 +52,10 @@ def test_an_abandoned_snowflake_stack_has_the_state_of_the_stack_and_nothing_of_
     assert names == ("snowflake",)
     assert written["terraform"]["backend"]["s3"]["key"] == "frazil/dev/snowflake.tfstate"
     assert [*written["provider"], *written.get("resource", ())] == ["aws"]
+    usual = replace(settings, snowflake=SNOWFLAKE)
+    build(usual, tmp_path / "usual", ARTEFACTS)
+    stack = json.loads((tmp_path / "usual" / "stacks" / "snowflake" / "cdk.tf.json").read_text())
+    assert written["terraform"]["required_providers"] == stack["terraform"]["required_providers"]
 
 
 def test_another_kafka_needs_no_stack(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class LeftBehindError(FrazilError):
 
 
 class NotConfirmedError(Misuse):
-    """The deletion was not confirmed; nothing was deleted."""
+    """A deletion was not confirmed; nothing was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,7 @@ class Farewell:
             stays = keeps_data and self._is_kept(thing)
             self.tell(f"  {'stays' if stays else 'goes '}  {thing.kind:<28} {thing.name}")
         self.tell(f"{_resources(len(before.things))} of the environment {self.deployment.environment} in the account")
-        if self.deployment.asks:
-            self._ask()
+        ask_for_name(self.deployment, "delete", purpose="delete it")
 
     def take_stock(self, *, keeps_data: bool) -> None:
         """Print what was deleted, scheduled and left. Raises LeftBehindError if anything is left."""
@@ -75,17 +74,6 @@ class Farewell:
                 hint="rerun the delete: it resumes. Frazil did not create what still remains after that",
             )
         self._file.unlink()
-
-    def _ask(self) -> None:
-        name = self.deployment.environment
-        if not sys.stdin.isatty():
-            raise NotConfirmedError(
-                "delete needs a confirmation, but stdin is not a terminal", hint="add --yes to delete without asking"
-            )
-        if input(f"Type {name} to delete it: ").strip() != name:
-            raise NotConfirmedError(
-                f"nothing was deleted: the answer was not {name}", hint=f"rerun the command and type {name}"
-            )
 
     def _remember(self) -> Before:
         earlier = _read(self._file).things if self._file.exists() else ()
@@ -116,6 +104,22 @@ class Farewell:
     @property
     def _file(self) -> Path:
         return self.deployment.folder / "before-delete.json"
+
+
+def ask_for_name(deployment: Deployment, command: str, *, purpose: str) -> None:
+    """Ask for the environment's name, unless the command has --yes. Raises NotConfirmedError for another answer."""
+    name = deployment.environment
+    if not deployment.asks:
+        return
+    if not sys.stdin.isatty():
+        raise NotConfirmedError(
+            f"{command} needs a confirmation, but stdin is not a terminal",
+            hint=f"add --yes to run {command} without asking",
+        )
+    if input(f"Type {name} to {purpose}: ").strip() != name:
+        raise NotConfirmedError(
+            f"nothing was deleted: the answer was not {name}", hint=f"rerun the command and type {name}"
+        )
 
 
 def refuse_in_production(deployment: Deployment) -> None:

@@ -24,6 +24,7 @@ from infra.deploy.accounts.recall import WITHOUT_AWS, compare_accounts
 from infra.deploy.accounts.snowflake_account import Recorded, recorded, remember
 from infra.deploy.asked import Asked
 from infra.deploy.clouds import LOCAL_CLOUD
+from infra.deploy.deleting.farewell import NotConfirmedError, ask_for_name
 from infra.deploy.deployment import STACKS, Deployment, open_deployment
 from infra.deploy.kafka.brokers import out_of_reach
 from infra.deploy.stacks.deployed import synthesize
@@ -435,6 +436,10 @@ def test_a_snowflake_account_that_is_given_up_loses_its_roles_in_aws(
     monkeypatch.setattr("infra.deploy.asked.open_session", lambda: SimpleNamespace(client=lambda _: None))
     remember(Recorded("ACME", "LAKE"), in_222.folder)
 
+    with pytest.raises(NotConfirmedError, match="abandon-snowflake needs a confirmation"):
+        STEPS["abandon-snowflake"](replace(in_222, asks=True), nothing())
+    assert (did, recorded(in_222.folder)) == (["abandon-snowflake"], Recorded("ACME", "LAKE"))
+    did.clear()
     STEPS["abandon-snowflake"](in_222, nothing())
 
     assert did == [
@@ -445,6 +450,42 @@ def test_a_snowflake_account_that_is_given_up_loses_its_roles_in_aws(
     ]
     assert recorded(in_222.folder) is None
     assert "frazil-dev-snowflake-tables deleted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("typed", ["", "prod", "dev"])
+def test_an_account_is_given_up_only_by_the_name_of_its_environment(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("builtins.input", lambda _: typed)
+    deployment = replace(in_222, asks=True)
+
+    if typed == "dev":
+        ask_for_name(deployment, "abandon-snowflake", purpose="give up its Snowflake account")
+        return
+    with pytest.raises(NotConfirmedError, match="the answer was not dev"):
+        ask_for_name(deployment, "abandon-snowflake", purpose="give up its Snowflake account")
+
+
+@pytest.mark.parametrize(
+    ("destroyed", "known"),
+    [
+        (("snowflake",), None),
+        (("snowflake", "jobs", "connectors"), Recorded("ACME", "LAKE")),
+        (("jobs",), Recorded("ACME", "LAKE")),
+    ],
+)
+def test_an_account_whose_stack_is_destroyed_alone_is_not_made_again_by_the_next_create(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, destroyed: tuple[str, ...], known: Recorded | None
+) -> None:
+    """A `delete` forgets it at its end only, so that it can be resumed."""
+    stacks = SimpleNamespace(destroy=lambda _: None)
+    monkeypatch.setattr("infra.deploy.stacks.synthesis.Synthesis.stacks", lambda *_, **__: stacks)
+    remember(Recorded("ACME", "LAKE"), in_222.folder)
+
+    STEPS["destroy"](in_222, Asked(destroyed, keeps_data=False))
+
+    assert recorded(in_222.folder) == known
 
 
 def test_a_local_cloud_without_a_record_is_known_by_the_account_of_its_double(in_222: Deployment) -> None:
