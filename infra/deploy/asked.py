@@ -24,6 +24,8 @@ class Asked:
     services: Services | None = None
     """The local services before the step."""
     synthesis: Synthesis = field(default_factory=lambda: Synthesis(tell))
+    is_first: bool = True
+    """Whether no step of this command ran before: only then a record is surely of an earlier command."""
 
     def session(self) -> Any:
         """Open a boto3 session."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -30,8 +31,16 @@ AWS_CREDENTIAL_VARS = (
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
     "AWS_ENDPOINT_URL",
 )
+SERVICE_ENDPOINT = re.compile(r"AWS_ENDPOINT_URL_\w+|(TF_)?AWS_\w+_ENDPOINT")
+"""The variables by which AWS's libraries and Terraform find the endpoint of one service."""
+KEPT_ENDPOINTS = frozenset({"AWS_EC2_METADATA_SERVICE_ENDPOINT"})
+"""Where a machine of EC2 asks for credentials; a profile may take them from there."""
 NO_FLAGS = AccountFlags()
 STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs", "snowflake")
 """In order of dependency."""
@@ -199,13 +208,17 @@ def _played_here(settings: EnvironmentSettings) -> str | None:
     return "its Snowflake" if settings.snowflake is not None and settings.snowflake.stand_in else None
 
 
-def credentials(deployment: Deployment, aws_endpoint_url: str | None) -> Mapping[str, str | None]:
+def credentials(
+    deployment: Deployment, aws_endpoint_url: str | None, shell: Mapping[str, str]
+) -> Mapping[str, str | None]:
     """Return the AWS variables to set for this process and its children; None means to unset the variable.
 
-    Credentials left in the shell are unset, because they would take precedence over the profile.
+    Credentials and endpoints left in the shell are unset, because they would take precedence over the profile.
     """
     region = {"AWS_REGION": deployment.settings.region, "AWS_DEFAULT_REGION": deployment.settings.region}
+    endpoints = [name for name in shell if SERVICE_ENDPOINT.fullmatch(name) and name not in KEPT_ENDPOINTS]
+    unset: dict[str, str | None] = dict.fromkeys((*AWS_CREDENTIAL_VARS, *endpoints))
     if not deployment.is_local:
-        return {**region, **dict.fromkeys(AWS_CREDENTIAL_VARS), "AWS_PROFILE": deployment.profile}
+        return {**region, **unset, "AWS_PROFILE": deployment.profile}
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_EC2_METADATA_DISABLED": "true"}
-    return {**region, **dict.fromkeys(AWS_CREDENTIAL_VARS), **nobody, "AWS_ENDPOINT_URL": aws_endpoint_url}
+    return {**region, **unset, **nobody, "AWS_ENDPOINT_URL": aws_endpoint_url}

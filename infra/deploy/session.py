@@ -34,6 +34,7 @@ class Session:
     doing: str = ""
     _synthesis: Synthesis = field(init=False)
     _services: services.Services | None = None
+    _began: bool = False
 
     def __post_init__(self) -> None:
         self._synthesis = Synthesis(tell, "destroy" if self.given.step in DESTROYING else "apply")
@@ -65,7 +66,8 @@ class Session:
             keys_to_retain=given.number_of_api_keys_to_retain,
             snowflake=snowflake,
         )
-        for name, value in credentials(deployment, None if here is None else here.aws_endpoint_url).items():
+        endpoint = None if here is None else here.aws_endpoint_url
+        for name, value in credentials(deployment, endpoint, os.environ).items():
             os.environ.pop(name, None)
             os.environ.update({} if value is None else {name: value})
         return deployment
@@ -88,7 +90,10 @@ class Session:
 
     def _asked(self, call: Call) -> Asked:
         given = self.given
-        return Asked(call.stacks, given.keep_data, given.secret, given.leaked, self._services, self._synthesis)
+        is_first, self._began = not self._began, True
+        return Asked(
+            call.stacks, given.keep_data, given.secret, given.leaked, self._services, self._synthesis, is_first
+        )
 
     @property
     def _flags(self) -> AccountFlags:

@@ -35,10 +35,10 @@ CAUSES = (
         r"open snowflake connection|failed to connect to db|failed to auth for unknown reason|390144"
         r"|JWT token is invalid|[Ff]ree trial has ended|[Aa]ccount (is|has been|was) (suspended|locked|deleted)"
         r"|snowflakecomputing\.com.*(no such host|HTTP: 40[34])|HTTP: 40[34].*snowflakecomputing\.com",
-        f"the login to Snowflake failed. If the account exists, run `scripts/deploy.sh check {OPTIONS}`, which tests its "
-        "name and the key, and rerun the same command. If the account no longer exists, for example after a trial, run "
-        f"`.venv/bin/python -m infra.deploy abandon-snowflake {OPTIONS}`, which takes its objects out of Terraform's "
-        "state and deletes its roles in AWS; then rerun the same command",
+        f"the login to Snowflake failed. If the account exists, run `scripts/deploy.sh check {OPTIONS}`, which tests "
+        "its name and the key, and rerun the same command. If the account no longer exists, for example after a trial, "
+        f"run `.venv/bin/python -m infra.deploy abandon-snowflake {OPTIONS}`, which takes its objects out of "
+        "Terraform's state and deletes its roles in AWS; then rerun the same command",
     ),
     Cause(
         r"Error acquiring the state lock",

@@ -9,8 +9,9 @@ from typing import Any
 from frazil.model.errors import FrazilError
 from infra.deploy.accounts import account_record
 from infra.deploy.accounts.account_record import has_resources
-from infra.deploy.accounts.snowflake_account import Recorded, account_from, remember
+from infra.deploy.accounts.snowflake_account import Recorded, account_from, forget, recorded, remember
 from infra.deploy.asked import Asked
+from infra.deploy.console import tell
 from infra.deploy.deployment import Deployment
 from infra.deploy.stacks.state_files import read_state
 from infra.settings.model import HcpState, LocalState
@@ -35,22 +36,41 @@ def compare_accounts(deployment: Deployment, step: str, asked: Asked) -> None:
 
 
 def recall(deployment: Deployment, asked: Asked) -> None:
-    """Read from the state which accounts of AWS and Snowflake an earlier `create` deployed to."""
+    """Read from the state which accounts of AWS and Snowflake an earlier `create` deployed to.
+
+    A shared state counts more than the records of this machine, because another machine may have changed it since.
+    """
     _recall_account(deployment, asked)
     if isinstance(deployment.settings.backend, LocalState):
         return
     stacks = asked.readable(deployment)
     if account := stacks.outputs("network").get("aws_account_id"):  # it may have been deployed anew elsewhere
         account_record.remember(account, deployment.folder)
-    told = stacks.outputs("secrets").get("snowflake_account") if deployment.settings.snowflake is None else None
-    if told:
-        _recall_snowflake(deployment, asked, Recorded(told["organization"], told["account"], told["warehouse"] or None))
+    if deployment.settings.snowflake is None or deployment.snowflake_is_given:
+        _recall_snowflake(deployment, asked, stacks.outputs("secrets").get("snowflake_account"))
 
 
-def _recall_snowflake(deployment: Deployment, asked: Asked, account: Recorded) -> None:
-    """Record the account, unless its stack has no resources: then it was given up, or nothing was made there."""
-    if _has_snowflake(deployment, asked, account):
+def _recall_snowflake(deployment: Deployment, asked: Asked, told: Mapping[str, Any] | None) -> None:
+    """Record the account that the state names, unless its stack has no resources; forget one that was given up."""
+    account = Recorded(told["organization"], told["account"], told["warehouse"] or None) if told else None
+    if account is not None and _has_snowflake(deployment, asked, account):
         remember(account, deployment.folder)
+    elif (known := recorded(deployment.folder)) is not None and asked.is_first and _was_given_up(deployment, asked):
+        forget(deployment.folder)
+        tell(
+            f"snowflake: the shared state no longer has resources of {known.organization}-{known.account}, so this "
+            "machine forgets the account; to attach it again, run `create --snowflake-warehouse=…`"
+        )
+
+
+def _was_given_up(deployment: Deployment, asked: Asked) -> bool:
+    """Return whether the stack has a state without resources.
+
+    A stack that was never applied has no state in S3; there, the record of an interrupted first `create` stays. HCP
+    Terraform does not tell the two apart, so that its records stay as well.
+    """
+    state = read_state(deployment, "snowflake", asked.session)
+    return bool(state) and not has_resources(state)
 
 
 def _has_snowflake(deployment: Deployment, asked: Asked, account: Recorded) -> bool:

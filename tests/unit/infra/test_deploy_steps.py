@@ -21,7 +21,7 @@ from frazil.model.errors import ServiceError, SettingError
 from infra.deploy.__main__ import run
 from infra.deploy.accounts import account_record
 from infra.deploy.accounts.recall import WITHOUT_AWS, compare_accounts
-from infra.deploy.accounts.snowflake_account import Recorded, recorded, remember
+from infra.deploy.accounts.snowflake_account import Recorded, account_from, recorded, remember
 from infra.deploy.asked import Asked
 from infra.deploy.clouds import LOCAL_CLOUD
 from infra.deploy.deleting.farewell import NotConfirmedError, ask_for_name
@@ -363,6 +363,47 @@ def test_a_step_on_another_machine_recalls_the_snowflake_account_too_unless_it_w
     compare_accounts(shared, "outputs", nothing())
 
     assert recorded(in_222.folder) == (Recorded("ACME", "LAKE") if managed else None)
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "is_first", "known"),
+    [
+        (
+            {"organization": "ACME", "account": "LAKE", "warehouse": "NEW"},
+            "with",
+            True,
+            Recorded("ACME", "LAKE", "NEW"),
+        ),
+        ({"organization": "ACME", "account": "DEAD", "warehouse": "OLD"}, "without", True, None),
+        (None, "without", True, None),
+        (None, "without", False, Recorded("ACME", "DEAD", "OLD")),
+        ({"organization": "ACME", "account": "DEAD", "warehouse": "OLD"}, None, True, Recorded("ACME", "DEAD", "OLD")),
+        (None, None, True, Recorded("ACME", "DEAD", "OLD")),
+    ],
+)
+def test_a_shared_state_counts_more_than_what_this_machine_remembers_of_snowflake(
+    in_222: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    told: dict[str, str] | None,
+    state: str | None,
+    is_first: bool,
+    known: Recorded | None,
+) -> None:
+    """Without a state, the record is of a first `create` that was interrupted."""
+    account_record.remember("222222222222", in_222.folder)
+    remember(Recorded("ACME", "DEAD", "OLD"), in_222.folder)
+    account = account_from(Recorded("ACME", "DEAD", "OLD"))
+    settings = replace(in_222.settings, backend=S3State("states", "us-east-1"), snowflake=account)
+    shared = replace(in_222, settings=settings, snowflake_is_given=True)
+    applied = Applied(network={"aws_account_id": "222222222222"}, secrets={"snowflake_account": told} if told else {})
+    monkeypatch.setattr("infra.deploy.asked.Asked.readable", lambda *_: applied)
+    texts = {"with": WITH_RESOURCES, "without": WITHOUT}
+    states = States(**({} if state is None else {"snowflake": texts[state]}))
+    monkeypatch.setattr("infra.deploy.asked.open_session", lambda: SessionOf("222222222222", states))
+
+    compare_accounts(shared, "outputs", replace(nothing(), is_first=is_first))
+
+    assert recorded(in_222.folder) == known
 
 
 def test_the_account_is_compared_with_the_one_that_the_shared_state_names(

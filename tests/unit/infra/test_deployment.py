@@ -47,7 +47,11 @@ def test_the_key_for_snowflake_is_for_real_accounts() -> None:
 
 
 def test_a_profile_is_not_overruled_by_keys_that_the_shell_still_has() -> None:
-    given = credentials(open_deployment("dev", "me", asks=True), None)
+    shell = dict.fromkeys(
+        ("AWS_ENDPOINT_URL_S3", "AWS_STS_ENDPOINT", "TF_AWS_S3_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+        "http://x",
+    )
+    given = credentials(open_deployment("dev", "me", asks=True), None, shell | {"AWS_CA_BUNDLE": "kept"})
 
     assert given == {
         "AWS_REGION": "us-east-1",
@@ -56,12 +60,19 @@ def test_a_profile_is_not_overruled_by_keys_that_the_shell_still_has() -> None:
         "AWS_ACCESS_KEY_ID": None,
         "AWS_SECRET_ACCESS_KEY": None,
         "AWS_SESSION_TOKEN": None,
+        "AWS_SECURITY_TOKEN": None,
+        "AWS_WEB_IDENTITY_TOKEN_FILE": None,
+        "AWS_ROLE_ARN": None,
+        "AWS_ROLE_SESSION_NAME": None,
         "AWS_ENDPOINT_URL": None,
+        "AWS_ENDPOINT_URL_S3": None,
+        "AWS_STS_ENDPOINT": None,
+        "TF_AWS_S3_ENDPOINT": None,
     }
 
 
 def test_the_cloud_on_this_machine_is_entered_as_nobody() -> None:
-    given = credentials(open_deployment("local", "local", asks=True), "http://127.0.0.1:1")
+    given = credentials(open_deployment("local", "local", asks=True), "http://127.0.0.1:1", {})
 
     assert given["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
     assert given["AWS_ACCESS_KEY_ID"] == "local"
