@@ -47,8 +47,12 @@ def _end_as_on_ctrl_c() -> None:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     for number in AS_CTRL_C:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _ignore)
     raise KeyboardInterrupt
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing. With SIG_IGN, Python prints a traceback for a signal that has already arrived."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from frazil.model.errors import ServiceError
+from frazil.model.errors import ServiceError, SettingError
 
 _HELD: list[int] = []
 """The descriptors of the locks that this process holds."""
@@ -19,11 +19,15 @@ def alone(environment: str, folder: Path) -> Iterator[None]:
     """Hold the lock of the environment, whose files are in `folder`, which only this user may enter afterwards.
 
     The system releases it when this process and the children that inherited it have ended, even if they are killed.
-    Raises ServiceError if another run holds it.
+    Raises ServiceError if another run holds it, SettingError if the files are another user's.
     """
     file = folder.with_name(f"{folder.name}.running")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a+", encoding="utf-8") as lock:
+    try:
+        _keep_private(folder)
+        opened = file.open("a+", encoding="utf-8")
+    except PermissionError as refused:
+        raise _of_another_user(environment, folder, refused) from refused
+    with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -31,7 +35,6 @@ def alone(environment: str, folder: Path) -> Iterator[None]:
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        _keep_private(folder)
         _HELD.append(lock.fileno())
         try:
             yield
@@ -46,8 +49,17 @@ def to_inherit() -> tuple[int, ...]:
 
 def _keep_private(folder: Path) -> None:
     """Make the folder if it does not exist, and allow only this user to enter it: it may hold local states."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     folder.chmod(0o700)
+
+
+def _of_another_user(environment: str, folder: Path, refused: PermissionError) -> SettingError:
+    return SettingError(
+        f"the files of the environment {environment} belong to another user: {refused.strerror}: {refused.filename}",
+        hint="work in a checkout of your own, with a shared state (`backend` in the settings), or run the command as "
+        f"the owner, whom `ls -ld {folder}` shows",
+    )
 
 
 def _in_progress(environment: str, other: str) -> ServiceError:

@@ -215,6 +215,24 @@ def test_the_lock_ends_with_the_run_and_a_dead_process_holds_none(did: Did) -> N
     assert deploy("outputs") == deploy("outputs") == 0
 
 
+@pytest.mark.parametrize("method", ["chmod", "open"])
+def test_an_environment_of_another_user_is_refused_with_a_hint(
+    did: Did, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    with monkeypatch.context() as other:
+        other.setattr(Path, method, refuse)
+        other.setattr("infra.deploy.session.refuse_unknown", lambda _: None)
+        status = deploy("outputs")
+
+    assert (status, did.steps) == (SettingError.exit_status, [])
+    told = capsys.readouterr().err
+    assert "the files of the environment dev belong to another user: Operation not permitted" in told
+    assert f"`ls -ld {did.folder}`" in told
+
+
 @pytest.mark.parametrize("environment", ["../../elsewhere", "never-written"])
 def test_an_environment_is_known_before_a_file_is_named_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], environment: str

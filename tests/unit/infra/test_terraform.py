@@ -340,6 +340,32 @@ def test_only_a_second_ctrl_c_stops_terraform(
     assert (tmp_path / "state").exists()
 
 
+def test_two_signals_at_once_print_no_traceback(tmp_path: Path) -> None:
+    """Python runs the handler of SIGHUP first, which finds SIGTERM pending."""
+    both = """
+import signal
+import infra.deploy.__main__ as command
+command._end_as_on_ctrl_c()
+signal.pthread_sigmask(signal.SIG_BLOCK, command.AS_CTRL_C)
+for number in command.AS_CTRL_C:
+    signal.raise_signal(number)
+try:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, command.AS_CTRL_C)
+    for _ in range(1000): pass
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", both],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert (ended.stdout, "ignored due to race" in ended.stderr) == ("interrupted\n", False)
+
+
 def test_a_killed_verb_leaves_terraform_to_finish(tmp_path: Path, verb: subprocess.Popen[bytes]) -> None:
     verb.kill()
     verb.wait()
