@@ -1,4 +1,4 @@
-"""Refuse to synthesize over a state that lies among the synthesized stacks: it may be the only record of resources."""
+"""Refuse to synthesize the stacks while their folders have a state, which may be the only record of resources."""
 
 from __future__ import annotations
 
