@@ -218,20 +218,22 @@ def test_the_stack_over_the_rest_endpoint_is_applied_in_one_pass_planned_empty_a
 
 
 def test_the_roles_of_an_abandoned_account_go_without_a_request_to_snowflake(
-    cloud: Cloud, tmp_path: Path, login: Login
+    cloud: Cloud, tmp_path: Path, login: Login, aws_provider: Mapping[str, str]
 ) -> None:
     ours = settings(tmp_path)
     synthesized(tmp_path, ours, ["orders"])
     lake_is_there(tmp_path)
     (tmp_path / "reader.json").write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
-    before = terraform(cloud, tmp_path, login)
+    before = terraform(cloud, tmp_path, login, aws_provider)
     before.apply_only([address for address in before.added("aws_iam_role_policy", []) if ".storage" in address])
     assert trusted(cloud, "stages") == (SNOWFLAKES_USER, "frazil-small-snowflake-stages")
 
-    before.forget([address for address in before.resources() if address.startswith("snowflake_")])
     build(replace(ours, snowflake=None), tmp_path / "cdktf.out", None, purpose="abandon-snowflake")
-    terraform(cloud, tmp_path, replace(login, address="http://127.0.0.1:1")).apply()
+    after = terraform(cloud, tmp_path, replace(login, address="http://127.0.0.1:1"), aws_provider)
+    after.forget([address for address in after.resources() if address.startswith("snowflake_")])
+    after.apply()
 
+    assert "Finding latest version" not in after.log.read_text()
     roles = [role["RoleName"] for role in cloud.client("iam").list_roles()["Roles"]]
     assert not [name for name in roles if name.startswith("frazil-small-snowflake-")]
 
