@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 
 from frazil.model.spec import SubjectSettings, TableSpec
+from frazil.specs.keys import default_of, nowhere
+from infra.settings.keys import PARTITIONS, RETENTION
 from infra.settings.model import ConfluentKafka, ExternalKafka, Topic
 
 TRADES = "stock_trades"
 """What the Datagen connector writes to."""
 
-USUAL = Topic(partitions=6, retention=timedelta(days=7))
+USUAL = Topic(default_of(PARTITIONS, nowhere()), default_of(RETENTION, nowhere()))
 
 
 def wanted_topics(kafka: ConfluentKafka | ExternalKafka, tables: Sequence[TableSpec]) -> dict[str, Topic]:
@@ -34,7 +35,7 @@ def _subjects_of(topic: str, tables: Sequence[TableSpec]) -> Iterator[str]:
     reading = [table for table in tables if topic in table.topics]
     for table in reading:
         yield _subject(table.value_subject, topic, "value")
-        if table.key == "avro":
+        if table.key_type is not None:
             yield _subject(table.key_subject, topic, "key")
     if not reading:
         yield from (f"{topic}-{part}" for part in ("key", "value"))

@@ -9,10 +9,10 @@ from typing import Any
 
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
-from frazil.materialize.create import missing_topic_hint
 from frazil.materialize.pause.pausing import Pause, pause_of
 from frazil.materialize.plan import source_problems
 from frazil.materialize.schema.notices import left_out
+from frazil.materialize.sources import missing_topic_hint
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import CatalogError, ServiceError, TableError
 from frazil.model.moments import rfc3339

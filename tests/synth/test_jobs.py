@@ -14,7 +14,7 @@ import pytest
 from every_feature import BACKENDS
 
 from frazil.materialize.scheduling import waiting
-from frazil.materialize.scheduling.schedule import SICK_SECONDS
+from frazil.materialize.scheduling.schedule import FAILING_SECONDS
 from frazil.model.errors import SettingError
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
@@ -361,8 +361,8 @@ def test_a_table_that_keeps_failing_beside_healthy_ones_is_told_of(
     watched = alarm["metric_query"]["metric"]
     transformed = counted["metric_transformation"]
     assert (watched["namespace"], watched["metric_name"]) == (transformed["namespace"], transformed["name"])
-    assert watched["period"] * alarm["evaluation_periods"] > 2 * SICK_SECONDS
-    assert watched["period"] > SICK_SECONDS, "each period meets a try"
+    assert watched["period"] * alarm["evaluation_periods"] > 2 * FAILING_SECONDS
+    assert watched["period"] > FAILING_SECONDS, "each period meets a try"
     assert f'LOG.error("{counted["pattern"]}"' in inspect.getsource(waiting)
 
 

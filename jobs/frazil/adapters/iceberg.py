@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import assert_never
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
@@ -348,8 +349,8 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
         case "glue":
             implementation = "frazil.adapters.iceberg_glue.QuickGlueCatalog"
             return {"py-catalog-impl": implementation, "warehouse": settings.warehouse, **given}
-        case other:
-            return {"type": other, "warehouse": settings.warehouse, **given}
+        case never:
+            assert_never(never)
 
 
 def _taken_out(

@@ -14,31 +14,27 @@ from frazil.materialize.layout import (
     metadata_columns,
     name_clashes,
     partition_problems,
-    reads_keys_by_schema,
     unreadable,
 )
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
 from frazil.materialize.schema.required import required_findings
+from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
 from frazil.materialize.state import CHECKPOINT_TAG, check_format, standing
 from frazil.model.columns import Column, ColumnType, Struct
 from frazil.model.errors import (
     CommitRejectedError,
     ForeignTableError,
     IncompatibleSchemaError,
-    ServiceError,
     SpecError,
     StateLostError,
-    SubjectMissingError,
-    TopicMissingError,
 )
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.snapshot import TableView
-from frazil.model.spec import SCHEMA_TYPES, StartOffsets, TableSpec
-from frazil.model.spelling import did_you_mean
+from frazil.model.spec import StartOffsets, TableSpec
 from frazil.model.summary import store
 from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from frazil.ports import Lake, SchemaRegistry, Topics
@@ -48,69 +44,6 @@ NOT_MADE = (
     " the table when they are read, and can become dead letters then"
 )
 """The way out where no table can be made: there is none yet that could be resumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class LatestSchemas:
-    """The newest schemas of a spec's subjects; empty where each record names its own subject."""
-
-    values: tuple[RegisteredSchema, ...]
-    keys: tuple[RegisteredSchema, ...]
-
-
-def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
-    """Raises SubjectMissingError."""
-    values = [
-        _latest(registry, spec, spec.value_subject.of(topic, "value"), topic, spec.value) for topic in spec.topics
-    ]
-    if not reads_keys_by_schema(spec):
-        return LatestSchemas(_known(values), ())
-    keys = [_latest(registry, spec, spec.key_subject.of(topic, "key"), topic, spec.key) for topic in spec.topics]
-    return LatestSchemas(_known(values), _known(keys))
-
-
-def _known(found: Sequence[RegisteredSchema | None]) -> tuple[RegisteredSchema, ...]:
-    return tuple({schema.id: schema for schema in found if schema is not None}.values())
-
-
-def _latest(
-    registry: SchemaRegistry, spec: TableSpec, subject: str | None, topic: str, word: str
-) -> RegisteredSchema | None:
-    if subject is None:
-        return None
-    schema = registry.latest(subject)
-    if schema is None:
-        raise SubjectMissingError(
-            f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
-            hint=f"register it (a producer does with its first record), or set `subject` in {spec.source_file}",
-        )
-    if schema.format != SCHEMA_TYPES[word]:
-        raise refusal(spec.identifier, schema.id, (SchemaFinding("", f"is {schema.format}, the spec says {word}"),))
-    return schema
-
-
-def describe_topics(topics: Topics, spec: TableSpec) -> tuple[TopicFacts, ...]:
-    """Raises TopicMissingError."""
-    return tuple(_described(topics, spec, topic) for topic in spec.topics)
-
-
-def _described(topics: Topics, spec: TableSpec, topic: str) -> TopicFacts:
-    facts = topics.describe(topic)
-    if facts is None:
-        raise TopicMissingError(
-            f"{spec.identifier}: the cluster has no topic {topic}, or this user may not see it",
-            hint=missing_topic_hint(topics, topic, spec.source_file),
-        )
-    return facts
-
-
-def missing_topic_hint(topics: Topics, topic: str, source_file: str) -> str:
-    """Name the topic of the cluster that was probably meant, if there is one."""
-    try:
-        likely = did_you_mean(topic, (name for name in topics.names() if not name.startswith("__")))
-    except ServiceError:
-        likely = None
-    return f"{f'did you mean {likely}? ' if likely else ''}create the topic, or fix `topic` in {source_file}"
 
 
 def ensure_table(

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
-from frazil.materialize.create import LatestSchemas, key_column_type, latest_schemas, record_columns
+from frazil.materialize.create import key_column_type, record_columns
 from frazil.materialize.layout import metadata_columns, name_clashes
 from frazil.materialize.pause.pausing import dead_letter_schemas_of
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.fitted import still_fitting
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import differences, left_out_property, notes_of_keys, notes_of_values
+from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import Change
 from frazil.model.columns import Column, walk
 from frazil.model.errors import CommitError, CommitRejectedError

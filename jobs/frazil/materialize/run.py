@@ -12,7 +12,7 @@ from frazil.materialize.account import Ingested
 from frazil.materialize.announce import Announcing
 from frazil.materialize.branches import STAGE_PREFIX, branch_names
 from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
-from frazil.materialize.create import describe_topics, ensure_table
+from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, keep_pending, reveal
 from frazil.materialize.doors import Doorkeeper, Doors, Step
 from frazil.materialize.evolve import Absorbed, evolve
@@ -25,6 +25,7 @@ from frazil.materialize.publish import publish
 from frazil.materialize.read import read_batch, schemas_met
 from frazil.materialize.said_once import SaidOnce
 from frazil.materialize.schema.fitted import fitted
+from frazil.materialize.sources import describe_topics
 from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError

@@ -1,4 +1,4 @@
-"""What the head of `main` means for a batch that is about to be published: pure verdicts on one read of metadata."""
+"""What the head of `main` means for a batch that is about to be published: verdicts on one read of its metadata."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class CatalogSettings:
     are (`glue.endpoint`, `s3.endpoint`, `s3.region`, …).
     """
 
-    type: Literal["jdbc", "glue", "rest"]
+    type: Literal["jdbc", "glue"]
     warehouse: str
     properties: Mapping[str, SettingValue] = field(default_factory=dict)
 

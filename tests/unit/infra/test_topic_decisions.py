@@ -85,7 +85,7 @@ def test_a_cluster_of_ours_gets_the_topics_of_the_specs_of_the_connector_and_of_
 
     assert wanted_topics(kafka, tables) == {
         "clicks": LARGE,
-        "orders": USUAL,
+        "orders": Topic(6, timedelta(days=7)),
         "out": USUAL,
         "stock_trades": USUAL,
         "views": USUAL,

@@ -18,7 +18,7 @@ import frazil
 from frazil.adapters.iceberg import IcebergLake
 from frazil.materialize import evolve as evolve_module
 from frazil.materialize.changed_spec.follow_spec import follow_spec
-from frazil.materialize.create import ensure_table, latest_schemas, new_table
+from frazil.materialize.create import ensure_table, new_table
 from frazil.materialize.dead_letters import ensure_dead_letters
 from frazil.materialize.evolve import Absorbed, evolve, foreseen
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
@@ -26,6 +26,7 @@ from frazil.materialize.preview.preflight import problems
 from frazil.materialize.schema import fitted as fitted_module
 from frazil.materialize.schema.fitted import fitted, hash_of
 from frazil.materialize.schema.former_names import former_names_of
+from frazil.materialize.sources import latest_schemas
 from frazil.materialize.state import standing
 from frazil.model.columns import walk
 from frazil.model.errors import (

@@ -378,7 +378,7 @@ def test_a_sick_table_is_told_and_tried_again_after_a_long_rest(rests: Rests, ca
 
     assert report.failure is None
     assert answers == []
-    assert 14 * 60 < rests.seconds[0] <= schedule.SICK_SECONDS
+    assert 14 * 60 < rests.seconds[0] <= schedule.FAILING_SECONDS
     assert rests.seconds[1] <= 20
     told = [record for record in caplog.records if record.getMessage() == "table_failed"]
     assert [fields_of(record) for record in told] == [{"table": "lake.orders", "error": "StateLostError"}]

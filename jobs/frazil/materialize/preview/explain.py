@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from frazil.materialize.create import LatestSchemas, describe_topics, latest_schemas, new_table, notes_of
+from frazil.materialize.create import new_table, notes_of
 from frazil.materialize.evolve import differences_of_newest, known_schemas
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, dead_letter_schemas_of
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.preview.foresee import Foresight, foresee
 from frazil.materialize.run import TableRun
 from frazil.materialize.schema.record_subjects import foretell
+from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
 from frazil.materialize.state import Standing, check_format, standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column

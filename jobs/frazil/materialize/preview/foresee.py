@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from frazil.materialize.changed_spec.spec_changes import once_followed, refused_changes, spec_changes
-from frazil.materialize.create import LatestSchemas
 from frazil.materialize.evolve import foreseen
 from frazil.materialize.pause.pausing import without_dead_letter_schemas
 from frazil.materialize.schema.compare import Evolution, applied, refusal
+from frazil.materialize.sources import LatestSchemas
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError, IncompatibleSchemaError
 from frazil.model.plan import WriterSchemas

@@ -10,18 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from frazil.materialize.create import (
-    LatestSchemas,
-    describe_topics,
-    initial_columns,
-    latest_schemas,
-    start_problems,
-)
+from frazil.materialize.create import initial_columns, start_problems
 from frazil.materialize.dead_letters import check_owner
 from frazil.materialize.layout import delta_problems, partition_problems
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.preview.foresee import foresee
+from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
 from frazil.materialize.state import check_format, standing
 from frazil.model.errors import FrazilError, ServiceError
 from frazil.model.plan import Halt, TopicFacts, WriterSchemas

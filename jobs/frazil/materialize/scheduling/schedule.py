@@ -12,10 +12,10 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from frazil.materialize.create import describe_topics
 from frazil.materialize.run import Again, Outcome, Published, TableRun
 from frazil.materialize.scheduling.fair_queue import FairQueue, in_flight
 from frazil.materialize.scheduling.waiting import Failures, Waits
+from frazil.materialize.sources import describe_topics
 from frazil.model.errors import (
     BadRecordLimitError,
     ContendedError,
@@ -40,7 +40,7 @@ LOOK_SECONDS = 5.0
 RETRY_WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Between attempts after something outside did not answer. Nothing else is tried again."""
 
-SICK_SECONDS = 15 * 60.0
+FAILING_SECONDS = 15 * 60.0
 """How long a table waits after a failure that rarely resolves by itself, while others continue."""
 
 FRUITLESS = 20
@@ -91,30 +91,30 @@ def _queue_for(runs: Sequence[TableRun], stopping: Stopping) -> FairQueue:
     )
 
 
-class Sick:
-    """The tables that failed for a reason that rarely resolves by itself, and have not recovered since."""
+class FailingTables:
+    """The tables that failed for a reason that rarely goes away, and have not recovered since."""
 
     def __init__(self, tables: int) -> None:
         self._tables = tables
         self._lock = threading.Lock()
-        self._sick: set[str] = set()
+        self._failing: set[str] = set()
 
-    def note(self, table: str, *, is_sick: bool) -> None:
+    def note(self, table: str, *, is_failing: bool) -> None:
         with self._lock:
-            (self._sick.add if is_sick else self._sick.discard)(table)
+            (self._failing.add if is_failing else self._failing.discard)(table)
 
     @property
     def are_all(self) -> bool:
         with self._lock:
-            return len(self._sick) == self._tables
+            return len(self._failing) == self._tables
 
 
 def run_every(runs: Sequence[TableRun], every: timedelta | None, stopping: Stopping) -> list[TableReport]:
-    """Go on until told to stop, or until no table is left that can; each at its own trigger, or at `every`."""
-    sick, queue = Sick(len(runs)), _queue_for(runs, stopping)
+    """Run all tables until a stop is requested or none can continue, each at its own trigger or at `every`."""
+    failing, queue = FailingTables(len(runs)), _queue_for(runs, stopping)
 
     def carry_out(run: TableRun) -> TableReport:
-        return _for_ever(run, (every or run.spec.trigger.every).total_seconds(), queue, stopping, sick)
+        return _run_until_stopped(run, (every or run.spec.trigger.every).total_seconds(), queue, stopping, failing)
 
     return _each(runs, carry_out)
 
@@ -215,7 +215,9 @@ def _has_read(state: TableState, facts: TopicFacts) -> bool:
     return all(n in partitions and partitions[n].next >= p.end for n, p in facts.partitions.items())
 
 
-def _for_ever(run: TableRun, every_seconds: float, queue: FairQueue, stopping: Stopping, sick: Sick) -> TableReport:
+def _run_until_stopped(
+    run: TableRun, every_seconds: float, queue: FairQueue, stopping: Stopping, failing: FailingTables
+) -> TableReport:
     """Run batches until asked to stop. Log and retry every failure, except a takeover by another process."""
     batches, rows = 0, 0
     failure: FrazilError | None = None
@@ -225,17 +227,17 @@ def _for_ever(run: TableRun, every_seconds: float, queue: FairQueue, stopping: S
         report = _until_caught_up(run, queue, stopping)
         batches, rows, failure = batches + report.batches, rows + report.rows, report.failure
         failures.note(failure)
-        sick.note(run.spec.identifier, is_sick=not _may_mend_itself(failure))
-        if sick.are_all:
+        failing.note(run.spec.identifier, is_failing=not _may_recover(failure))
+        if failing.are_all:
             stopping.stop()
         if isinstance(failure, FencedError):
             break
-        rest = every_seconds if _may_mend_itself(failure) else max(SICK_SECONDS, every_seconds)
+        rest = every_seconds if _may_recover(failure) else max(FAILING_SECONDS, every_seconds)
         _wait(run, rest - (time.monotonic() - began), stopping, healthy=failure is None)
     return TableReport(run.spec.identifier, batches, rows, failure)
 
 
-def _may_mend_itself(failure: FrazilError | None) -> bool:
+def _may_recover(failure: FrazilError | None) -> bool:
     """What is outside may answer again, and a paused table may be resumed: worth a look at every trigger."""
     return isinstance(failure, ServiceError | PausedError | BadRecordLimitError | IncompatibleSchemaError | None)
 

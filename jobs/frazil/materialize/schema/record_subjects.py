@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from frazil.formats.open import map_schema
-from frazil.materialize.create import LatestSchemas, initial_columns, notes_of
+from frazil.materialize.create import initial_columns, notes_of
+from frazil.materialize.sources import LatestSchemas
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError
 from frazil.model.schemas import RegisteredSchema, SchemaFinding

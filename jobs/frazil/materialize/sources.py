@@ -1,0 +1,78 @@
+"""The topics and the newest schemas that a table spec names, as the broker and the registry describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frazil.materialize.layout import reads_keys_by_schema
+from frazil.materialize.schema.compare import refusal
+from frazil.model.errors import ServiceError, SubjectMissingError, TopicMissingError
+from frazil.model.plan import TopicFacts
+from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.spec import SCHEMA_TYPES, TableSpec
+from frazil.model.spelling import did_you_mean
+from frazil.ports import SchemaRegistry, Topics
+
+
+@dataclass(frozen=True, slots=True)
+class LatestSchemas:
+    """The newest schemas of a spec's subjects; empty where each record names its own subject."""
+
+    values: tuple[RegisteredSchema, ...]
+    keys: tuple[RegisteredSchema, ...]
+
+
+def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
+    """Raises SubjectMissingError."""
+    values = [
+        _latest(registry, spec, spec.value_subject.of(topic, "value"), topic, spec.value) for topic in spec.topics
+    ]
+    if not reads_keys_by_schema(spec):
+        return LatestSchemas(_known(values), ())
+    keys = [_latest(registry, spec, spec.key_subject.of(topic, "key"), topic, spec.key) for topic in spec.topics]
+    return LatestSchemas(_known(values), _known(keys))
+
+
+def _known(found: Sequence[RegisteredSchema | None]) -> tuple[RegisteredSchema, ...]:
+    return tuple({schema.id: schema for schema in found if schema is not None}.values())
+
+
+def _latest(
+    registry: SchemaRegistry, spec: TableSpec, subject: str | None, topic: str, word: str
+) -> RegisteredSchema | None:
+    if subject is None:
+        return None
+    schema = registry.latest(subject)
+    if schema is None:
+        raise SubjectMissingError(
+            f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
+            hint=f"register it (a producer does with its first record), or set `subject` in {spec.source_file}",
+        )
+    if schema.format != SCHEMA_TYPES[word]:
+        raise refusal(spec.identifier, schema.id, (SchemaFinding("", f"is {schema.format}, the spec says {word}"),))
+    return schema
+
+
+def describe_topics(topics: Topics, spec: TableSpec) -> tuple[TopicFacts, ...]:
+    """Raises TopicMissingError."""
+    return tuple(_described(topics, spec, topic) for topic in spec.topics)
+
+
+def _described(topics: Topics, spec: TableSpec, topic: str) -> TopicFacts:
+    facts = topics.describe(topic)
+    if facts is None:
+        raise TopicMissingError(
+            f"{spec.identifier}: the cluster has no topic {topic}, or this user may not see it",
+            hint=missing_topic_hint(topics, topic, spec.source_file),
+        )
+    return facts
+
+
+def missing_topic_hint(topics: Topics, topic: str, source_file: str) -> str:
+    """Name the topic of the cluster that was probably meant, if there is one."""
+    try:
+        likely = did_you_mean(topic, (name for name in topics.names() if not name.startswith("__")))
+    except ServiceError:
+        likely = None
+    return f"{f'did you mean {likely}? ' if likely else ''}create the topic, or fix `topic` in {source_file}"
