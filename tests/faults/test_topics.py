@@ -23,13 +23,13 @@ from tests.faults.world import (
     admin_of,
     assert_exactly_once,
     jdbc_catalog,
-    make_topic,
     new_world,
     producer_of,
     topics_of,
     until_caught_up,
     with_trigger,
 )
+from tests.made_topics import make_topic
 
 UNREAD: list[Moment] = [("before", "evolve"), ("after", "evolve"), ("after", "plan"), ("before", "ingest")]
 
@@ -114,7 +114,7 @@ def recreate(world: World) -> None:
     services = world.setting.services
     admin_of(services).delete_topics([world.topic])[world.topic].result(WAIT_SECONDS)
     wait_until(lambda: topics_of(services).describe(world.topic) is None)
-    make_topic(services, world.topic, 2)
+    make_topic(admin_of(services), world.topic, 2, {})
     wait_until(lambda: topics_of(services).describe(world.topic) is not None)
 
 

@@ -18,7 +18,6 @@ import boto3
 import pyarrow as pa
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
@@ -48,6 +47,7 @@ from frazil.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
+from tests.made_topics import make_topic
 
 WAIT_SECONDS = 120.0
 _QUIET = {"log_level": "0"}
@@ -284,7 +284,7 @@ def _assert_counts_agree(world: World) -> None:
 def new_world(services: LocalServices, catalog: CatalogSettings, *, partitions: int = 2, **topic: str) -> World:
     """A topic with a schema and nothing in it, and no table yet. `topic` is its configuration."""
     name = f"faults_{_new_id()}"
-    make_topic(services, name, partitions, {key.replace("_", "."): value for key, value in topic.items()})
+    make_topic(admin_of(services), name, partitions, {key.replace("_", "."): value for key, value in topic.items()})
     schema_id = register(services, f"{name}-value", SCHEMA)
     return World(Setting(services, catalog, _spec(name)), schema_id)
 
@@ -312,11 +312,6 @@ def glue_catalog(services: LocalServices) -> CatalogSettings:
         aws_secret_access_key="local",
     ).create_bucket(Bucket=bucket)
     return CatalogSettings(type="glue", warehouse=f"s3://{bucket}/lake", properties=properties)
-
-
-def make_topic(services: LocalServices, name: str, partitions: int, config: dict[str, str] | None = None) -> None:
-    made = admin_of(services).create_topics([NewTopic(name, partitions, 1, config=config or {})])
-    made[name].result(WAIT_SECONDS)
 
 
 def register(services: LocalServices, subject: str, schema: object) -> int:

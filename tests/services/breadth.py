@@ -18,7 +18,6 @@ import fastavro
 import pyarrow as pa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
 from frazil.adapters.delta_log import DeltaLogs
@@ -37,6 +36,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, RegistrySettings, Settings, TableSpec
 from frazil.specs.load import load_settings
 from tests.fakes.in_process import InProcessRunner
+from tests.made_topics import make_topic
 
 WAIT_SECONDS = 120.0
 REGION = "us-east-1"
@@ -90,8 +90,7 @@ class Place:
     def topic(self, suffix: str = "", partitions: int = 1, **config: str) -> str:
         """A new topic; suffixes tell several of one test apart."""
         name = f"{self.name}{suffix}"
-        made = admin_of(self.services).create_topics([NewTopic(name, partitions, 1, config=config)])
-        made[name].result(WAIT_SECONDS)
+        make_topic(admin_of(self.services), name, partitions, config)
         return name
 
     def register(

@@ -1,0 +1,28 @@
+"""Topics of a real broker for tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+SECONDS = 30.0
+
+
+def make_topic(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> None:
+    """Create a topic and wait until the broker describes it: the controller answers a moment earlier."""
+    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(SECONDS)
+    deadline = time.monotonic() + SECONDS
+    while not _is_described(admin, name):
+        assert time.monotonic() < deadline, f"the broker does not describe {name} {SECONDS:.0f} s after it was created"
+        time.sleep(0.05)
+
+
+def _is_described(admin: AdminClient, name: str) -> bool:
+    try:
+        return admin.list_topics(name, timeout=SECONDS).topics[name].error is None
+    except KafkaException:
+        return False
