@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from frazil.model.errors import SettingError
+from infra.deploy.__main__ import _parser
 from infra.deploy.accounts import account_record
 from infra.deploy.accounts.snowflake_account import AccountFlags
 from infra.deploy.clouds import LOCAL_CLOUD
@@ -69,6 +71,16 @@ def test_a_profile_is_not_overruled_by_keys_that_the_shell_still_has() -> None:
         "AWS_STS_ENDPOINT": None,
         "TF_AWS_S3_ENDPOINT": None,
     }
+
+
+def test_the_command_that_a_hint_prints_for_a_step_is_one_that_can_be_typed() -> None:
+    deployment = open_deployment("dev", "my profile", asks=True)
+
+    python, *module, step, profile, environment = shlex.split(deployment.step("abandon-snowflake"))
+
+    given = _parser().parse_args([step, profile, environment])
+    assert (given.step, given.profile, given.environment) == ("abandon-snowflake", "my profile", "dev")
+    assert (python, module) == (".venv/bin/python", ["-m", "infra.deploy"])
 
 
 def test_the_cloud_on_this_machine_is_entered_as_nobody() -> None:

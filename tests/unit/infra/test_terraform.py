@@ -297,6 +297,16 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def test_a_hint_names_the_environment_of_the_stack(tmp_path: Path, told: list[str]) -> None:
+    refused = "\nError: open snowflake connection: 390144 (08004): JWT token is invalid.\n"
+    runner = terraform(tmp_path, told, prints=refused, status=1)
+
+    with pytest.raises(TerraformError) as stopped:
+        replace(runner, options="--profile=me --environment=dev").destroy()
+
+    assert "`.venv/bin/python -m infra.deploy abandon-snowflake --profile=me --environment=dev`" in stopped.value.hint
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_terminated_verb_finishes_its_stack(
     tmp_path: Path, verb: subprocess.Popen[bytes], number: signal.Signals
