@@ -35,7 +35,7 @@ class Expected:
 
 def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
     """Compare. Where others removed rows and the counts explain it, missing rows are notes."""
-    counted = list(_row_count(expected, found))
+    counted = [*_row_count(expected, found), *_beyond_others(expected, found), *_partly_sourced(found)]
     explained = expected.foreign_removals and not counted
     findings = counted + list(_strangers(found))
     notes: list[str] = list(_foreign_notes(expected, found))
@@ -64,6 +64,33 @@ def _row_count(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
         )
 
 
+def _beyond_others(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
+    """More rows without a source than others added, or more rows gone than others removed."""
+    added, removed = expected.foreign.rows_added, expected.foreign.rows_removed
+    if found.unsourced > added:
+        what = f"{found.unsourced:,} rows have no partition or offset, but other writers added only {added:,} rows"
+        yield Discrepancy(FindingKind.ROW_COUNT, "table", what)
+    gone = sum(lost_rows(expected.progress, found).values())
+    if 0 < removed < gone:
+        what = f"{gone:,} rows that Frazil wrote are gone, but other writers removed only {removed:,} rows"
+        yield Discrepancy(FindingKind.ROW_COUNT, "table", what)
+
+
+def lost_rows(progress: Mapping[Source, PartitionProgress], found: Tallies) -> dict[Source, int]:
+    """Return how many of the rows that were written each partition lacks."""
+    return {at: max(each.counts.rows - len(found.by_source[at].seen), 0) for at, each in progress.items()}
+
+
+def _partly_sourced(found: Tallies) -> Iterator[Discrepancy]:
+    """Rows that others insert lack the whole source; a row with a part of one was written by Frazil."""
+    if found.partly_sourced:
+        what = (
+            f"{found.partly_sourced:,} rows lack a part of their topic, partition and offset: another writer changed"
+            " them"
+        )
+        yield Discrepancy(FindingKind.LOST_ROWS, "table", what)
+
+
 def _strangers(found: Tallies) -> Iterator[Discrepancy]:
     for (topic, partition), count in sorted(found.strangers.items()):
         yield Discrepancy(
@@ -73,8 +100,9 @@ def _strangers(found: Tallies) -> Iterator[Discrepancy]:
 
 def _foreign_notes(expected: Expected, found: Tallies) -> Iterator[str]:
     foreign = expected.foreign
-    if found.unsourced:
-        yield f"{found.unsourced:,} rows have no partition or offset: another writer inserted them"
+    inserted = found.unsourced - found.partly_sourced
+    if 0 < inserted <= foreign.rows_added:
+        yield f"{inserted:,} rows have no partition or offset: another writer inserted them"
     if foreign.snapshots:
         yield (
             f"other writers committed {foreign.snapshots} snapshots, adding {foreign.rows_added:,} rows and removing"
@@ -101,20 +129,16 @@ class _Judged:
         return self.progress.counts.rows - len(self.tally.seen)
 
     def surplus(self) -> list[Discrepancy]:
-        """What foreign removals never explain: doubled rows, foreign offsets, more rows than were written."""
-        return [*self._doubled(), *self._outside(), *self._extra()]
+        """What foreign removals never explain: doubled, foreign, surplus and altered offsets."""
+        return [*self._doubled(), *self._outside(), *self._extra(), *self._altered()]
 
     def losses(self) -> list[Discrepancy]:
-        if self.lost > 0:
-            return [self._lost()]
-        if self.lost == 0 and self.tally.sums != self.progress.sums:
-            return [self._altered()]
-        return []
+        return [self._lost()] if self.lost > 0 else []
 
     def unproven(self) -> Iterator[str]:
-        if self.tally.sums != self.progress.sums:
+        if self.lost > 0:
             yield (
-                f"{self.name}: {max(self.lost, 0):,} rows that Frazil wrote are gone; removals by other writers"
+                f"{self.name}: {self.lost:,} rows that Frazil wrote are gone; removals by other writers"
                 " explain the"
                 f" number, but the table alone cannot prove which rows"
             )
@@ -163,10 +187,12 @@ class _Judged:
                 return (offset,), 1, True
         return first_named(gone), len(gone), False
 
-    def _altered(self) -> Discrepancy:
+    def _altered(self) -> Iterator[Discrepancy]:
+        if self.lost or self.tally.sums == self.progress.sums:
+            return
         gone = absent(self.tally, self.dead)
         offsets = first_named(gone)
         what = "the row count is right, but the offset sums are not: some rows were changed or replaced"
         if gone:
             what += f"; neither rows nor dead letters are {listed(offsets, len(gone))}"
-        return Discrepancy(FindingKind.ALTERED_OFFSETS, self.name, what, offsets)
+        yield Discrepancy(FindingKind.ALTERED_OFFSETS, self.name, what, offsets)

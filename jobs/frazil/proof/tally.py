@@ -66,12 +66,14 @@ class Tally:
 class Tallies:
     """All rows of a table. `unsourced` have no partition or no offset: no record of ours became such a row.
 
-    `strangers` are rows by source that the state does not know.
+    `partly_sourced` are those of them that have some of it. `strangers` are rows by source that the state does not
+    know.
     """
 
     by_source: dict[Source, Tally]
     rows: int = 0
     unsourced: int = 0
+    partly_sourced: int = 0
     strangers: dict[Source, int] = field(default_factory=dict)
 
     def add(self, topic: str, partition: int, offsets: Offsets) -> None:

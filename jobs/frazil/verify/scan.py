@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -62,8 +63,9 @@ def tally_rows(
 
 def add_batch(tallies: Tallies, columns: SourceColumns, batch: pa.RecordBatch) -> None:
     tallies.rows += batch.num_rows
-    known = _known(columns, batch)
+    known, unsourced = _known(columns, batch)
     tallies.unsourced += batch.num_rows - known.num_rows
+    tallies.partly_sourced += batch.num_rows - known.num_rows - unsourced
     for topic, part in _by_topic(columns, known):
         partitions = _numbers(part.column(columns.partition))
         offsets = _numbers(part.column(columns.offset))
@@ -71,14 +73,13 @@ def add_batch(tallies: Tallies, columns: SourceColumns, batch: pa.RecordBatch) -
             tallies.add(topic, number, offsets if where is None else offsets[where])
 
 
-def _known(columns: SourceColumns, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _known(columns: SourceColumns, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+    """Return the rows that have all columns of their source, and how many have none of them."""
     if not any(batch.column(name).null_count for name in columns.names):
-        return batch
-    whole = [pc.is_valid(batch.column(name)) for name in columns.names]
-    together = whole[0]
-    for each in whole[1:]:
-        together = pc.and_(together, each)
-    return batch.filter(together)
+        return batch, 0
+    there = [pc.is_valid(batch.column(name)) for name in columns.names]
+    some = pc.sum(reduce(pc.or_, there)).as_py() or 0
+    return batch.filter(reduce(pc.and_, there)), batch.num_rows - some
 
 
 def _by_topic(columns: SourceColumns, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
