@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.types import IntegerType, LongType
 
+from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.proof.verification import FindingKind
+from frazil.records import Records, binary
+from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
-from tests.table.small_lake import Read, SmallLake, altered, spec_of
+from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.table.small_lake import NOON, Read, SmallLake, altered, spec_of
 
 
 def make_again(lake: SmallLake, **types: object) -> None:
@@ -84,3 +91,52 @@ def test_an_altered_offset_is_found_although_others_removed_rows_of_another_part
 
     assert [(each.kind, each.where) for each in verification.findings] == [(FindingKind.ALTERED_OFFSETS, "orders-0")]
     assert any(note.startswith("orders-1: 1 rows that Frazil wrote are gone") for note in verification.notes)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """The records of the small table's rows, without those of some partitions and offsets."""
+
+    without: frozenset[tuple[int, int]] = frozenset()
+
+    def read(self, wanted: OffsetRange, _: object) -> Iterator[Records]:
+        offsets = [n for n in range(wanted.start, wanted.end) if (wanted.partition, n) not in self.without]
+        noon = int(NOON.timestamp() * 1000)
+        times = [noon + n * 3_600_000 for n in offsets]
+        values = [struct.pack(">bIb", 0, 1, 4) + f"S{n % 7}".encode() for n in offsets]
+        keys = binary([str(n).encode() for n in offsets])
+        yield Records(offsets, times, keys, binary(values), [None] * len(offsets), wanted.end)
+
+    def side(self, ends: dict[int, int]) -> KafkaSide:
+        registry = RegistryInMemory()
+        registry.register("orders-value", record(a_field("symbol", "string")))
+        partitions = {number: PartitionFacts(0, end) for number, end in ends.items()}
+        return KafkaSide(TopicsInMemory({"orders": TopicFacts("orders", "id-orders", partitions)}), self, registry)
+
+
+def test_removals_in_one_partition_do_not_excuse_a_missing_record_of_another(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path, spec_of("orders"))
+    lake.batch(Read("orders", 0, 0, 30, gaps=(25,)), Read("orders", 1, 0, 30))
+    lake.table.delete("kafka_partition = 1 and kafka_offset < 5")
+    lake.restart()
+    ends = {0: 30, 1: 30}
+
+    as_read = verify_table(lake.lake, lake.spec, kafka=Topic(frozenset({(0, 25)})).side(ends))
+    with_one_more = verify_table(lake.lake, lake.spec, kafka=Topic().side(ends))
+
+    assert as_read.clean, as_read.findings
+    assert [(each.kind, each.where, each.offsets) for each in with_one_more.findings] == [
+        (FindingKind.MISSING_RECORD, "orders-0", (25,))
+    ]
+
+
+def test_rows_that_kafka_compacted_are_no_finding_where_others_removed_rows(tmp_path: Path) -> None:
+    """The sums no longer prove that they were read, and Kafka has none of the removed rows either."""
+    lake = SmallLake(tmp_path, spec_of("orders"))
+    lake.batch(Read("orders", 0, 0, 30))
+    lake.table.delete("kafka_offset = 5")
+    lake.restart()
+
+    verification = verify_table(lake.lake, lake.spec, kafka=Topic(frozenset({(0, 5), (0, 6)})).side({0: 30}))
+
+    assert verification.clean, verification.findings

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.materialize.changed_spec.applied_spec import as_applied
@@ -14,7 +14,7 @@ from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
-from frazil.proof.rows import Expected
+from frazil.proof.rows import Expected, lost_rows
 from frazil.proof.tally import Source
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.changed_columns import columns_made_again
@@ -70,11 +70,11 @@ def verify_table(
 
 @dataclass(frozen=True, slots=True)
 class _Proven:
-    """The proof from the table alone: the checks, the partitions whose sums hold, and the unsourced rows."""
+    """The proof from the table alone: the checks, the partitions whose sums hold, and how many rows each lacks."""
 
     checks: tuple[Check, ...]
     sums_hold: frozenset[Source] = frozenset()
-    unsourced: int = 0
+    lost: Mapping[Source, int] = field(default_factory=dict)
 
 
 def _compare(
@@ -86,7 +86,7 @@ def _compare(
         what = "not compared with Kafka, because some of the table's rows cannot be read"
         return Check("kafka", "", (Discrepancy(FindingKind.UNPROVABLE, spec.identifier, what),))
     clean = all(check.passed for check in proven.checks)
-    proof = TableProof(clean, proven.sums_hold, proven.unsourced)
+    proof = TableProof(clean, proven.sums_hold, proven.lost)
     return check_against_kafka(spec, at, dead_view, kafka, proof=proof, watch=watch)
 
 
@@ -112,7 +112,7 @@ def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Wa
     checks.append(open_mode(spec.write).check_rows(expected, rows, {} if dead is None else dead.offsets))
     checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
     sums_hold = frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
-    return _Proven(tuple(checks), sums_hold, rows.unsourced)
+    return _Proven(tuple(checks), sums_hold, lost_rows(progress, rows))
 
 
 def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterator[Discrepancy]:
