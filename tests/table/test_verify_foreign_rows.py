@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyiceberg.types import IntegerType, LongType
 
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.proof.verification import FindingKind
@@ -16,18 +15,8 @@ from frazil.records import Records, binary
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.table.column_changes import make_again
 from tests.table.small_lake import NOON, Read, SmallLake, altered, spec_of
-
-
-def make_again(lake: SmallLake, **types: object) -> None:
-    """Drop columns and add them, as another writer does; the values stay in the files."""
-    with lake.table.update_schema(allow_incompatible_changes=True) as update:
-        for name in types:
-            update.delete_column(name)
-    with lake.table.update_schema() as update:
-        for name, kind in types.items():
-            update.add_column(name, kind)
-    lake.restart()
 
 
 def kinds(lake: SmallLake) -> set[FindingKind]:
@@ -37,7 +26,7 @@ def kinds(lake: SmallLake) -> set[FindingKind]:
 def test_rows_that_lost_their_offsets_are_not_taken_for_inserted_ones(lake: SmallLake) -> None:
     """One open deletion must not excuse that all rows lost what traces them."""
     lake.table.delete("kafka_offset = 70")
-    make_again(lake, kafka_offset=LongType())
+    make_again(lake, lake.spec.identifier, "kafka_offset")
     lake.compact()
 
     verification = verify_table(lake.lake, lake.spec)
@@ -50,7 +39,7 @@ def test_rows_that_lost_their_offsets_are_not_taken_for_inserted_ones(lake: Smal
 
 def test_more_rows_without_a_source_than_others_added_are_found(lake: SmallLake) -> None:
     lake.table.delete("kafka_offset = 70")
-    make_again(lake, kafka_partition=IntegerType(), kafka_offset=LongType())
+    make_again(lake, lake.spec.identifier, "kafka_partition", "kafka_offset")
     lake.compact()
 
     found = verify_table(lake.lake, lake.spec).findings
@@ -64,7 +53,7 @@ def test_rows_that_lost_their_offsets_in_a_table_of_one_file_are_found(tmp_path:
     lake = SmallLake(tmp_path, spec_of("orders"))
     lake.batch(Read("orders", 0, 0, 100))
     lake.table.delete("kafka_offset = 70")
-    make_again(lake, kafka_offset=LongType())
+    make_again(lake, lake.spec.identifier, "kafka_offset")
     lake.compact()
 
     assert kinds(lake) == {FindingKind.LOST_ROWS}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -24,6 +23,7 @@ from frazil.proof.verification import FindingKind
 from frazil.verify.against_kafka import KafkaSide, dead_letter_scan, lacking_metadata
 from frazil.verify.table import verify_table
 from frazil.verify.window import DEAD_LETTER_BYTES, _side
+from tests.table.column_changes import make_again, restore
 from tests.table.small_lake import Read, SmallLake, spec_of
 
 
@@ -128,7 +128,7 @@ def test_dead_letters_whose_column_was_made_again_are_proven_once_their_values_a
     lake.batch(Read("orders", 0, 100, 110, dead=(104, 107)))
     before = verify_table(lake.lake, lake.spec)
 
-    copy_values(lake, lake.spec.dead_letters_identifier, column, before.findings[0].what)
+    restore(lake, lake.spec.dead_letters_identifier)
 
     assert {each.kind for each in before.findings} == {FindingKind.UNPROVABLE}
     after = verify_table(lake.lake, lake.spec)
@@ -140,7 +140,7 @@ def test_rows_whose_column_was_made_again_are_proven_once_their_values_are_copie
     lake.batch(Read("orders", 0, 100, 110))
     before = verify_table(lake.lake, lake.spec)
 
-    copy_values(lake, lake.spec.identifier, "kafka_offset", before.findings[0].what)
+    restore(lake, lake.spec.identifier)
 
     assert {each.kind for each in before.findings} == {FindingKind.UNPROVABLE}
     after = verify_table(lake.lake, lake.spec)
@@ -212,31 +212,6 @@ def test_a_field_that_kept_headers_lost_is_named(tmp_path: Path) -> None:
     assert [each.what.partition(",")[0] for each in lacking_metadata(lake.spec, here)] == [
         "the table has no column kafka_headers[].value"
     ]
-
-
-def make_again(lake: SmallLake, identifier: str, column: str) -> None:
-    """Drop a column and add it, as another writer does."""
-    table = lake.lake.catalog.load_table(identifier)
-    kind = table.schema().find_type(column)
-    with table.update_schema(allow_incompatible_changes=True) as update:
-        update.delete_column(column)
-    with table.update_schema() as update:
-        update.add_column(column, kind)
-    lake.restart()
-
-
-def copy_values(lake: SmallLake, identifier: str, column: str, finding: str) -> None:
-    """Run the code that docs/operate.md gives for this finding."""
-    text = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
-    code = next(part for part in text.split("```python\n") if "ArrowScan" in part).partition("```")[0]
-    schema_id = re.search(r"schema (\d+)", finding)
-    assert schema_id is not None
-    given = {"lake.orders__dead_letters": identifier, "SCHEMA": schema_id[1]}
-    for name, value in {**given, '"offset"': repr(column)}.items():
-        assert name in code
-        code = code.replace(name, value)
-    exec(code, {"catalog": lake.lake.catalog})
-    lake.restart()
 
 
 def test_dead_letters_that_were_rewritten_under_another_name_are_read_by_the_present_one(lake: SmallLake) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ def former_columns(view: TableView, name: str) -> tuple[FormerColumn, ...]:
                 fields.setdefault(field.field_id, []).append((schema.schema_id, field))
     present = {field.field_id for field in now.fields if field.name == name}
     return tuple(
-        FormerColumn(now.find_column_name(number), found[-1][0], frozenset(n for _, f in found for n in _leaves(f)))
+        FormerColumn(now.find_column_name(number), found[-1][0], frozenset(n for _, f in found for n in leaves_of(f)))
         for number, found in sorted(fields.items())
         if number not in present
     )
@@ -58,9 +58,15 @@ def hidden_columns(
     present = table.schema().find_field(name)
     whole = present.field_id if present.field_type.is_primitive else None
     paths = [file.path for file in live_files(view, snapshot_id).data if file.path not in without]
-    with reading(view.identifier), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        held = frozenset[int]().union(*pool.map(lambda path: _ids_with_values(table, path, whole), paths))
+    with reading(view.identifier):
+        held = held_in(table, paths, whole)
     return tuple(each for each in former if each.leaves & held)
+
+
+def held_in(table: Table, paths: Sequence[str], whole: int | None = None) -> frozenset[int]:
+    """Return the ids of leaves with values in data files, except those with a value of the leaf `whole` in each row."""
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        return frozenset[int]().union(*pool.map(lambda path: _ids_with_values(table, path, whole), paths))
 
 
 def _ids_with_values(table: Table, path: str, whole: int | None) -> frozenset[int]:
@@ -68,7 +74,7 @@ def _ids_with_values(table: Table, path: str, whole: int | None) -> frozenset[in
     with table.io.new_input(path).open() as stream:
         footer = pq.ParquetFile(stream)
     schema = pyarrow_to_schema(footer.schema_arrow, table.name_mapping(), downcast_ns_timestamp_to_us=True)
-    leaves = [leaf for field in schema.fields for leaf in _leaves(field)]
+    leaves = [leaf for field in schema.fields for leaf in leaves_of(field)]
     nulls = [_nulls(footer.metadata, column) for column in range(footer.metadata.num_columns)]
     if len(leaves) != len(nulls):
         return frozenset(leaves)
@@ -85,13 +91,13 @@ def _nulls(metadata: pq.FileMetaData, column: int) -> tuple[int, int | None]:
     return sum(chunk.num_values for chunk in chunks), sum(each.null_count for each in found) if known else None
 
 
-def _leaves(field: NestedField) -> Iterator[int]:
+def leaves_of(field: NestedField) -> Iterator[int]:
     """The field ids of the values within a field, in the order in which Parquet stores them."""
     inner = _inner(field.field_type)
     if inner is None:
         yield field.field_id
     for each in inner or ():
-        yield from _leaves(each)
+        yield from leaves_of(each)
 
 
 def _inner(kind: IcebergType) -> tuple[NestedField, ...] | None:

@@ -36,8 +36,8 @@ LOG = logging.getLogger(__name__)
 
 PREPARED_PREFIX = "frazil_prepared_"
 COLUMNS_HINT = (
-    "rename a renamed column back; make a dropped one again and copy the values of the dead letters that are there, as"
-    " in docs/operate.md, A column that was made again"
+    "rename renamed columns back; restore dropped ones with their values, as in docs/operate.md, A column that was"
+    " made again"
 )
 NO_BATCH = ""
 ACCEPT_LOST_PROPERTY = "frazil.accept-lost-dead-letters"

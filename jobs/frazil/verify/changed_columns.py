@@ -8,6 +8,8 @@ from frazil.adapters.iceberg_former import hidden_columns
 from frazil.model.snapshot import TableView
 from frazil.proof.verification import Discrepancy, FindingKind
 
+RECIPE = "as in docs/operate.md, A column that was made again"
+
 
 def fate_of(name_now: str | None) -> str:
     """Return what became of a column, in words; None is one that was dropped."""
@@ -17,15 +19,18 @@ def fate_of(name_now: str | None) -> str:
 def columns_made_again(
     view: TableView, snapshot_id: int, names: Sequence[str], effect: str, *, without: Collection[str]
 ) -> Iterator[Discrepancy]:
-    """Yield a finding for each column whose earlier values are in files under another field id.
+    """Yield one finding for all columns whose earlier values are in files under another field id.
 
-    `without` are files that cannot be read.
+    Restoring them one by one would lose the values of the others. `without` are files that cannot be read.
     """
-    for name in names:
-        for former in hidden_columns(view, snapshot_id, name, without=without):
-            what = (
-                f"the column {name} was {fate_of(former.name_now)} by another writer and made again: {effect}. The"
-                f" files still have the values, as the column {name} of schema {former.schema_id}: copy them as in"
-                " docs/operate.md, A column that was made again"
-            )
-            yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
+    found = {name: former for name in names if (former := hidden_columns(view, snapshot_id, name, without=without))}
+    if not found:
+        return
+    fates = [(name, fate_of(next((f.name_now for f in former if f.name_now), None))) for name, former in found.items()]
+    if len(fates) == 1:
+        changed = f"the column {fates[0][0]} was {fates[0][1]} by another writer and made again"
+    else:
+        listed = ", ".join(f"{name} ({fate})" for name, fate in fates)
+        changed = f"other writers changed these columns and made them again: {listed}"
+    what = f"{changed}: {effect}. The files still have the values: restore all of them at once {RECIPE}"
+    yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
