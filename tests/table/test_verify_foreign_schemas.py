@@ -8,7 +8,7 @@ from typing import cast
 
 import pyarrow as pa
 import pytest
-from pyiceberg.types import StringType
+from pyiceberg.types import IcebergType, LongType, StringType
 
 from frazil.adapters.iceberg_scan import LiveFiles, live_files
 from frazil.dead_letters import list_dead_letters
@@ -236,3 +236,58 @@ def test_a_table_without_keys_needs_no_column_for_them_whatever_was_read_before(
 
     assert list(lacking_metadata(spec, here)) == []
     assert [each.kind for each in lacking_metadata(replace(spec, key="avro"), here)] == [FindingKind.NO_COLUMN]
+
+
+@pytest.mark.parametrize("column", ["kafka_partition", "kafka_offset"])
+def test_a_traced_column_of_another_type_is_named(lake: SmallLake, column: str) -> None:
+    was = str(lake.table.schema().find_type(column))
+    make_again(lake, lake.spec.identifier, column, kind=StringType())
+    overwrite_with(lake, lake.spec.identifier, column, "7")
+
+    findings = verify_table(lake.lake, lake.spec, kafka=cast("KafkaSide", object())).findings
+
+    assert {each.kind for each in findings} == {FindingKind.UNPROVABLE}
+    assert f"the column {column} has the type string, expected {was}" in findings[0].what
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "expected"),
+    [
+        ("generation", StringType(), "int"),
+        ("table_uuid", LongType(), "string"),
+        ("topic", LongType(), "string"),
+        ("offset", StringType(), "long"),
+        ("key", StringType(), "binary"),
+    ],
+)
+def test_a_column_of_dead_letters_of_another_type_is_named(
+    lake: SmallLake, column: str, kind: IcebergType, expected: str
+) -> None:
+    make_again(lake, lake.spec.dead_letters_identifier, column, kind=kind)
+    overwrite_with(lake, lake.spec.dead_letters_identifier, column, "7" if isinstance(kind, StringType) else 7)
+
+    findings = verify_table(lake.lake, lake.spec, kafka=cast("KafkaSide", object())).findings
+
+    assert {each.kind for each in findings} == {FindingKind.UNPROVABLE}
+    assert f"the column {column} has the type {kind}, expected {expected}" in findings[0].what
+    with pytest.raises(ForeignTableError, match=f"the column {column} has the type {kind}, expected {expected}"):
+        ensure_dead_letters(lake.lake, lake.spec, standing(lake.view, pipeline=lake.spec.pipeline))
+
+
+def test_a_traced_number_that_another_writer_widened_is_read(lake: SmallLake) -> None:
+    with lake.table.update_schema() as update:
+        update.update_column("kafka_partition", LongType())
+    lake.restart()
+
+    verification = verify_table(lake.lake, lake.spec)
+
+    assert verification.clean, verification.findings
+
+
+def overwrite_with(lake: SmallLake, identifier: str, column: str, value: object) -> None:
+    table = lake.lake.catalog.load_table(identifier)
+    rows = table.scan().to_arrow()
+    at = rows.schema.get_field_index(column)
+    field = rows.schema.field(at)
+    table.overwrite(rows.set_column(at, field, pa.array([value] * len(rows), field.type)))
+    lake.restart()

@@ -15,7 +15,7 @@ from itertools import takewhile
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, check_format
-from frazil.model.columns import lacking
+from frazil.model.columns import OtherType, lacking, retyped
 from frazil.model.errors import (
     CommitError,
     CommitRejectedError,
@@ -38,6 +38,9 @@ PREPARED_PREFIX = "frazil_prepared_"
 COLUMNS_HINT = (
     "rename renamed columns back; restore dropped ones with their values, as in docs/operate.md, A column that was"
     " made again"
+)
+TYPE_HINT = (
+    "drop the column, and restore it with its earlier values as in docs/operate.md, A column that was made again"
 )
 NO_BATCH = ""
 ACCEPT_LOST_PROPERTY = "frazil.accept-lost-dead-letters"
@@ -79,6 +82,17 @@ def check_columns(view: TableView) -> None:
             " another writer renamed or dropped",
             hint=COLUMNS_HINT,
         )
+    changed = retyped_columns(view)
+    if changed:
+        raise ForeignTableError(
+            f"the table {view.identifier}, which holds the dead letters, was changed by another writer:"
+            f" {'; '.join(map(str, changed))}",
+            hint=TYPE_HINT,
+        )
+
+
+def retyped_columns(view: TableView) -> tuple[OtherType, ...]:
+    return retyped(DEAD_LETTER_COLUMNS, tuple(view.columns))
 
 
 def missing_columns(view: TableView) -> tuple[str, ...]:

@@ -113,6 +113,34 @@ def lacking(wanted: tuple[Column, ...], there: tuple[Column, ...]) -> tuple[str,
     return tuple(p for p in missing if not any(p.startswith((f"{m}.", f"{m}[]", f"{m}{{}}")) for m in missing))
 
 
+@dataclass(frozen=True, slots=True)
+class OtherType:
+    """A column that has another type than it was made with."""
+
+    path: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"the column {self.path} has the type {self.found}, expected {self.expected}"
+
+
+def retyped(wanted: tuple[Column, ...], there: tuple[Column, ...]) -> tuple[OtherType, ...]:
+    """Return the wanted columns that are there with another type, at any depth. An int may have become a long."""
+    present = {path: column.type for path, column in walk(there)}
+    both = ((path, present[path], column.type) for path, column in walk(wanted) if path in present)
+    return tuple(OtherType(path, str(found), str(type_)) for path, found, type_ in both if not _stands_in(found, type_))
+
+
+def _stands_in(found: ColumnType, wanted: ColumnType) -> bool:
+    """Whether values of a wanted type may be in a column of the type found. Columns within it count for themselves."""
+    if isinstance(wanted, Scalar):
+        return found == wanted or (wanted.name, found) == ("int", Scalar("long"))
+    if isinstance(found, ListOf) and isinstance(wanted, ListOf):
+        return _stands_in(found.element, wanted.element)
+    return type(found) is type(wanted)
+
+
 def _walk_type(column_type: ColumnType, path: str) -> Iterator[tuple[str, Column]]:
     match column_type:
         case Struct(columns):

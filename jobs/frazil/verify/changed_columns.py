@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from frazil.adapters.iceberg_former import hidden_columns
+from frazil.materialize.dead_letters import TYPE_HINT
+from frazil.model.columns import Column, retyped
 from frazil.model.snapshot import TableView
 from frazil.proof.verification import Discrepancy, FindingKind
 
@@ -34,3 +36,9 @@ def columns_made_again(
         changed = f"other writers changed these columns and made them again: {listed}"
     what = f"{changed}: {effect}. The files still have the values: restore all of them at once {RECIPE}"
     yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
+
+
+def columns_of_other_types(view: TableView, wanted: Sequence[Column]) -> Iterator[Discrepancy]:
+    """Yield a finding for each wanted column that another writer made again with another type."""
+    for each in retyped(tuple(wanted), tuple(view.columns)):
+        yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, f"{each}: {TYPE_HINT}")

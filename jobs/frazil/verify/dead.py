@@ -19,7 +19,7 @@ from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
 from frazil.proof.tally import Source, Tallies, Tally
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
-from frazil.verify.changed_columns import columns_made_again, fate_of
+from frazil.verify.changed_columns import columns_made_again, columns_of_other_types, fate_of
 from frazil.verify.files import check_files
 from frazil.verify.scan import DEAD_LETTER_SOURCE, Watch, add_batch, progress_by_source
 
@@ -107,6 +107,7 @@ def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
         fate = "renamed or dropped" if "[]" in name else fate_of(now)
         what = f"the column {name} was {fate} by another writer: {COLUMNS_HINT}"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
+    yield from columns_of_other_types(view, DEAD_LETTER_COLUMNS)
 
 
 def _made_again(view: TableView, snapshot: Snapshot, unreadable: Collection[str]) -> Iterator[Discrepancy]:

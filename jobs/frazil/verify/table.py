@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.materialize.changed_spec.applied_spec import as_applied
+from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
 from frazil.model.progress import Counts, PartitionProgress
@@ -17,7 +18,7 @@ from frazil.ports import Lake
 from frazil.proof.rows import Expected, lost_rows
 from frazil.proof.tally import Source
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
-from frazil.verify.changed_columns import columns_made_again
+from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
 from frazil.verify.dead import check_dead_letters, tally_dead_letters
 from frazil.verify.files import CheckedFiles, check_files
 from frazil.verify.scan import Watch, progress_by_source, source_columns, tally_rows
@@ -121,6 +122,8 @@ def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterat
     if lacking:
         what = f"the table has no column {' and no column '.join(lacking)}: rows cannot be traced to their records"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
+    traced = [column for column in metadata_columns(spec, None) if column.name in source_columns(spec).names]
+    yield from columns_of_other_types(view, traced)
     if files.unprovable:
         what = "the rows were not counted, because Frazil cannot look through all files of other writers"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
