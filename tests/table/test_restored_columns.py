@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from frazil.adapters.iceberg_restore import restore_columns
 from frazil.model.errors import ForeignTableError
 from frazil.proof.verification import FindingKind
 from frazil.verify.table import verify_table
-from tests.table.column_changes import make_again, restore
+from tests.table.column_changes import make_again, mark_all_deleted, restore
 from tests.table.small_lake import Read, SmallLake
 
 CASES = [
@@ -111,3 +112,19 @@ def test_a_field_within_a_column_that_would_be_lost_is_refused(lake: SmallLake) 
     with pytest.raises(ForeignTableError, match=r"would lose the values of headers\.element\.value"):
         restore_columns(table(lake, "dead letters"))
     assert restore_columns(table(lake, "dead letters"), give_up=["headers.element.value"]) == ("key",)
+
+
+def test_values_of_rows_that_are_only_marked_as_deleted_hide_nothing(lake: SmallLake, tmp_path: Path) -> None:
+    """An engine that merges on read copies values into new files and marks the old rows."""
+    letters = table(lake, "dead letters")
+    rows = letters.scan().to_arrow()
+    make_again(lake, lake.spec.dead_letters_identifier, "detail")
+    before = verify_table(lake.lake, lake.spec)
+
+    mark_all_deleted(table(lake, "dead letters"), tmp_path)
+    table(lake, "dead letters").append(rows)
+    lake.restart()
+
+    assert {each.kind for each in before.findings} == {FindingKind.UNPROVABLE}
+    after = verify_table(lake.lake, lake.spec)
+    assert after.clean, after.findings

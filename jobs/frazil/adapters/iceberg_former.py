@@ -6,39 +6,48 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import pyarrow_to_schema
-from pyiceberg.table import Table
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from frazil.adapters.iceberg_scan import FOOTERS_AT_ONCE, live_files, reading
+from frazil.adapters.iceberg_scan import FOOTERS_AT_ONCE, planned, reading
+from frazil.adapters.iceberg_windows import Range, can_read, rows_in
 from frazil.model.snapshot import TableView
 
 
 @dataclass(frozen=True, slots=True)
 class FormerColumn:
-    """An earlier column of a name: its name now, None if it was dropped, and the newest schema that has it.
+    """An earlier column of a name: its name now, None if it was dropped, and what the newest schema says of it.
 
     `leaves` are the field ids of its values: its own, or those within a list, a map or a struct.
     """
 
     name_now: str | None
-    schema_id: int
+    field: NestedField
     leaves: frozenset[int]
+
+    @property
+    def read_as(self) -> str:
+        return f"frazil_former_{self.field.field_id}"
 
 
 def former_columns(view: TableView, name: str) -> tuple[FormerColumn, ...]:
     """Return the earlier columns of this name, by field id."""
     metadata = view.current.metadata
     now = metadata.schema()
-    fields: dict[int, list[tuple[int, NestedField]]] = {}
+    fields: dict[int, list[NestedField]] = {}
     for schema in sorted(metadata.schemas, key=lambda each: each.schema_id):
         for field in schema.fields:
             if field.name == name:
-                fields.setdefault(field.field_id, []).append((schema.schema_id, field))
+                fields.setdefault(field.field_id, []).append(field)
     present = {field.field_id for field in now.fields if field.name == name}
     return tuple(
-        FormerColumn(now.find_column_name(number), found[-1][0], frozenset(n for _, f in found for n in leaves_of(f)))
+        FormerColumn(now.find_column_name(number), found[-1], frozenset(n for field in found for n in leaves_of(field)))
         for number, found in sorted(fields.items())
         if number not in present
     )
@@ -49,24 +58,48 @@ def hidden_columns(
 ) -> tuple[FormerColumn, ...]:
     """Return the earlier columns of this name that hold values in the snapshot's files, which readers do not see.
 
-    A file with a value of the present column in every row hides nothing. Files `without` are not opened.
+    A file with a value of the present column in every row hides nothing, and neither do rows that position deletes
+    name. Files `without` are not opened.
     """
     former = former_columns(view, name)
     if not former:
         return ()
     table: Table = view.current
     present = table.schema().find_field(name)
+    with reading(view.identifier), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        tasks = [t for t in planned(table.scan(snapshot_id=snapshot_id)) if t.file.file_path not in without]
+        found = list(pool.map(lambda task: _hidden_in(table, task, present, former), tasks))
+    return tuple(each for each in former if any(each in of_file for of_file in found))
+
+
+def _hidden_in(
+    table: Table, task: FileScanTask, present: NestedField, former: Sequence[FormerColumn]
+) -> tuple[FormerColumn, ...]:
     whole = present.field_id if present.field_type.is_primitive else None
-    paths = [file.path for file in live_files(view, snapshot_id).data if file.path not in without]
-    with reading(view.identifier):
-        held = held_in(table, paths, whole)
-    return tuple(each for each in former if each.leaves & held)
+    held = _ids_with_values(table, task.file.file_path, whole)
+    found = tuple(each for each in former if each.leaves & held)
+    return tuple(_of_live_rows(table, task, present, found)) if task.delete_files and can_read(task) else found
 
 
-def held_in(table: Table, paths: Sequence[str], whole: int | None = None) -> frozenset[int]:
-    """Return the ids of leaves with values in data files, except those with a value of the leaf `whole` in each row."""
+def _of_live_rows(
+    table: Table, task: FileScanTask, present: NestedField, former: Sequence[FormerColumn]
+) -> Iterator[FormerColumn]:
+    """Those of the columns that have a value in a row that is not deleted, where the present column has none."""
+    for each in former:
+        field = NestedField(each.field.field_id, each.read_as, each.field.field_type)
+        batches = rows_in(table, task, Schema(present, field), Range(AlwaysTrue()))
+        if any(_some_hidden(batch.column(each.read_as), batch.column(present.name)) for batch in batches):
+            yield each
+
+
+def _some_hidden(earlier: pa.Array, here: pa.Array) -> bool:
+    return bool(pc.any(pc.and_(earlier.is_valid(), here.is_null())).as_py())
+
+
+def held_in(table: Table, paths: Sequence[str]) -> frozenset[int]:
+    """Return the ids of leaves with values in data files."""
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        return frozenset[int]().union(*pool.map(lambda path: _ids_with_values(table, path, whole), paths))
+        return frozenset[int]().union(*pool.map(lambda path: _ids_with_values(table, path, None), paths))
 
 
 def _ids_with_values(table: Table, path: str, whole: int | None) -> frozenset[int]:

@@ -129,7 +129,7 @@ class TableScan:
         with reading(view.identifier):
             now = self._table.schema()
             self._projection = now if "*" in columns else now.select(*columns)
-            self._tasks = [task for task in _planned(scan) if task.file.file_path not in without]
+            self._tasks = [task for task in planned(scan) if task.file.file_path not in without]
 
     @property
     def rows(self) -> int:
@@ -181,7 +181,7 @@ def reading(identifier: str) -> Iterator[None]:
         ) from problem
 
 
-def _planned(scan: DataScan) -> list[FileScanTask]:
+def planned(scan: DataScan) -> list[FileScanTask]:
     return [task for task in scan.plan_files() if isinstance(task, FileScanTask)]
 
 
