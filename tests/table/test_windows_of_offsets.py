@@ -300,3 +300,24 @@ def measured(read: Callable[[], Found]) -> tuple[Found, int]:
         return read(), POOLS[-1].max_memory()
     finally:
         pa.set_memory_pool(usual)
+
+
+def test_a_large_file_is_not_held_whole_when_its_rows_are_counted(empty_lake: SmallLake) -> None:
+    empty_lake.batch(Read("orders", 0, 0, 100_000))
+    (path,) = empty_lake.files()
+    pq.write_table(pa.concat_tables([pq.read_table(path)] * 20), path)
+    scan = TableScan(empty_lake.view, columns=("kafka_key", "kafka_partition", "kafka_offset"))
+
+    found, peak = measured(lambda: sum(batch.num_rows for batch in scan.batches()))
+
+    assert found == 2_000_000
+    assert peak < 25_000_000
+
+
+def test_a_file_alone_that_lacks_all_wanted_columns_has_its_rows(empty_lake: SmallLake) -> None:
+    empty_lake.table.append(pa.table({"symbol": ["theirs"] * 3}))
+    empty_lake.restart()
+
+    batches = list(TableScan(empty_lake.view, columns=("kafka_partition", "kafka_offset")).batches())
+
+    assert [(batch.num_rows, batch.column("kafka_offset").null_count) for batch in batches] == [(3, 3)]

@@ -23,8 +23,8 @@ from frazil.model.errors import CatalogError
 from frazil.model.snapshot import TableView
 
 FOOTERS_AT_ONCE = 16
-ROWS_AT_ONCE = 4_000_000
-"""Small files are read together until they hold this many rows; a larger file is read alone."""
+ROWS_AT_ONCE = 1_000_000
+"""Small files are read together until they hold this many rows; a larger file is read alone, a slice at a time."""
 
 FILES_AT_ONCE = 64
 
@@ -137,9 +137,12 @@ class TableScan:
         return sum(task.file.record_count for task in self._tasks)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows; a few files are held in memory at a time."""
+        """All rows; a few small files, or a slice of a larger one, are held in memory at a time."""
         scan = self._arrow_scan(self._filter)
         for tasks in _portions(self._tasks):
+            if len(tasks) == 1:
+                yield from self._in_slices(tasks, Range(self._filter))
+                continue
             with reading(self._identifier):
                 batches = list(scan.to_record_batches(tasks))
             yield from batches
