@@ -13,6 +13,9 @@ import pyarrow.compute as pc
 
 Headers = Sequence[tuple[str, bytes | None]]
 
+HEADER_OBJECTS = 100
+"""What the tuple, the text and the bytes of a header take in Python, besides their content."""
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadableHeaders:
@@ -50,7 +53,7 @@ class Records:
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of keys, values and headers. Headers that are not decoded until they are asked for, are."""
+        """Bytes of keys and values, and the memory that headers take, which are decoded if they are not yet."""
         return int(self.sizes.sum()) + sum(_header_bytes(each) for each in self.headers)
 
     def first(self, count: int) -> Records:
@@ -88,7 +91,7 @@ def _lengths(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
 def _header_bytes(headers: Headers | UnreadableHeaders | None) -> int:
     if headers is None or isinstance(headers, UnreadableHeaders):
         return 0
-    return sum(len(key) + len(value or b"") for key, value in headers)
+    return sum(len(key) + len(value or b"") + HEADER_OBJECTS for key, value in headers)
 
 
 @dataclass(frozen=True, slots=True)

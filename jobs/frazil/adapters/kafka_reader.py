@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import operator
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import cast, overload
 
 from confluent_kafka import (
@@ -31,6 +33,9 @@ FIRST_CHUNK = 16
 
 SMALL_QUEUE = {"fetch.max.bytes": 8 << 20, "queued.max.messages.kbytes": 8 << 10, "queued.min.messages": 1_000}
 """Where chunks are bounded by bytes, so is what the client holds ahead of them."""
+
+TWICE_BYTES = 1 << 20
+"""Values of a chunk that are not held twice: dropping them from the messages takes about 30 ns a record."""
 
 POLL_SECONDS = 0.2
 STALLED_SECONDS = 60.0
@@ -86,7 +91,7 @@ class KafkaReader:
             position = min(reached, end)
             if inside or position >= end:
                 records = _records(inside, position, wanted)
-                if self._chunk_bytes is not None:
+                if self._chunk_bytes is not None or records.values.nbytes >= TWICE_BYTES:
                     _drop_values(inside)
                 count = self._next_count(records, count)
                 yield records
@@ -255,8 +260,7 @@ def _records(messages: list[Message], next_offset: int, wanted: Wanted) -> Recor
 
 def _drop_values(messages: list[Message]) -> None:
     """Free what `Records` has a copy of: the messages live on for their headers."""
-    for message in messages:
-        message.set_value(None)
+    deque(map(Message.set_value, messages, repeat(None)), maxlen=0)
 
 
 def _milliseconds(messages: list[Message]) -> list[int | None]:

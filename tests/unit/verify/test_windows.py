@@ -16,7 +16,7 @@ import pytest
 from frazil.adapters.kafka_reader import CHUNK, KafkaReader
 from frazil.dead_letters import _newest
 from frazil.model.plan import OffsetRange
-from frazil.records import Records, Wanted, binary
+from frazil.records import HEADER_OBJECTS, Records, Wanted, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
 from frazil.verify.window import (
     DEAD_LETTER_BYTES,
@@ -191,10 +191,10 @@ def test_a_chunk_ends_with_the_record_that_reaches_its_bytes() -> None:
     assert len(reader._polled(CHUNK)) == CHUNK_BYTES >> 20
 
 
-def test_headers_count_as_bytes() -> None:
+def test_headers_count_as_the_memory_that_they_take() -> None:
     only = Records([0], [0], binary([b"ab"]), binary([None]), [[("key", b"value"), ("k", None)]], 1)
 
-    assert only.payload_bytes == 2 + 8 + 1
+    assert only.payload_bytes == 2 + (8 + HEADER_OBJECTS) + (1 + HEADER_OBJECTS)
 
 
 @pytest.mark.parametrize("stamp", [2**62, -(2**62), 253_402_300_800_000, None])
