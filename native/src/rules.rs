@@ -1,12 +1,12 @@
-//! The judge: which payloads are a value of a schema, to the letter of the Avro 1.12 specification.
+//! Validate that a payload is a value of its schema, exactly as the Avro 1.12 specification defines it.
 //!
-//! `jobs/frazil/formats/avro/rules.py` is the same walk with the same words; the tests hold the two to each other.
+//! `jobs/frazil/formats/avro/rules.py` implements the same rules and gives the same error messages; tests compare both.
 
 use crate::shape::{variants, Item, Member, Shape, Variants};
 
 pub type Checked<T = ()> = Result<T, Box<Fault>>;
 
-/// The first rule that a payload breaks. The path is kept innermost segment first.
+/// The first rule that a payload breaks. `segments` are the path to the value, innermost first.
 pub struct Fault {
     pub reason: &'static str,
     pub detail: String,
@@ -15,12 +15,12 @@ pub struct Fault {
 
 const MICROS_A_DAY: i64 = 86_400_000_000;
 const MOST_MILLIS: i64 = i64::MAX / 1000;
-/// Nulls take one byte each, but room in every column below them.
+/// The maximum number of slots in columns per payload: a null takes 1 byte, but a slot in every column below it.
 pub const MOST_SLOTS: u64 = 1 << 25;
-/// Items without bytes cost a producer nothing, so far fewer of them are read.
+/// The maximum number of items per payload that take no bytes. They cost a producer nothing, so the limit is lower.
 const MOST_EMPTY_ITEMS: u64 = 1 << 12;
 
-/// The words are only found here, out of the way of payloads that break nothing.
+/// Build a fault. The message is formatted only here, so valid payloads do not pay for it.
 #[cold]
 #[inline(never)]
 fn broken<T>(reason: &'static str, detail: impl FnOnce() -> String) -> Checked<T> {
@@ -47,17 +47,25 @@ impl Fault {
     }
 }
 
-/// Check one payload, and return how many places in columns its items fill.
+/// `1 byte` or `2 bytes`.
+fn counted(count: impl Into<i128>, noun: &str) -> String {
+    let count = count.into();
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Check one payload, and return how many slots in columns its items fill.
 pub fn examine(shape: &Shape, payload: &[u8]) -> Checked<u64> {
     let mut bytes = Bytes { rest: payload, slots: 0, empty_items: 0 };
     walk(shape, &mut bytes)?;
     if !bytes.rest.is_empty() {
-        return broken("trailing_bytes", || format!("{} bytes left over", bytes.rest.len()));
+        return broken("trailing_bytes", || {
+            format!("expected the end of the payload, found {}", counted(bytes.rest.len() as u64, "more byte"))
+        });
     }
     Ok(bytes.slots)
 }
 
-/// Values without parts are judged in place, which most of the time is all there is to do.
+/// Check a value. The most common types are inlined here; the others go through `walk_other`.
 #[inline(always)]
 fn walk(shape: &Shape, bytes: &mut Bytes) -> Checked {
     match shape {
@@ -114,7 +122,7 @@ fn entry(values: &Shape, bytes: &mut Bytes) -> Checked {
     walk(values, bytes).map_err(|fault| fault.inside("{}"))
 }
 
-/// Blocks of items until an empty one: what arrays and maps are.
+/// Walk an array or a map: blocks of items, ended by an empty block.
 fn blocks(bytes: &mut Bytes, item: &Item, mut walk_item: impl FnMut(&mut Bytes) -> Checked) -> Checked {
     loop {
         let count = bytes.long()?;
@@ -131,19 +139,32 @@ fn blocks(bytes: &mut Bytes, item: &Item, mut walk_item: impl FnMut(&mut Bytes) 
         }
         let taken = (left - bytes.rest.len()) as i64;
         if let Some(size) = size.filter(|size| *size != taken) {
-            return broken("bad_length", || format!("block of {size} bytes, its items take {taken}"));
+            return broken("bad_length", || {
+                format!("the block is said to be {} long, but its items take {taken}", counted(size, "byte"))
+            });
         }
     }
 }
 
 fn check_block(count: u64, size: Option<i64>, least: u64, left: usize) -> Checked {
     if let Some(size) = size.filter(|size| *size < 0 || *size as u64 > left as u64) {
-        return broken("bad_length", || format!("block of {size} bytes, {left} bytes left"));
+        return bad_length("block", size, left);
     }
     if count.saturating_mul(least) > left as u64 {
-        return broken("bad_length", || format!("block of {count} items, {left} bytes left"));
+        return broken("bad_length", || {
+            let (items, remaining) = (counted(count, "item"), counted(left as u64, "byte"));
+            format!("the block has {items}, but the payload has {remaining} left")
+        });
     }
     Ok(())
+}
+
+/// The fault of a length in bytes that is negative or more than the `left` bytes of the payload.
+fn bad_length<T>(what: &str, length: i64, left: usize) -> Checked<T> {
+    broken("bad_length", || match length {
+        ..0 => format!("the length of the {what} is negative: {length}"),
+        _ => format!("the {what} is {} long, but the payload has {left} left", counted(length, "byte")),
+    })
 }
 
 fn decimal(bytes: &mut Bytes, precision: u8, size: Option<usize>) -> Checked {
@@ -152,15 +173,15 @@ fn decimal(bytes: &mut Bytes, precision: u8, size: Option<usize>) -> Checked {
         None => bytes.bytes()?,
     };
     if digits.is_empty() {
-        return broken("out_of_range", || "decimal of 0 bytes".to_string());
+        return broken("out_of_range", || "expected a decimal of at least 1 byte, found 0".to_string());
     }
     match unscaled(digits) {
         Some(value) if value.unsigned_abs() < 10u128.pow(precision as u32) => Ok(()),
-        _ => broken("out_of_range", || format!("decimal of more than {precision} digits")),
+        _ => broken("out_of_range", || format!("the decimal has more digits than its precision of {precision}")),
     }
 }
 
-/// A number in two's complement, if it fits 128 bits.
+/// Read a big-endian number in two's complement; None if it needs more than 128 bits.
 pub fn unscaled(digits: &[u8]) -> Option<i128> {
     let sign = if digits.first().is_some_and(|byte| *byte >= 0x80) { 0xFF } else { 0 };
     let (extra, last) = digits.split_at(digits.len().saturating_sub(16));
@@ -174,10 +195,10 @@ fn within(value: i64, least: i64, most: i64, what: &str) -> Checked {
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    broken("out_of_range", || format!("{what} {value}"))
+    broken("out_of_range", || format!("expected a {what} from {least} to {most}, found {value}"))
 }
 
-/// Eight bytes at a time: short texts are over before the standard library has looked at their alignment.
+/// Check eight bytes at a time. For short texts this beats the standard library, which first handles alignment.
 #[inline]
 fn is_ascii(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
@@ -186,7 +207,7 @@ fn is_ascii(text: &[u8]) -> bool {
     high & 0x8080_8080_8080_8080 == 0 && rest < 0x80
 }
 
-/// What is left of a payload, and the primitive types on it.
+/// The unread rest of a payload, with readers for the primitive types.
 struct Bytes<'a> {
     rest: &'a [u8],
     slots: u64,
@@ -199,11 +220,15 @@ impl<'a> Bytes<'a> {
             self.empty_items = self.empty_items.saturating_add(items);
         }
         if self.empty_items > MOST_EMPTY_ITEMS {
-            return broken("too_large", || format!("more than {MOST_EMPTY_ITEMS} items without bytes"));
+            return broken("too_large", || {
+                format!("the payload has more than {MOST_EMPTY_ITEMS} items that take no bytes")
+            });
         }
         self.slots = self.slots.saturating_add(items.saturating_mul(item.slots));
         if self.slots > MOST_SLOTS {
-            return broken("too_large", || format!("more than {MOST_SLOTS} values in columns"));
+            return broken("too_large", || {
+                format!("the payload expands to more than {MOST_SLOTS} values in columns")
+            });
         }
         Ok(())
     }
@@ -215,7 +240,9 @@ impl<'a> Bytes<'a> {
                 self.rest = rest;
                 Ok(taken)
             }
-            None => broken("truncated", || format!("{count} bytes needed, {} left", self.rest.len())),
+            None => broken("truncated", || {
+                format!("expected {}, found {}", counted(count as u64, "more byte"), self.rest.len())
+            }),
         }
     }
 
@@ -223,7 +250,7 @@ impl<'a> Bytes<'a> {
     fn boolean(&mut self) -> Checked {
         match self.take(1)?[0] {
             0 | 1 => Ok(()),
-            byte => broken("bad_boolean", || format!("boolean of byte {byte}")),
+            byte => broken("bad_boolean", || format!("expected a boolean of 0 or 1, found the byte {byte}")),
         }
     }
 
@@ -234,7 +261,7 @@ impl<'a> Bytes<'a> {
                 self.rest = rest;
                 u64::from(*byte)
             }
-            _ => self.varint("int", "an int", 5, 32)?,
+            _ => self.varint("an int", 5, 32)?,
         };
         Ok((value >> 1) as i32 ^ -((value & 1) as i32))
     }
@@ -246,27 +273,27 @@ impl<'a> Bytes<'a> {
                 self.rest = rest;
                 u64::from(*byte)
             }
-            _ => self.varint("long", "a long", 10, 64)?,
+            _ => self.varint("a long", 10, 64)?,
         };
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    fn varint(&mut self, name: &str, one: &str, most_bytes: usize, bits: u32) -> Checked<u64> {
+    fn varint(&mut self, name: &str, most_bytes: usize, bits: u32) -> Checked<u64> {
         let mut value = 0u64;
         for (index, byte) in self.rest.iter().take(most_bytes).enumerate() {
             value |= u64::from(byte & 0x7F) << (7 * index);
             if *byte < 0x80 {
                 if index + 1 == most_bytes && u32::from(*byte) >> (bits - 7 * index as u32) != 0 {
-                    return broken("bad_varint", || format!("{name} of more than {bits} bits"));
+                    return broken("bad_varint", || format!("{name} has more than {bits} bits"));
                 }
                 self.rest = &self.rest[index + 1..];
                 return Ok(value);
             }
         }
         if self.rest.len() < most_bytes {
-            return broken("truncated", || format!("the bytes end inside {one}"));
+            return broken("truncated", || format!("the payload ends inside {name}"));
         }
-        broken("bad_varint", || format!("{name} longer than {most_bytes} bytes"))
+        broken("bad_varint", || format!("{name} takes more than {most_bytes} bytes"))
     }
 
     #[inline]
@@ -277,7 +304,7 @@ impl<'a> Bytes<'a> {
                 self.rest = rest;
                 Ok(taken)
             }
-            None => broken("bad_length", || format!("length {length}, {} bytes left", self.rest.len())),
+            None => bad_length("value", length, self.rest.len()),
         }
     }
 
@@ -289,7 +316,9 @@ impl<'a> Bytes<'a> {
         }
         match std::str::from_utf8(text) {
             Ok(_) => Ok(()),
-            Err(error) => broken("bad_utf8", || format!("not UTF-8 from byte {} on", error.valid_up_to())),
+            Err(error) => broken("bad_utf8", || {
+                format!("the string is not valid UTF-8 at byte {}", error.valid_up_to())
+            }),
         }
     }
 
@@ -298,7 +327,9 @@ impl<'a> Bytes<'a> {
         let index = self.int()?;
         match usize::try_from(index) {
             Ok(index) if index < count => Ok(index),
-            _ => broken("bad_index", || format!("{what} {index} of {count}")),
+            _ => broken("bad_index", || {
+                format!("expected a {what} index of at least 0 and less than {count}, found {index}")
+            }),
         }
     }
 }

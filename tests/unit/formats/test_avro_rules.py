@@ -16,6 +16,8 @@ ENUM: Json = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
 ARRAY: Json = {"type": "array", "items": "int"}
 MAP: Json = {"type": "map", "values": "int"}
 CHOICE: Json = ["null", "int", "string"]
+MILLIS = (2**63 - 1) // 1000
+"""The greatest timestamp-millis whose microseconds fit in 64 bits."""
 
 
 def logical(base: str, name: str) -> Json:
@@ -23,49 +25,121 @@ def logical(base: str, name: str) -> Json:
 
 
 BROKEN = [
-    ("boolean", b"\x02", Reason.BAD_BOOLEAN, "boolean of byte 2", "f0"),
-    ("boolean", b"", Reason.TRUNCATED, "1 bytes needed, 0 left", "f0"),
-    ("int", b"\xff\xff\xff\xff\x10", Reason.BAD_VARINT, "int of more than 32 bits", "f0"),
-    ("int", zigzag(2**39), Reason.BAD_VARINT, "int longer than 5 bytes", "f0"),
-    ("int", b"\x80", Reason.TRUNCATED, "the bytes end inside an int", "f0"),
-    ("long", b"\xff" * 10 + b"\x01", Reason.BAD_VARINT, "long longer than 10 bytes", "f0"),
-    ("long", b"\xff" * 9 + b"\x02", Reason.BAD_VARINT, "long of more than 64 bits", "f0"),
-    ("long", b"\xff" * 4, Reason.TRUNCATED, "the bytes end inside a long", "f0"),
-    ("float", b"\0\0\0", Reason.TRUNCATED, "4 bytes needed, 3 left", "f0"),
-    ("double", b"", Reason.TRUNCATED, "8 bytes needed, 0 left", "f0"),
-    ("bytes", zigzag(-1), Reason.BAD_LENGTH, "length -1, 0 bytes left", "f0"),
-    ("string", zigzag(2**40) + b"a", Reason.BAD_LENGTH, "length 1099511627776, 1 bytes left", "f0"),
-    ("string", zigzag(3) + b"a\xff\xfe", Reason.BAD_UTF8, "not UTF-8 from byte 1 on", "f0"),
-    ("string", zigzag(3) + b"\xed\xa0\x80", Reason.BAD_UTF8, "not UTF-8 from byte 0 on", "f0"),
-    ("long", b"\x02\x00\x00", Reason.TRAILING_BYTES, "2 bytes left over", ""),
-    (["null", "int"], zigzag(2), Reason.BAD_INDEX, "branch 2 of 2", "f0"),
-    (["null", "int"], zigzag(-1), Reason.BAD_INDEX, "branch -1 of 2", "f0"),
-    (["null", "int"], b"\x02", Reason.TRUNCATED, "the bytes end inside an int", "f0"),
-    (CHOICE, zigzag(-2), Reason.BAD_INDEX, "branch -2 of 3", "f0"),
-    (CHOICE, b"\x04\x02\xff", Reason.BAD_UTF8, "not UTF-8 from byte 0 on", "f0.string"),
-    (ENUM, zigzag(2), Reason.BAD_INDEX, "symbol 2 of 2", "f0"),
-    (ENUM, zigzag(-1), Reason.BAD_INDEX, "symbol -1 of 2", "f0"),
-    (ARRAY, zigzag(2**40), Reason.BAD_LENGTH, "block of 1099511627776 items, 0 bytes left", "f0"),
-    (ARRAY, zigzag(-(2**63)) + b"\0", Reason.BAD_LENGTH, "block of 9223372036854775808 items, 0 bytes left", "f0"),
-    (ARRAY, zigzag(-1) + zigzag(-1), Reason.BAD_LENGTH, "block of -1 bytes, 0 bytes left", "f0"),
-    (ARRAY, zigzag(-1) + zigzag(9) + b"\0\0", Reason.BAD_LENGTH, "block of 9 bytes, 2 bytes left", "f0"),
-    (ARRAY, zigzag(-1) + zigzag(2) + b"\0\0", Reason.BAD_LENGTH, "block of 2 bytes, its items take 1", "f0"),
-    (ARRAY, b"\x02\xff\xff\xff\xff\xff", Reason.BAD_VARINT, "int longer than 5 bytes", "f0[]"),
-    (MAP, b"\x02\x02\xff\x02\x00", Reason.BAD_UTF8, "not UTF-8 from byte 0 on", "f0{key}"),
-    (MAP, b"\x02\x02a\xff", Reason.TRUNCATED, "the bytes end inside an int", "f0{}"),
-    (DECIMAL, b"\x00", Reason.OUT_OF_RANGE, "decimal of 0 bytes", "f0"),
-    (DECIMAL, b"\x04\x03\xe8", Reason.OUT_OF_RANGE, "decimal of more than 3 digits", "f0"),
-    (DECIMAL, b"\x28\x01" + b"\0" * 19, Reason.OUT_OF_RANGE, "decimal of more than 3 digits", "f0"),
-    (FIXED_DECIMAL, b"\xfc\x18", Reason.OUT_OF_RANGE, "decimal of more than 3 digits", "f0"),
-    (logical("int", "time-millis"), zigzag(86_400_000), Reason.OUT_OF_RANGE, "time-millis 86400000", "f0"),
-    (logical("int", "time-millis"), zigzag(-1), Reason.OUT_OF_RANGE, "time-millis -1", "f0"),
-    (logical("long", "time-micros"), zigzag(86_400_000_000), Reason.OUT_OF_RANGE, "time-micros 86400000000", "f0"),
-    (logical("long", "timestamp-millis"), zigzag(2**62), Reason.OUT_OF_RANGE, f"timestamp-millis {2**62}", "f0"),
+    ("boolean", b"\x02", Reason.BAD_BOOLEAN, "expected a boolean of 0 or 1, found the byte 2", "f0"),
+    ("boolean", b"", Reason.TRUNCATED, "expected 1 more byte, found 0", "f0"),
+    ("int", b"\xff\xff\xff\xff\x10", Reason.BAD_VARINT, "an int has more than 32 bits", "f0"),
+    ("int", zigzag(2**39), Reason.BAD_VARINT, "an int takes more than 5 bytes", "f0"),
+    ("int", b"\x80", Reason.TRUNCATED, "the payload ends inside an int", "f0"),
+    ("long", b"\xff" * 10 + b"\x01", Reason.BAD_VARINT, "a long takes more than 10 bytes", "f0"),
+    ("long", b"\xff" * 9 + b"\x02", Reason.BAD_VARINT, "a long has more than 64 bits", "f0"),
+    ("long", b"\xff" * 4, Reason.TRUNCATED, "the payload ends inside a long", "f0"),
+    ("float", b"\0\0\0", Reason.TRUNCATED, "expected 4 more bytes, found 3", "f0"),
+    ("double", b"", Reason.TRUNCATED, "expected 8 more bytes, found 0", "f0"),
+    ("bytes", zigzag(-1), Reason.BAD_LENGTH, "the length of the value is negative: -1", "f0"),
+    (
+        "string",
+        zigzag(2**40) + b"a",
+        Reason.BAD_LENGTH,
+        f"the value is {2**40} bytes long, but the payload has 1 left",
+        "f0",
+    ),
+    ("string", zigzag(3) + b"a\xff\xfe", Reason.BAD_UTF8, "the string is not valid UTF-8 at byte 1", "f0"),
+    ("string", zigzag(3) + b"\xed\xa0\x80", Reason.BAD_UTF8, "the string is not valid UTF-8 at byte 0", "f0"),
+    ("long", b"\x02\x00\x00", Reason.TRAILING_BYTES, "expected the end of the payload, found 2 more bytes", ""),
+    (
+        ["null", "int"],
+        zigzag(2),
+        Reason.BAD_INDEX,
+        "expected a branch index of at least 0 and less than 2, found 2",
+        "f0",
+    ),
+    (
+        ["null", "int"],
+        zigzag(-1),
+        Reason.BAD_INDEX,
+        "expected a branch index of at least 0 and less than 2, found -1",
+        "f0",
+    ),
+    (["null", "int"], b"\x02", Reason.TRUNCATED, "the payload ends inside an int", "f0"),
+    (CHOICE, zigzag(-2), Reason.BAD_INDEX, "expected a branch index of at least 0 and less than 3, found -2", "f0"),
+    (CHOICE, b"\x04\x02\xff", Reason.BAD_UTF8, "the string is not valid UTF-8 at byte 0", "f0.string"),
+    (ENUM, zigzag(2), Reason.BAD_INDEX, "expected a symbol index of at least 0 and less than 2, found 2", "f0"),
+    (ENUM, zigzag(-1), Reason.BAD_INDEX, "expected a symbol index of at least 0 and less than 2, found -1", "f0"),
+    (
+        ARRAY,
+        zigzag(2**40),
+        Reason.BAD_LENGTH,
+        f"the block has {2**40} items, but the payload has 0 bytes left",
+        "f0",
+    ),
+    (
+        ARRAY,
+        zigzag(-(2**63)) + b"\0",
+        Reason.BAD_LENGTH,
+        f"the block has {2**63} items, but the payload has 0 bytes left",
+        "f0",
+    ),
+    (ARRAY, zigzag(-1) + zigzag(-1), Reason.BAD_LENGTH, "the length of the block is negative: -1", "f0"),
+    (
+        ARRAY,
+        zigzag(-1) + zigzag(9) + b"\0\0",
+        Reason.BAD_LENGTH,
+        "the block is 9 bytes long, but the payload has 2 left",
+        "f0",
+    ),
+    (
+        ARRAY,
+        zigzag(-1) + zigzag(2) + b"\0\0",
+        Reason.BAD_LENGTH,
+        "the block is said to be 2 bytes long, but its items take 1",
+        "f0",
+    ),
+    (ARRAY, b"\x02\xff\xff\xff\xff\xff", Reason.BAD_VARINT, "an int takes more than 5 bytes", "f0[]"),
+    (MAP, b"\x02\x02\xff\x02\x00", Reason.BAD_UTF8, "the string is not valid UTF-8 at byte 0", "f0{key}"),
+    (MAP, b"\x02\x02a\xff", Reason.TRUNCATED, "the payload ends inside an int", "f0{}"),
+    (DECIMAL, b"\x00", Reason.OUT_OF_RANGE, "expected a decimal of at least 1 byte, found 0", "f0"),
+    (DECIMAL, b"\x04\x03\xe8", Reason.OUT_OF_RANGE, "the decimal has more digits than its precision of 3", "f0"),
+    (
+        DECIMAL,
+        b"\x28\x01" + b"\0" * 19,
+        Reason.OUT_OF_RANGE,
+        "the decimal has more digits than its precision of 3",
+        "f0",
+    ),
+    (FIXED_DECIMAL, b"\xfc\x18", Reason.OUT_OF_RANGE, "the decimal has more digits than its precision of 3", "f0"),
+    (
+        logical("int", "time-millis"),
+        zigzag(86_400_000),
+        Reason.OUT_OF_RANGE,
+        "expected a time-millis from 0 to 86399999, found 86400000",
+        "f0",
+    ),
+    (
+        logical("int", "time-millis"),
+        zigzag(-1),
+        Reason.OUT_OF_RANGE,
+        "expected a time-millis from 0 to 86399999, found -1",
+        "f0",
+    ),
+    (
+        logical("long", "time-micros"),
+        zigzag(86_400_000_000),
+        Reason.OUT_OF_RANGE,
+        "expected a time-micros from 0 to 86399999999, found 86400000000",
+        "f0",
+    ),
+    (
+        logical("long", "timestamp-millis"),
+        zigzag(2**62),
+        Reason.OUT_OF_RANGE,
+        f"expected a timestamp-millis from {-MILLIS} to {MILLIS}, found {2**62}",
+        "f0",
+    ),
     (
         logical("long", "local-timestamp-millis"),
-        zigzag(-9223372036854776),
+        zigzag(-MILLIS - 1),
         Reason.OUT_OF_RANGE,
-        "timestamp-millis -9223372036854776",
+        f"expected a timestamp-millis from {-MILLIS} to {MILLIS}, found {-MILLIS - 1}",
         "f0",
     ),
 ]
@@ -110,7 +184,9 @@ def test_the_path_leads_through_records_arrays_and_unions() -> None:
 
     fault = examine(schema, b"\x02\x04\x07\x00")
 
-    assert fault == Fault(Reason.BAD_BOOLEAN, "boolean of byte 7", "order.items[].price.boolean")
+    assert fault == Fault(
+        Reason.BAD_BOOLEAN, "expected a boolean of 0 or 1, found the byte 7", "order.items[].price.boolean"
+    )
 
 
 def test_a_header_is_skipped_and_may_be_all_there_is(engine: Engine) -> None:
@@ -144,7 +220,9 @@ def test_nulls_cannot_ask_for_gigabytes(engine: Engine) -> None:
 
     decoded = decoder.decode(binary([zigzag(count) + b"\0" * count + b"\0"]))
 
-    assert decoded.rejects == (Reject(0, Reason.TOO_LARGE, f"more than {MOST_SLOTS} values in columns", "f0"),)
+    assert decoded.rejects == (
+        Reject(0, Reason.TOO_LARGE, f"the payload expands to more than {MOST_SLOTS} values in columns", "f0"),
+    )
 
 
 def test_nulls_of_wide_fixed_values_cannot_ask_for_gigabytes(engine: Engine) -> None:
@@ -170,7 +248,7 @@ def test_few_items_without_bytes_are_read(items: Json) -> None:
 
     decoded = decoder.decode(binary([zigzag(MOST_EMPTY_ITEMS + 1) + b"\0", halves + b"\x02\0", halves + b"\0"]))
 
-    detail = f"more than {MOST_EMPTY_ITEMS} items without bytes"
+    detail = f"the payload has more than {MOST_EMPTY_ITEMS} items that take no bytes"
     assert decoded.rejects == tuple(Reject(n, Reason.TOO_LARGE, detail, "f0") for n in range(2))
     assert len(decoded.rows.column(0)[0]) == MOST_EMPTY_ITEMS
 

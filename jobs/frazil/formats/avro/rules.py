@@ -1,7 +1,8 @@
-"""The judge: which payloads are a value of a schema, to the letter of the Avro 1.12 specification.
+"""Validate that a payload is a value of its schema, exactly as the Avro 1.12 specification defines it.
 
-Sections "Binary Encoding" ("Primitive Types", "Complex Types") and "Logical Types". Libraries are laxer, each in
-its own way, so this walk comes before any of them; the native module makes the same walk, with the same words.
+The rules are in its sections "Binary Encoding" ("Primitive Types", "Complex Types") and "Logical Types". Avro
+libraries accept more, each in its own way, so payloads are validated before a library decodes them. The native module
+(`native/src/rules.rs`) implements the same rules and gives the same error messages.
 
 | Rule | Reason |
 |---|---|
@@ -11,12 +12,12 @@ its own way, so this walk comes before any of them; the native module makes the 
 | a boolean is 0 or 1 | bad_boolean |
 | the index of a branch or symbol exists in the schema | bad_index |
 | a length is not negative and not past the end | bad_length |
-| a block's items can fit what is left; a block with a size has exactly that size | bad_length |
+| a block's items can fit in the remaining bytes; a block with a size has exactly that size | bad_length |
 | strings and map keys are UTF-8 | bad_utf8 |
 | a decimal has no more digits than its precision, and at least one byte | out_of_range |
-| a time of day lies in one day; a timestamp in microseconds fits 64 bits | out_of_range |
-| records inside themselves are at most 128 deep | too_large |
-| items, null or not, fill at most 2^25 places in columns | too_large |
+| a time of day is less than 24 hours; a timestamp in microseconds fits in 64 bits | out_of_range |
+| records, arrays and maps are nested at most 128 levels deep | too_large |
+| items, null or not, fill at most 2^25 slots in columns | too_large |
 | at most 4,096 items take no bytes, such as nulls in an array | too_large |
 """
 
@@ -44,6 +45,8 @@ from frazil.formats.avro.types import (
 )
 from frazil.formats.avro.wire import (
     Broken,
+    check_length,
+    counted,
     read_boolean,
     read_bytes,
     read_index,
@@ -55,16 +58,16 @@ from frazil.formats.avro.wire import (
 from frazil.model.dead_letter import Reason
 
 MOST_LEVELS = 128
-"""Of records, arrays and maps in one another: what the interpreter's stack is good for."""
+"""The maximum nesting of records, arrays and maps in a payload. Deeper recursion could overflow Python's stack."""
 MOST_SLOTS = 2**25
-"""Nulls take one byte each, but room in every column below them."""
+"""The maximum number of slots in columns per payload: a null takes 1 byte, but a slot in every column below it."""
 MOST_EMPTY_ITEMS = 2**12
-"""Items without bytes cost a producer nothing, so far fewer of them are read."""
+"""The maximum number of items per payload that take no bytes. They cost a producer nothing, so the limit is lower."""
 
 
 @dataclass(slots=True)
 class Used:
-    """What the walk of one payload has used up so far."""
+    """How much of the limits one payload has used so far."""
 
     depth: int = 0
     slots: int = 0
@@ -73,7 +76,7 @@ class Used:
     def enter(self) -> None:
         self.depth += 1
         if self.depth > MOST_LEVELS:
-            raise Broken(Reason.TOO_LARGE, f"nested deeper than {MOST_LEVELS} levels")
+            raise Broken(Reason.TOO_LARGE, f"the payload nests values more than {MOST_LEVELS} levels deep")
 
     def leave(self) -> None:
         self.depth -= 1
@@ -81,14 +84,14 @@ class Used:
     def reserve(self, items: int, size: ItemSize) -> None:
         self.empty_items += items if size.least_bytes == 0 else 0
         if self.empty_items > MOST_EMPTY_ITEMS:
-            raise Broken(Reason.TOO_LARGE, f"more than {MOST_EMPTY_ITEMS} items without bytes")
+            raise Broken(Reason.TOO_LARGE, f"the payload has more than {MOST_EMPTY_ITEMS} items that take no bytes")
         self.slots += items * size.slots
         if self.slots > MOST_SLOTS:
-            raise Broken(Reason.TOO_LARGE, f"more than {MOST_SLOTS} values in columns")
+            raise Broken(Reason.TOO_LARGE, f"the payload expands to more than {MOST_SLOTS} values in columns")
 
 
 Walk = Callable[[bytes, int, Used], int]
-"""From the payload and the position of a value to the position after it."""
+"""Maps a payload and the position of a value to the position after the value. Raises Broken."""
 
 _MICROS_A_DAY = 86_400_000_000
 _LEAST_LONG, _MOST_LONG = -(2**63), 2**63 - 1
@@ -104,21 +107,22 @@ class Fault:
 
 
 def examine(schema: AvroSchema, payload: bytes, skip: int = 0, used: Used | None = None) -> Fault | None:
-    """The first fault of the payload, read from byte `skip` on; None if it is one value of the schema.
+    """Return the first fault of the payload, starting at byte `skip`; None if it is one value of the schema.
 
-    `used`, if given, is new; afterwards it says what the payload has used up.
+    If `used` is given, it must be new; it then counts what the payload uses of the limits.
     """
     try:
         end = _walk_of(schema)(payload, min(skip, len(payload)), used or Used())
         if end < len(payload):
-            raise Broken(Reason.TRAILING_BYTES, f"{len(payload) - end} bytes left over")
+            more = counted(len(payload) - end, "more byte")
+            raise Broken(Reason.TRAILING_BYTES, f"expected the end of the payload, found {more}")
     except Broken as broken:
         return Fault(broken.reason, broken.detail, join_segments(broken.segments))
     return None
 
 
 def join_segments(innermost_first: list[str]) -> str:
-    """A dotted path: `order.items[].price`."""
+    """Return a dotted path such as `order.items[].price`."""
     path = ""
     for segment in reversed(innermost_first):
         path += f".{segment}" if path and segment[0] not in "[{" else segment
@@ -131,13 +135,13 @@ def _walk_of(schema: AvroSchema) -> Walk:
 
 
 class _Compiler:
-    """Makes one walk for each type. Named types are made once, and looked up as late as they are used."""
+    """Builds one walk for each type. The walk of a named type is built once and shared by its uses."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
         self._sizes = Sizes(schema)
         self._named: dict[str, Walk] = {}
-        for name in schema.named:  # definitions come before their uses, so none of these goes deep
+        for name in schema.named:  # definitions come before their uses, which keeps the recursion shallow
             self._ref(name)
 
     def _type(self, avro_type: AvroType) -> Walk:
@@ -161,7 +165,7 @@ class _Compiler:
         return self._named[name]
 
     def _later(self, name: str) -> Walk:
-        """For uses of a type inside its own definition."""
+        """Return a walk for uses of a type inside its own definition."""
 
         def walk(data: bytes, at: int, used: Used) -> int:
             return self._named[name](data, at, used)
@@ -205,7 +209,7 @@ class _Compiler:
 
 
 def _inside(segment: str, walk: Walk) -> Walk:
-    """The same walk, which adds its place to the path of a fault."""
+    """Return the same walk, but add `segment` to the path of a fault that it raises."""
 
     def named(data: bytes, at: int, used: Used) -> int:
         try:
@@ -224,7 +228,7 @@ def _entry(value: Walk) -> Walk:
 
 
 def _blocks(item: Walk, item_size: ItemSize) -> Walk:
-    """Blocks of items until an empty one: what arrays and maps are."""
+    """Walk an array or a map: blocks of items, ended by an empty block."""
 
     def walk(data: bytes, at: int, used: Used) -> int:
         used.enter()
@@ -239,17 +243,19 @@ def _blocks(item: Walk, item_size: ItemSize) -> Walk:
             for _ in range(abs(count)):
                 at = item(data, at, used)
             if end is not None and at != end:
-                raise Broken(Reason.BAD_LENGTH, f"block of {size} bytes, its items take {at - end + (size or 0)}")
+                said, taken = counted(size or 0, "byte"), at - end + (size or 0)
+                raise Broken(Reason.BAD_LENGTH, f"the block is said to be {said} long, but its items take {taken}")
 
     return walk
 
 
 def _block_end(data: bytes, at: int, count: int, size: int | None, least_bytes: int) -> int | None:
     left = len(data) - at
-    if size is not None and not 0 <= size <= left:
-        raise Broken(Reason.BAD_LENGTH, f"block of {size} bytes, {left} bytes left")
+    if size is not None:
+        check_length("block", size, left)
     if count * least_bytes > left:
-        raise Broken(Reason.BAD_LENGTH, f"block of {count} items, {left} bytes left")
+        items, remaining = counted(count, "item"), counted(left, "byte")
+        raise Broken(Reason.BAD_LENGTH, f"the block has {items}, but the payload has {remaining} left")
     return None if size is None else at + size
 
 
@@ -259,9 +265,9 @@ def _decimal(logical: Logical, size: int | None = None) -> Walk:
     def walk(data: bytes, at: int, used: Used) -> int:
         start, end = read_bytes(data, at) if size is None else (at, skip_bytes(data, at, size))
         if start == end:
-            raise Broken(Reason.OUT_OF_RANGE, "decimal of 0 bytes")
+            raise Broken(Reason.OUT_OF_RANGE, "expected a decimal of at least 1 byte, found 0")
         if not -bound < int.from_bytes(data[start:end], "big", signed=True) < bound:
-            raise Broken(Reason.OUT_OF_RANGE, f"decimal of more than {logical.precision} digits")
+            raise Broken(Reason.OUT_OF_RANGE, f"the decimal has more digits than its precision of {logical.precision}")
         return end
 
     return walk
@@ -271,14 +277,14 @@ def _within(read: Callable[[bytes, int], tuple[int, int]], least: int, most: int
     def walk(data: bytes, at: int, used: Used) -> int:
         value, end = read(data, at)
         if not least <= value <= most:
-            raise Broken(Reason.OUT_OF_RANGE, f"{what} {value}")
+            raise Broken(Reason.OUT_OF_RANGE, f"expected a {what} from {least} to {most}, found {value}")
         return end
 
     return walk
 
 
 def _milliseconds(_: Logical) -> Walk:
-    """A timestamp whose microseconds fit 64 bits: rounded towards zero on both sides."""
+    """Bound a timestamp so that its microseconds fit in 64 bits; both bounds are rounded towards zero."""
     return _within(read_long, -(_MOST_LONG // 1000), _MOST_LONG // 1000, "timestamp-millis")
 
 

@@ -1,6 +1,6 @@
 """The primitive types on the wire, as strictly as the Avro 1.12 specification allows ("Primitive Types").
 
-Each function reads at a position and returns where the value ends, with the value where somebody needs it.
+Each function reads one value at a position and returns the position after it; some also return the value.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from frazil.model.dead_letter import Reason
 
 
 class Broken(Exception):  # noqa: N818 - it never leaves the walker
-    """A rule does not hold. `segments` lead to the place, innermost first."""
+    """A payload breaks a rule. `segments` are the path to the value, innermost first."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
@@ -19,55 +19,64 @@ class Broken(Exception):  # noqa: N818 - it never leaves the walker
 
 
 def read_int(data: bytes, at: int) -> tuple[int, int]:
-    """An int: zig-zag, at most 32 bits in at most 5 bytes."""
-    return _varint(data, at, "int", 5, 32)
+    """Read an int: zig-zag, at most 32 bits in at most 5 bytes."""
+    return _varint(data, at, "an int", 5, 32)
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """A long: zig-zag, at most 64 bits in at most 10 bytes."""
-    return _varint(data, at, "long", 10, 64)
+    """Read a long: zig-zag, at most 64 bits in at most 10 bytes."""
+    return _varint(data, at, "a long", 10, 64)
 
 
 def _varint(data: bytes, at: int, name: str, most_bytes: int, bits: int) -> tuple[int, int]:
     value = 0
     for index in range(most_bytes):
         if at + index >= len(data):
-            raise Broken(Reason.TRUNCATED, f"the bytes end inside {_an(name)}")
+            raise Broken(Reason.TRUNCATED, f"the payload ends inside {name}")
         byte = data[at + index]
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             if value >> bits:
-                raise Broken(Reason.BAD_VARINT, f"{name} of more than {bits} bits")
+                raise Broken(Reason.BAD_VARINT, f"{name} has more than {bits} bits")
             return (value >> 1) ^ -(value & 1), at + index + 1
-    raise Broken(Reason.BAD_VARINT, f"{name} longer than {most_bytes} bytes")
+    raise Broken(Reason.BAD_VARINT, f"{name} takes more than {most_bytes} bytes")
 
 
-def _an(name: str) -> str:
-    return f"an {name}" if name == "int" else f"a {name}"
+def counted(count: int, noun: str) -> str:
+    """Return `1 byte` or `2 bytes`; without separators of thousands, as the native module writes numbers."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def skip_bytes(data: bytes, at: int, count: int) -> int:
-    """A value of a constant size: fixed, float, double."""
+    """Skip a value of `count` bytes, such as a fixed, a float or a double."""
     left = len(data) - at
     if left < count:
-        raise Broken(Reason.TRUNCATED, f"{count} bytes needed, {left} left")
+        raise Broken(Reason.TRUNCATED, f"expected {counted(count, 'more byte')}, found {left}")
     return at + count
 
 
 def read_boolean(data: bytes, at: int) -> int:
     end = skip_bytes(data, at, 1)
     if data[at] > 1:
-        raise Broken(Reason.BAD_BOOLEAN, f"boolean of byte {data[at]}")
+        raise Broken(Reason.BAD_BOOLEAN, f"expected a boolean of 0 or 1, found the byte {data[at]}")
     return end
 
 
 def read_bytes(data: bytes, at: int) -> tuple[int, int]:
-    """Where the bytes start, and where they end."""
+    """Return where the bytes of a `bytes` or `string` value start, and where they end."""
     length, start = read_long(data, at)
-    left = len(data) - start
-    if not 0 <= length <= left:
-        raise Broken(Reason.BAD_LENGTH, f"length {length}, {left} bytes left")
+    check_length("value", length, len(data) - start)
     return start, start + length
+
+
+def check_length(what: str, length: int, left: int) -> None:
+    """Raise Broken if a length in bytes is negative or more than the `left` bytes of the payload."""
+    if length < 0:
+        raise Broken(Reason.BAD_LENGTH, f"the length of the {what} is negative: {length}")
+    if length > left:
+        raise Broken(
+            Reason.BAD_LENGTH, f"the {what} is {counted(length, 'byte')} long, but the payload has {left} left"
+        )
 
 
 def read_string(data: bytes, at: int) -> int:
@@ -75,13 +84,13 @@ def read_string(data: bytes, at: int) -> int:
     try:
         data[start:end].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Broken(Reason.BAD_UTF8, f"not UTF-8 from byte {error.start} on") from error
+        raise Broken(Reason.BAD_UTF8, f"the string is not valid UTF-8 at byte {error.start}") from error
     return end
 
 
 def read_index(data: bytes, at: int, count: int, what: str) -> tuple[int, int]:
-    """The position of a union's branch or of an enum's symbol."""
+    """Read the index of a union's branch or of an enum's symbol; `count` is how many the schema has."""
     index, end = read_int(data, at)
     if not 0 <= index < count:
-        raise Broken(Reason.BAD_INDEX, f"{what} {index} of {count}")
+        raise Broken(Reason.BAD_INDEX, f"expected a {what} index of at least 0 and less than {count}, found {index}")
     return index, end
