@@ -1,6 +1,6 @@
-"""A double of AWS on loopback, in memory: what the stacks are made of, and what the job and the functions call.
+"""An in-memory double of AWS on loopback, with the services that the stacks, the job and the Lambda functions use.
 
-Its folder has `calls.jsonl`, a line for every API call, and `job-runs/`, the outputs of what EMR Serverless ran.
+Its folder holds `calls.jsonl`, with one line per API call, and `job-runs/`, with the output of EMR Serverless job runs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ def address(ports: Ports) -> str:
 
 
 def prepare(folder: Path, ports: Ports) -> Launch:
-    """Buckets, catalogs and all else are in memory, and gone after `down`."""
+    """Return the launch of the double. Buckets, catalogs and other state are in memory and are lost on `down`."""
     packages = Path(frazil.__file__).parents[1]
     command = (sys.executable, "-W", "ignore", "-m", "frazil.local.aws_double", str(ports["main"]), str(folder))
     return Launch(command, {"PYTHONPATH": str(packages)})
 
 
 def answers(ports: Ports) -> bool:
-    """Whether Glue lists its databases."""
+    """Return whether Glue lists its databases."""
     connection = http.client.HTTPConnection("127.0.0.1", ports["main"], timeout=5)
     headers = {"X-Amz-Target": "AWSGlue.GetDatabases", "Content-Type": "application/x-amz-json-1.1"}
     try:

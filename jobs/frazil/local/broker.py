@@ -19,7 +19,7 @@ from frazil.model.errors import BrokerError
 TEMPLATES = Path(__file__).parent
 JVM_OPTIONS = (
     *("-Xmx512m", "-Xms128m", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"),
-    # it copies bytes and lives for minutes: the second compiler and parallel collection take 40 % of its start
+    # the broker copies bytes and lives for minutes; C2 and parallel collection would take 40 % of its start
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
 )
 
@@ -29,7 +29,7 @@ def address(ports: Ports) -> str:
 
 
 def prepare(folder: Path, ports: Ports) -> Launch:
-    """Write the configuration; on the first start also the storage, under a cluster id that stays."""
+    """Write the configuration, and on the first start format the storage with a new cluster id."""
     properties = _write_configuration(folder, ports)
     logging = f"-Dlog4j2.configurationFile={TEMPLATES / 'log4j2.properties'}"
     java = (find_java().command, *JVM_OPTIONS, logging, "-cp", jars.class_path("broker"))
@@ -73,7 +73,7 @@ def _format_storage(folder: Path, command: tuple[str, ...]) -> None:
 
 
 def answers(ports: Ports) -> bool:
-    """Whether the broker knows itself as a member of its cluster, so that topics can be created."""
+    """Return whether the broker is registered in its cluster, so that topics can be created."""
     admin = AdminClient({"bootstrap.servers": address(ports), "log_level": 0})
     try:
         return len(admin.list_topics(timeout=5).brokers) == 1

@@ -10,13 +10,13 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """`FRAZIL_CACHE`, or `~/.cache/frazil`."""
+    """Return `FRAZIL_CACHE` if it is set, else `~/.cache/frazil`."""
     return Path(os.environ.get("FRAZIL_CACHE") or Path.home() / ".cache" / "frazil").absolute()
 
 
 @contextmanager
 def exclusively(lock_file: Path) -> Iterator[None]:
-    """Hold `lock_file` for as long as the block runs; the kernel lets go of it if the process dies."""
+    """Hold a lock on `lock_file` during the block. The kernel releases it if the process dies."""
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     with lock_file.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
-"""Fetch the files of a lock, once per user, and accept only the content that the lock names.
+"""Fetch the files of a lock file once per user, and verify their hashes.
 
-Where Maven Central is, only resolvers know: jgo's, and `mvn` (with its own settings) where jgo finds nothing.
+The resolvers know the addresses of the Maven repositories: jgo, and `mvn` (with its own settings) if jgo finds nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PARALLEL = 8
 TIMEOUT_SECONDS = 60
 
 Resolve = Callable[[Artifact, Path], Path]
-"""Fetch one artifact into an empty folder and say where it lies."""
+"""Fetches one artifact into an empty folder and returns its path."""
 
 
 def fetch(lock: str) -> list[Path]:
-    """The files of `<lock>.lock` in its order, fetched and checked where they are not here yet."""
+    """Return the files of `<lock>.lock` in its order. Missing ones are fetched and verified."""
     return fetch_artifacts(read_lock(lock), what=lock, folder=cache_folder() / "jars", resolve=resolve_anywhere)
 
 
@@ -50,7 +50,7 @@ def path_of(folder: Path, artifact: Artifact) -> Path:
 
 
 def is_verified(folder: Path, artifact: Artifact) -> bool:
-    """Whether the file was hashed before and has not been touched since."""
+    """Return whether the file was verified before and has not changed since."""
     path = path_of(folder, artifact)
     try:
         return _stamp_file(path).read_text(encoding="utf-8") == _stamp(path, artifact)
@@ -68,7 +68,7 @@ def _stamp(path: Path, artifact: Artifact) -> str:
 
 
 def _fetch_missing(artifacts: Sequence[Artifact], what: str, folder: Path, resolve: Resolve) -> None:
-    """Runs under the lock, so whatever lies in `partial` was left by a process that died."""
+    """Fetch files while holding the lock. Files in `partial` were therefore left by a process that died."""
     shutil.rmtree(folder / "partial", ignore_errors=True)
     missing = [artifact for artifact in artifacts if not is_verified(folder, artifact)]
     with _progress(what, missing) as advance, ThreadPoolExecutor(PARALLEL) as pool:
@@ -104,7 +104,7 @@ def _sha256(path: Path) -> str:
 
 
 def resolve_anywhere(artifact: Artifact, room: Path) -> Path:
-    """Ask jgo a few times, then Maven itself where it is installed."""
+    """Try jgo a few times, then `mvn` if it is installed. Return the path of the fetched file."""
     failure: Exception | None = None
     for attempt in range(ATTEMPTS):
         try:
@@ -118,7 +118,7 @@ def resolve_anywhere(artifact: Artifact, room: Path) -> Path:
 
 
 def _resolve_with_jgo(artifact: Artifact, room: Path) -> Path:
-    from jgo.maven import MavenContext  # noqa: PLC0415 - half a second that a warm start must not pay
+    from jgo.maven import MavenContext  # noqa: PLC0415 - takes half a second, and a warm start does not need it
 
     context = MavenContext(repo_cache=room, local_repos=[], timeout=TIMEOUT_SECONDS)
     component = context.project(artifact.group, artifact.name).at_version(artifact.version)

@@ -1,4 +1,4 @@
-"""Find a Java that Spark 4.1, Kafka and the registry all run on; install one where there is none."""
+"""Find a Java that Spark 4.1, Kafka and the registry support; install one if there is none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java on this machine. `home` is what `JAVA_HOME` must be for Spark to use it."""
+    """A Java on this machine. `home` is the value of `JAVA_HOME` with which Spark uses it."""
 
     home: Path
     major: int
@@ -40,14 +40,14 @@ class Java:
 
 
 def parse_major(version_output: str) -> int | None:
-    """The major version in what `java -version` prints: 17 for `17.0.15`, 8 for `1.8.0_402`."""
+    """Return the major version from the output of `java -version`: 17 for `17.0.15`, 8 for `1.8.0_402`; else None."""
     found = _VERSION.search(version_output)
     return int(found[1]) if found else None
 
 
 @functools.cache
 def find_java() -> Java:
-    """The first accepted Java, in the order JAVA_HOME, PATH, the usual folders, ours; installed if there is none."""
+    """Return the first supported Java in JAVA_HOME, PATH, the usual folders and our cache, else install one."""
     java, others = _look_for_java()
     if java is None:
         return _install(others)
@@ -56,12 +56,12 @@ def find_java() -> Java:
 
 
 def present_java() -> Java | None:
-    """The one that `find_java` would find; nothing is installed."""
+    """Return the Java that `find_java` would return, or None where it would install one."""
     return _look_for_java()[0]
 
 
 def _look_for_java() -> tuple[Java | None, list[Java]]:
-    """The first accepted one, and those that were passed over."""
+    """Return the first supported Java, and the unsupported ones found before it."""
     others: list[Java] = []
     for home in _candidate_homes():
         java = _inspect(home)
@@ -120,8 +120,8 @@ def _install(others: list[Java]) -> Java:
 
 
 def _install_into(folder: Path, others: list[Java]) -> None:
-    """Unpack beside the target and rename, so that a killed installation leaves nothing that looks like a Java."""
-    import jdk  # noqa: PLC0415 - only a machine without Java needs it
+    """Unpack next to the target and rename, so that a killed installation leaves no partial Java."""
+    import jdk  # noqa: PLC0415 - needed only on a machine without Java
 
     with tempfile.TemporaryDirectory(dir=folder) as room:
         try:

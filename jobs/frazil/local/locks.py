@@ -1,4 +1,4 @@
-"""Lock files: which files of Maven Central the local services are made of, to the byte."""
+"""Lock files: the Maven Central artifacts of the local services, with their hashes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One file of Maven Central and the only content that is accepted for it."""
+    """One file of Maven Central, with the hash that its content must have."""
 
     group: str
     name: str
@@ -38,7 +38,7 @@ class Artifact:
 
 
 def read_lock(name: str) -> tuple[Artifact, ...]:
-    """The artifacts of `<name>.lock`, in the order of a class path."""
+    """Return the artifacts of `<name>.lock`, in class path order."""
     path = FOLDER / f"{name}.lock"
     return parse_lock(path.read_text(encoding="utf-8"), source=path.name)
 

@@ -1,4 +1,4 @@
-"""Choose ports on loopback without two `up`s of one user choosing the same."""
+"""Choose free ports on loopback, so that concurrent `up` commands of one user do not choose the same port."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import IO
 
 ChoosePort = Callable[[int | None], int]
-"""The wished port if it can be had, else a free one."""
+"""Takes the preferred port and returns it if it is free, else another free port."""
 
 
 @contextmanager
 def choosing_ports(register: Path) -> Iterator[ChoosePort]:
-    """Between choosing a port and listening on it nothing shows that it is taken: the block holds a claim on it.
+    """Yield a function that chooses ports and reserves them until the end of the block.
 
-    A claim is a lock on the byte of `register` at the port's number, so it ends with the process at the latest.
+    Before a service listens on its port, the operating system does not show that the port is taken. A reservation is a
+    lock on the byte of the file `register` at the port's number, so it ends at the latest when the process ends.
     """
     register.parent.mkdir(parents=True, exist_ok=True)
     with register.open("a") as claims:

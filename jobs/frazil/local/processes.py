@@ -16,7 +16,7 @@ LOG_TAIL_LINES = 20
 
 
 def spawn(command: Sequence[str], *, environment: Mapping[str, str], log: Path) -> Running:
-    """Start a process in a session and a folder of its own, its output in `log`; the last log stays as `<log>.1`."""
+    """Start a process in a session of its own, with its output in `log`; keep the previous log as `<log>.1`."""
     if log.exists():
         log.replace(log.with_name(f"{log.name}.1"))
     with log.open("wb") as output:
@@ -30,7 +30,7 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], log: Path) 
             start_new_session=True,
         )
     running = Running(child.pid, _started(child.pid) or "")
-    child.returncode = 0  # the state file owns it from here on: Popen would complain when it is forgotten
+    child.returncode = 0  # the state file tracks the process from here on; keeps Popen from warning when it is deleted
     return running
 
 
@@ -39,7 +39,7 @@ def is_alive(process: Running) -> bool:
 
 
 def listens(process: Running, port: int) -> bool:
-    """Whether it is this process, and not a stranger, that answers on the port."""
+    """Return whether this process, not another one, listens on the port."""
     try:
         sockets = psutil.Process(process.pid).net_connections(kind="tcp")
     except psutil.Error:
@@ -48,7 +48,7 @@ def listens(process: Running, port: int) -> bool:
 
 
 def listener_on(port: int) -> str:
-    """Describe the process that listens on a port of loopback, as far as this user may know."""
+    """Describe the process that listens on a loopback port, as far as this user may see it."""
     try:
         sockets = psutil.net_connections(kind="tcp")
         listening = (held for held in sockets if held.status == psutil.CONN_LISTEN)
@@ -64,7 +64,7 @@ def ask_to_stop(process: Running) -> None:
 
 
 def wait_or_kill(process: Running, *, within_seconds: float) -> bool:
-    """Wait for a process that was asked to stop; whether it went by itself."""
+    """Wait for a process that received SIGTERM, then kill it. Return whether it exited without being killed."""
     if _is_gone(process, within_seconds):
         return True
     _signal_group(process, signal.SIGKILL)
@@ -81,13 +81,13 @@ def tail(log: Path) -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When the process with this id started; None if there is none, or only its exit status is left.
+    """Return when the process with this id started; None if there is no such process or it is a zombie.
 
-    On Linux in clock ticks of this boot: a wall clock that is set does not make a living process look like another.
+    On Linux the start is in clock ticks since boot, so that setting the wall clock does not change it.
     """
     try:
         seen = psutil.Process(pid)
-        if seen.status() == psutil.STATUS_ZOMBIE and seen.num_threads() == 1:  # with more, they still hold its ports
+        if seen.status() == psutil.STATUS_ZOMBIE and seen.num_threads() == 1:  # other threads still hold its ports
             return None
         return _linux_start(pid) if psutil.LINUX else repr(seen.create_time())
     except (psutil.Error, OSError):

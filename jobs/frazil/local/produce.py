@@ -1,4 +1,4 @@
-"""`frazil local produce`: sample records into a topic of the local broker, their schema into the local registry."""
+"""`frazil local produce`: write sample records to a topic of the local broker and register their schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KeyAndValue = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What is in the topic now that was not before; every row was acknowledged."""
+    """The records that were added to the topic; the broker acknowledged every one."""
 
     topic: str
     rows: int
@@ -37,7 +37,7 @@ class Produced:
 
 @dataclass(slots=True)
 class _Deliveries:
-    """Counts acknowledgements; keeps the first refusal."""
+    """Counts acknowledgements and keeps the first delivery error."""
 
     acknowledged: int = 0
     refusal: KafkaError | None = field(default=None)
@@ -60,9 +60,9 @@ def produce(
     partitions: int = 6,
     seed: int = 0,
 ) -> Produced:
-    """Append `rows` records, at `rate` a second if it is given; `seed` decides what they hold.
+    """Append `rows` records to a topic, at most `rate` per second if given. The same `seed` gives the same records.
 
-    The topic (default: the sample's name) is made, with `partitions`, where it is missing.
+    The topic (default: the sample's name) is created with `partitions` partitions if it is missing.
     """
     if name not in SAMPLES:
         raise SettingError(
@@ -79,7 +79,7 @@ def produce(
 
 
 def _register(topic: str, url: str) -> int:
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient  # noqa: PLC0415 - most of a second
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient  # noqa: PLC0415 - slow import
 
     subject = f"{topic}-value"
     try:
@@ -103,7 +103,7 @@ def _create_topic(topic: str, partitions: int, bootstrap_servers: str) -> None:
 
 
 def _framed(records: Iterator[KeyAndValue], schema_id: int) -> Iterator[KeyAndValue]:
-    """Confluent's framing: a zero, the schema id in four bytes, the body."""
+    """Add Confluent's header to the values: a zero byte and the schema id in four bytes, big-endian."""
     prefix = struct.pack(">bI", 0, schema_id)
     return ((key, prefix + body) for key, body in records)
 
@@ -139,7 +139,7 @@ def _producer(bootstrap_servers: str) -> Producer:
         {
             "bootstrap.servers": bootstrap_servers,
             "enable.idempotence": True,
-            "partitioner": "murmur2_random",  # as Java's producers: a key is in the same partition whoever wrote it
+            "partitioner": "murmur2_random",  # as in Java: a key always maps to the same partition
             "linger.ms": 20,
             "delivery.timeout.ms": TIMEOUT_SECONDS * 1000,
             "log_level": 0,

@@ -1,4 +1,4 @@
-"""A real schema registry (Apicurio) that Confluent's clients use as they are; its ids outlive a restart."""
+"""A real schema registry (Apicurio) that Confluent's clients can use unchanged. Its ids survive a restart."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def _settings(folder: Path, ports: Ports) -> dict[str, str]:
         "quarkus.http.access-log.enabled": "false",
         "apicurio.storage.kind": "sql",
         "apicurio.storage.sql.kind": "h2",
-        # the default is a database in memory; WRITE_DELAY=0 writes every commit before it is acknowledged
+        # the default is an in-memory database; WRITE_DELAY=0 writes every commit before acknowledging it
         "apicurio.datasource.url": f"jdbc:h2:file:{folder / 'data' / 'registry'};WRITE_DELAY=0",
-        # the default pools of 20 connections each, two of them for databases that are not used, slow the start
+        # the default pools have 20 connections each, two of them for unused databases, which slows the start
         **{f"apicurio.datasource.jdbc.{bound}-size": "2" for bound in ("initial", "min")},
         **{f"apicurio.datasource.{pool}.jdbc.{bound}-size": "0" for pool in _UNUSED for bound in ("initial", "min")},
         "apicurio.datasource.jdbc.max-size": "20",
-        # after the default of 5 seconds it ends, which a busy machine needs for the first connection
+        # with the default of 5 seconds, the registry exits if a busy machine takes longer for the first connection
         "quarkus.datasource.h2.jdbc.acquisition-timeout": "60S",
-        # Confluent's registry lets clients delete; this one does only if told
+        # Confluent's registry lets clients delete schemas; Apicurio does so only with this setting
         "apicurio.rest.deletion.artifact.enabled": "true",
         "apicurio.rest.deletion.artifact-version.enabled": "true",
     }
@@ -53,7 +53,7 @@ _UNUSED = ("blue", "green")
 
 
 def unpacked() -> Path:
-    """The registry's folder, unpacked from its archive once per user."""
+    """Return the registry's folder, unpacked from its archive once per user."""
     (artifact,) = read_lock("registry")
     (archive,) = jars.fetch("registry")
     folder = cache_folder() / "unpacked" / f"{artifact.name}-{artifact.version}"
@@ -66,7 +66,7 @@ def unpacked() -> Path:
 def _unpack(archive: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as room, tarfile.open(archive) as tar:
         tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
-        tar.extractall(Path(room) / "whole")  # noqa: S202 - its SHA-256 is the one of the lock
+        tar.extractall(Path(room) / "whole")  # noqa: S202 - the lock file has its SHA-256
         (Path(room) / "whole").rename(folder)
 
 

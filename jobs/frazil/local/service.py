@@ -1,4 +1,4 @@
-"""What the supervisor has to know of a service to start it, wait for it and stop it."""
+"""How the supervisor starts a service and checks that it is ready."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ports = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A process to start: its command, and what it gets on top of our environment."""
+    """A process to start: its command, and the variables added to our environment."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -19,7 +19,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service. Every port has a preferred number; the one called `main` is the one that clients use."""
+    """One service. Every port has a preferred number; clients use the port called `main`."""
 
     name: str
     preferred_ports: Ports
@@ -27,8 +27,8 @@ class Service:
     stop_seconds: float
     address: Callable[[Ports], str]
     fetch: Callable[[], object]
-    """Make sure that its files are on this machine."""
+    """Downloads the service's files if they are missing."""
     prepare: Callable[[Path, Ports], Launch]
-    """Write its configuration and data into its folder; the launch that uses them."""
+    """Writes the service's configuration and data into its folder, and returns the launch."""
     answers: Callable[[Ports], bool]
-    """Ask it something that only a working one answers."""
+    """Sends a request that only a working service answers; returns whether it was answered."""

@@ -1,4 +1,4 @@
-"""What `.frazil/local/state.json` remembers: the ports of every service, and the process that holds them."""
+"""The content of `.frazil/local/state.json`: the ports of every service, and its process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.model.errors import SettingError
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process, told from later ones with the same id by when it started."""
+    """A process. Its start time distinguishes it from later processes with the same id."""
 
     pid: int
     started: str
@@ -21,7 +21,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """The ports outlive the process, so that clients find the next one where the last one was."""
+    """The state of a service. The ports are kept when the process ends, so that the next one gets the same ports."""
 
     ports: Mapping[str, int]
     process: Running | None = None
@@ -46,7 +46,7 @@ def read_state(directory: Path) -> State:
 
 
 def write_state(directory: Path, state: State) -> None:
-    """Replaces the file in one step: a reader sees the state before or after, never a part."""
+    """Replace the state file atomically: a reader sees the old state or the new one, never a part."""
     entries = {name: asdict(service) for name, service in sorted(state.items())}
     with tempfile.NamedTemporaryFile("w", dir=directory, prefix=".state", delete=False, encoding="utf-8") as file:
         json.dump(entries, file, indent=2)

@@ -1,4 +1,4 @@
-"""Stock trades as Confluent's datagen quickstart makes them, written as Avro by hand: a few microseconds a record."""
+"""Stock trades as in Confluent's datagen quickstart, encoded by hand as Avro, in a few microseconds per record."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def schema_text() -> str:
 
 
 def encoded_trades(rows: int, *, seed: int) -> Iterator[tuple[bytes, bytes]]:
-    """Key and Avro body (without a schema id) of each record; the same seed gives the same records.
+    """Yield the key and the Avro body (without a header) of each record. The same seed gives the same records.
 
-    One draw of 64 bits decides all six fields: its remainders are near enough to independent for sample data.
+    All six fields derive from one draw of 64 random bits; its remainders are independent enough for sample data.
     """
     users = tuple((user.encode(), _avro_string(user)) for user in USERS)
     draw = random.Random(seed).getrandbits  # noqa: S311 - sample data, not secrets
@@ -37,7 +37,7 @@ def encoded_trades(rows: int, *, seed: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _avro_int(number: int) -> bytes:
-    """Avro's zigzag, seven bits a byte, lowest first."""
+    """Encode an Avro int or long: zigzag, seven bits per byte, least significant first."""
     left = (number << 1) ^ (number >> 63)
     encoded = bytearray()
     while left > 0x7F:

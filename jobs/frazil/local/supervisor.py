@@ -24,7 +24,7 @@ from frazil.model.spec import NOT_RUNNING_HOST
 SERVICES: Mapping[str, Service] = {service.name: service for service in (REGISTRY, AWS, BROKER)}
 ALL = tuple(SERVICES)
 OWNERS = {"bootstrap_servers": "broker", "schema_registry_url": "registry", "aws_endpoint_url": "aws"}
-"""Which service each address of `LocalServices` is of."""
+"""The service behind each address of `LocalServices`."""
 
 DIRECTORY = Path(".frazil/local")
 PREFERRED_PORTS: Mapping[str, Ports] = {name: service.preferred_ports for name, service in SERVICES.items()}
@@ -34,7 +34,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class LocalServices:
-    """Where clients find the services; the addresses stay the same over `down` and `up`."""
+    """The addresses of the services. They stay the same after `down` and `up`."""
 
     bootstrap_servers: str
     schema_registry_url: str
@@ -43,7 +43,7 @@ class LocalServices:
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """`running` says that the process lives, `ready` that it also answers."""
+    """The status of one service. `running`: the process exists; `ready`: it also answers."""
 
     name: str
     address: str
@@ -55,7 +55,7 @@ class ServiceStatus:
 
 @dataclass(frozen=True, slots=True)
 class LocalStatus:
-    """All services of one folder; the addresses are None before the first `up`."""
+    """The status of all services of one folder. The addresses are None before the first `up`."""
 
     directory: str
     bootstrap_servers: str | None
@@ -64,7 +64,7 @@ class LocalStatus:
     services: tuple[ServiceStatus, ...]
 
     def as_json(self) -> dict[str, object]:
-        """For `frazil local status --json`."""
+        """Return the object that `frazil local status --json` prints."""
         return asdict(self) | {"services": {service.name: asdict(service) for service in self.services}}
 
 
@@ -74,7 +74,7 @@ def up(
     *,
     preferred_ports: Mapping[str, Ports] = PREFERRED_PORTS,
 ) -> LocalServices:
-    """Start what does not run yet, and come back when all of `services` answer."""
+    """Start the services that do not run yet, and return when all of `services` answer."""
     directory = directory.absolute()
     wanted = [SERVICES[name] for name in _known(services)]
     for service in wanted:
@@ -87,10 +87,10 @@ def up(
 
 
 def down(directory: Path = DIRECTORY, *, wipe: bool = False) -> tuple[str, ...]:
-    """Stop the processes that `up` started here, all at once. `wipe` also removes their data.
+    """Stop the processes that `up` started in this folder, in parallel. `wipe` also removes their data.
 
-    Returns the names of the services that were running. Records name schemas by the registry's ids, so the data of the
-    broker and of the registry go together.
+    Return the names of the services that were running. Records refer to schemas by the registry's ids, so `wipe`
+    removes the data of the broker and of the registry together.
     """
     directory = directory.absolute()
     if not directory.exists():
@@ -118,9 +118,9 @@ def status(directory: Path = DIRECTORY) -> LocalStatus:
 
 
 def running_address(name: str, directory: Path = DIRECTORY) -> str:
-    """The address of a local service that runs in this folder, by its field in `LocalServices`.
+    """Return the address of a running local service of this folder, by its field name in `LocalServices`.
 
-    Where it does not run, an address at which nothing ever answers: the port may be another program's by now.
+    If the service does not run, return an address that never answers, as another program may use the port by now.
     """
     service = SERVICES[OWNERS[name]]
     entry = read_state(directory.absolute()).get(service.name)
@@ -168,7 +168,7 @@ def _log(service: Service, directory: Path) -> Path:
 
 
 def _with_ports(state: State, preferred: Mapping[str, Ports], choose: ChoosePort) -> State:
-    """Every service with its ports: the ones it had, else the preferred ones, else free ones."""
+    """Return the state with ports for every service: its former ports, else the preferred ones, else free ones."""
     return {
         name: _port_entry(service, state.get(name), preferred.get(name, {}), choose)
         for name, service in SERVICES.items()
@@ -187,7 +187,7 @@ def _port_entry(service: Service, entry: ServiceState | None, preferred: Ports, 
 
 
 def _bring_up(wanted: Sequence[Service], state: State, directory: Path) -> None:
-    """Start each that does not run, once, and wait until all answer."""
+    """Start each service that does not run, and wait until all answer."""
     began = time.monotonic()
     started: set[str] = set()
     while waiting := [service for service in wanted if not _is_ready(service, state[service.name])]:
@@ -240,7 +240,7 @@ def _stop_all(state: State, directory: Path) -> tuple[str, ...]:
 
 
 def _await_stop(service: Service, process: Running) -> bool:
-    """Whether it ended by itself."""
+    """Wait for the service to stop. Return whether it exited without being killed."""
     ended = wait_or_kill(process, within_seconds=service.stop_seconds)
     if not ended:
         _say(f"{service.name}: did not stop within {service.stop_seconds:.0f} s and was killed")

@@ -1,6 +1,6 @@
-"""One double of AWS for everybody: `frazil local up`, the tests, and `deploy.sh --profile=local`.
+"""The double of AWS that `frazil local up`, the tests and `deploy.sh --profile=local` share.
 
-It is moto's server with what it lacks, one file a service with the reason in its docstring. EMR Serverless is a
-service of its own here: StartJobRun really runs the job. Everything but the logs of jobs and the record of calls is
-in memory and gone when the process ends; permissions are recorded (`call_record.py`), never enforced.
+It is moto's server with corrections, one file per service; the file's docstring gives the reason. EMR Serverless is
+implemented here, without moto: StartJobRun runs the job. Job logs and the call record are files; all other state is in
+memory and lost when the process ends. Permissions are recorded (`call_record.py`) but not enforced.
 """

@@ -11,7 +11,7 @@ from frazil.local.aws_double.place import DoubleFolder
 
 def main(port: int, folder: Path) -> None:
     forget_the_users_aws()
-    from frazil.local.aws_double.server import serve  # noqa: PLC0415 - botocore reads the profile when it is imported
+    from frazil.local.aws_double.server import serve  # noqa: PLC0415 - botocore reads the profile on import
 
     serve(DoubleFolder(f"http://127.0.0.1:{port}", folder.absolute()), port)
 

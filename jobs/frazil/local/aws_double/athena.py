@@ -1,7 +1,7 @@
 """Athena: a named query can be deleted, and a workgroup publishes metrics by default.
 
-moto cannot do the one, so `terraform destroy` would end with its error; the other way round as AWS does it, every plan
-would find a difference.
+moto cannot delete a named query, so `terraform destroy` would fail. moto's default for the metrics is the opposite of
+AWS's, so every `terraform plan` would show a difference.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Every API call as a line of JSON: what the proof of permissions compares with the policies of the roles.
+"""Record every API call as a line of JSON, for the permissions test to compare with the policies of the roles.
 
-A line has time, service (as it signs requests), operation (API name), principal (a role's ARN or `user`), resource
-(what the call is about), status. The resource holds identifiers from a list of known names and nothing else, so that
-no body and no secret value can get into the file.
+A line has the time, service (its signing name), operation (API name), principal (a role's ARN, or `user`), resource
+and status. The resource holds only identifiers whose parameter names are on a list, so that request bodies and secret
+values cannot get into the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 MODELS = {"monitoring": "cloudwatch", "states": "stepfunctions", "email": "ses"}
-"""botocore's name of a service, where it is not the name that signs its requests."""
+"""botocore's name of each service whose signing name is different, by signing name."""
 BODIES = ("application/x-amz-json", "application/x-www-form-urlencoded", "application/json")
 LONGEST_BODY = 1_000_000
 IDENTIFIERS = frozenset(
@@ -51,14 +51,14 @@ _DELETED_KEY = re.compile(r"<Key>([^<]*)</Key>")
 
 @dataclass(slots=True)
 class CallRecord:
-    """Appends to one file; each line is whole and flushed before the next."""
+    """Appends to one file. Each line is written whole and flushed before the next."""
 
     path: Path
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _file: IO[str] | None = None
 
     def open(self) -> None:
-        """Begins anew; the record of the process before stays as `.1`."""
+        """Start an empty file; keep the record of the previous process as `.1`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.exists():
             self.path.replace(self.path.with_name(f"{self.path.name}.1"))
@@ -73,7 +73,7 @@ class CallRecord:
 
 
 def recorded(application: Application, record: CallRecord) -> Application:
-    """The same application, which tells every signed request and the status of its answer to the record."""
+    """Return the application wrapped so that it records every signed request and the status of its response."""
 
     def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         signature = _signature(environ)
@@ -95,7 +95,7 @@ def recorded(application: Application, record: CallRecord) -> Application:
 
 
 def describe(environ: Environ, signature: Signature, body: bytes) -> dict[str, object]:
-    """Everything of a call but how it ended."""
+    """Return the fields of a line except the status."""
     operation, labels = _operation(environ | {"wsgi.input": io.BytesIO(body)}, signature.service)
     given = labels | _query(environ) | _parameters(environ, body)
     return {
@@ -116,7 +116,7 @@ def _signature(environ: Environ) -> Signature | None:
 
 
 def _keep_body(environ: Environ, service: str) -> bytes:
-    """Bodies that can hold an identifier: a small one that is not the content of an object."""
+    """Return the body if it may hold an identifier: if it is small and not the content of an S3 object."""
     length = int(environ.get("CONTENT_LENGTH") or 0)
     deletes = service == "s3" and environ["REQUEST_METHOD"] == "POST" and "delete" in environ.get("QUERY_STRING", "")
     if not deletes and (service == "s3" or not environ.get("CONTENT_TYPE", "").startswith(BODIES)):

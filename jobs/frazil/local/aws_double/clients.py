@@ -1,4 +1,4 @@
-"""Clients of the double itself, for what AWS does in the name of a role: the calls are recorded like any other."""
+"""boto3 clients of the double, for calls that AWS makes with a role's credentials. These calls are recorded too."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from frazil.local.aws_double.principals import Session
 
 _CONFIG = Config(retries={"total_max_attempts": 2}, s3={"addressing_style": "path"})
 _making = threading.Lock()
-_models = boto3.session.Session()  # keeps the service models, which are slow to read
+_models = boto3.session.Session()  # caches the service models, which are slow to read
 
 
 def client(
     place: DoubleFolder, service: str, *, session: Session, region: str
-) -> Any:  # boto3 makes its classes at run time
+) -> Any:  # boto3 creates its classes at run time
     with _making:
         return _models.client(
             service,
@@ -30,7 +30,7 @@ def client(
 
 
 def environment(place: DoubleFolder, *, session: Session, region: str) -> dict[str, str]:
-    """Return the environment variables with which a process calls the double, as the role only."""
+    """Return the environment variables with which a process calls the double as the session's role."""
     return {
         **session.as_environment(),
         "AWS_ENDPOINT_URL": place.endpoint_url,

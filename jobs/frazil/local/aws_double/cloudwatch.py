@@ -1,4 +1,4 @@
-"""CloudWatch: composite alarms can be made. moto keeps and describes them, but has no operation that puts one."""
+"""CloudWatch: add PutCompositeAlarm. moto stores and describes composite alarms but lacks this operation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Glue: a table is changed by compare-and-set, one change at a time.
+"""Glue: UpdateTable is a compare-and-set, under a lock.
 
-Iceberg commits by UpdateTable with the VersionId that it read. Glue refuses a stale one; moto ignores it, so that of
-two racing writers one loses its commit without a word. Here every change of a table holds a lock and is checked.
+Iceberg commits with UpdateTable and the VersionId that it read. Glue rejects a stale VersionId. moto ignores it, so one
+of two concurrent writers silently loses its commit. Here every change of a table takes a lock and checks the version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _changing = threading.Lock()
 
 
 def concurrent_modification(table: str, *, expected: str, found: str) -> JsonRESTError:
-    """What Glue answers to an UpdateTable whose VersionId is not the current one."""
+    """Return Glue's error for an UpdateTable whose VersionId is not current."""
     return JsonRESTError(
         "ConcurrentModificationException",
         f"Update of table {table} failed due to concurrent modifications: VersionId {found}, current {expected}.",
@@ -52,7 +52,7 @@ def _refuse_if_stale(response: GlueResponse, read_version: str) -> None:
 
 
 def teach() -> None:
-    """Replace moto's handlers of tables by ones that take turns and look at versions."""
+    """Replace moto's table operations with ones that take a lock and check versions."""
     GlueResponse.update_table = refusing_stale_versions(GlueResponse.update_table)
     for name in CHANGES:
         setattr(GlueResponse, name, one_at_a_time(getattr(GlueResponse, name)))

@@ -1,7 +1,7 @@
-"""Lambda: a function really runs, in a process of its own with the credentials of its role; no container is needed.
+"""Lambda: run a function in a process of its own with the credentials of its role, without a container.
 
-moto runs functions in Docker and answers "error running docker" where there is none. It also forgets the logging and
-dead-letter configuration of a function, so that Terraform would see a difference at every plan.
+moto runs functions in Docker and returns "error running docker" without it. It also drops the logging and dead-letter
+configuration of a function, so every `terraform plan` would show a difference.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REMEMBERED = ("DeadLetterConfig", "LoggingConfig")
 _PACKAGES = str(Path(boto3.__file__).parent.parent)
 
 Answer = tuple[str, bool, str]
-"""What moto's invocation gives: the answer as JSON, whether it is a failure, and what was printed."""
+"""The result of an invocation in moto: the response as JSON, whether it is an error, and the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Invocation:
 
 
 def invoke(place: DoubleFolder, function: Any, event: object) -> Answer:
-    """Run the function once, and copy what it prints to its log group."""
+    """Run the function once, and copy its output to its log group."""
     request_id = str(uuid.uuid4())
     try:
         session = assume(function.role, service=SERVICE, session_name=function.function_name)
@@ -91,7 +91,7 @@ def _unpack(place: DoubleFolder, run: Invocation, event: object) -> None:
 
 
 def _unpacked(place: DoubleFolder, run: Invocation) -> Path:
-    """The code, unpacked once: a function of many modules would compile them at every invocation."""
+    """Return the folder of the code. It is unpacked once, so that modules are not compiled at every invocation."""
     content = run.function.code_bytes
     target = place.unpacked / f"function-{hashlib.sha256(content).hexdigest()[:32]}"
     if not target.exists():
@@ -99,14 +99,14 @@ def _unpacked(place: DoubleFolder, run: Invocation) -> Path:
         zipfile.ZipFile(io.BytesIO(content)).extractall(half)
         try:
             half.rename(target)
-        except OSError:  # another invocation was first
+        except OSError:  # a concurrent invocation has unpacked it
             shutil.rmtree(half)
     os.utime(target)
     return target
 
 
 def _run(place: DoubleFolder, run: Invocation) -> int | None:
-    """The exit status, or None if it took longer than it may."""
+    """Run the process. Return its exit status, or None if it reached the function's timeout."""
     runtime = [sys.executable, "-E", "-S", lambda_runtime.__file__]
     child = children.run(
         [*runtime, str(run.folder / "event.json"), str(run.answer), _PACKAGES],
@@ -169,7 +169,7 @@ def _failed(kind: str, message: str, request_id: str, printed: str = "") -> Answ
 
 
 def _calling_failures_unhandled(invoke_function: Callable[..., str | bytes]) -> Callable[..., str | bytes]:
-    """Lambda calls an exception of the function `Unhandled`; `Handled` went out with an old runtime."""
+    """Report an exception of the function as `Unhandled`, as Lambda does; only an old runtime used `Handled`."""
 
     def invoked(function: Any, body: str, request_headers: Any, response_headers: Any) -> str | bytes:
         if request_headers.get("x-amz-invocation-type") == "DryRun":

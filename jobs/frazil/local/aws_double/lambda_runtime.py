@@ -1,7 +1,7 @@
 """The process of one invocation: `python -E -S lambda_runtime.py EVENT ANSWER PACKAGES`, in the folder of the code.
 
-A function finds what a Lambda has: its own zip, its layers, the standard library and boto3, and nothing else of the
-environment that the double runs in, so that a package missing from the zip is missing here too.
+As in Lambda, a function can import its own zip, its layers, the standard library and boto3, but no other package of the
+double's environment. A package that is missing from the zip is therefore missing here too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROVIDED = frozenset({"boto3", "botocore", "s3transfer", "jmespath", "dateutil",
 
 
 class Provided:
-    """Finds the packages that the Lambda runtime brings, in a folder where there are many more."""
+    """An import finder for the packages that the Lambda runtime provides, in a folder that holds other packages too."""
 
     def __init__(self, packages: str) -> None:
         self._packages = packages
@@ -53,13 +53,13 @@ class Context:
 
 
 def answer(event: object) -> dict[str, object]:
-    """`{"answer": …}` as the function gave it, or `{"error": …}` as Lambda tells a failure."""
+    """Return `{"answer": …}` with the function's result, or `{"error": …}` in the form that Lambda reports errors."""
     context = Context()
     try:
         module, function = os.environ["_HANDLER"].rsplit(".", 1)
         handler = getattr(importlib.import_module(module.replace("/", ".")), function)
         return {"answer": json.loads(json.dumps(handler(event, context)))}
-    except BaseException as exc:  # noqa: BLE001 - as Lambda, which tells sys.exit() as a failure, too
+    except BaseException as exc:  # noqa: BLE001 - Lambda reports sys.exit() as an error too
         traceback.print_exc()
         return {"error": _failure(exc, context.aws_request_id)}
 

@@ -1,8 +1,8 @@
 """Run a command that never outlives its owner: `python leash.py COMMAND...`, the owner's end of a pipe as input.
 
-The owner writes the seconds that the command has between SIGTERM and SIGKILL; when the pipe closes, because the owner
-ended in whatever way, they are END_SECONDS. The command and its children are one process group. Standard library
-only: the file is run by itself, without site-packages, in a few milliseconds.
+The owner stops the command by writing the number of seconds between SIGTERM and SIGKILL. If the pipe closes, because
+the owner has ended, END_SECONDS is used. The command and its children form one process group. This script imports only
+the standard library and runs without site-packages, so it starts in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ LOOK_SECONDS = 0.1
 
 
 def hold(command: Sequence[str], owner: int) -> int:
-    """The command's exit status, as a shell tells it: 128 and the number of the signal where one ended it."""
+    """Run the command. Return its exit status; as in a shell, 128 plus the signal's number if a signal ended it."""
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
     while child.poll() is None:
         if select.select([owner], [], [], LOOK_SECONDS)[0]:
             _end(child, within_seconds=_asked_seconds(os.read(owner, 64)))
-    _signal_group(child, signal.SIGKILL)  # what the command left behind
+    _signal_group(child, signal.SIGKILL)  # children that the command left behind
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
@@ -45,7 +45,7 @@ def _end(child: subprocess.Popen[bytes], *, within_seconds: float) -> None:
 
 
 def _has_living(group: int) -> bool:
-    """Return whether any process of the group runs that is not a zombie."""
+    """Return whether the group has a process that is not a zombie."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):
@@ -62,7 +62,7 @@ def _text(file: Path) -> str:
 
 
 def _signal_group(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS raises the latter for zombies
         os.killpg(child.pid, number)
 
 

@@ -1,4 +1,4 @@
-"""Copy a growing file into a log stream, as the services do with what their processes print."""
+"""Copy a growing file into a log stream, as the AWS services do with the output of their processes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-BATCH_BYTES = 500_000  # CloudWatch takes a little more than a megabyte a call, and 26 bytes an event go for itself
+BATCH_BYTES = 500_000  # PutLogEvents accepts 1,048,576 bytes per call and counts 26 bytes of overhead per event
 
 
 @dataclass(slots=True)
 class CopiedLog:
-    """One file, one stream. `copy` sends what was added since the last time; only whole lines until `finish`."""
+    """A file and its log stream. `copy` sends lines added since the last call; `finish` also sends a partial line."""
 
     logs: Any
     group: str

@@ -1,4 +1,4 @@
-"""Where the double answers, and where its files lie."""
+"""The double's address and the layout of its folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class DoubleFolder:
-    """`folder` holds the record of calls, and the logs and work directories of job runs and Lambda functions."""
+    """The double's folder: the call record, and the logs and work directories of job runs and Lambda functions."""
 
     endpoint_url: str
     folder: Path
@@ -20,7 +20,7 @@ class DoubleFolder:
 
     @property
     def job_runs(self) -> Path:
-        """What each attempt of a job run printed, and the directory that it worked in."""
+        """The output and the work directory of each attempt of a job run."""
         return self.folder / "job-runs"
 
     @property
@@ -30,11 +30,11 @@ class DoubleFolder:
 
     @property
     def unpacked(self) -> Path:
-        """Archives of job runs by their content, for the next run that names the same one."""
+        """A cache of unpacked job archives, by content."""
         return self.folder / "unpacked"
 
     def begin_anew(self) -> None:
-        """Remove what belonged to the cloud of the process before, which is gone."""
+        """Remove the files of the previous process, whose in-memory state is lost."""
         for folder in (self.job_runs, self.functions):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

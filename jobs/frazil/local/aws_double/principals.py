@@ -1,7 +1,7 @@
-"""Who calls: the role behind an access key, and access keys of roles for what the double runs in their name.
+"""Principals of calls: find the role of an access key, and create sessions of roles for job runs and functions.
 
-Job runs and Lambda functions get a session of their role as in AWS, if the role trusts the service. moto keeps the
-sessions; it never asks whether they may do what they do.
+As in AWS, a job run or a Lambda function gets a session of its role if the role trusts the service. moto stores the
+sessions; it does not check their permissions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCOPE = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/aws4_request")
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the signature of a request says: whose access key, for which region, and the signing name of a service."""
+    """The parts of a request's signature: the access key, the region and the signing name of the service."""
 
     access_key: str
     region: str
@@ -37,7 +37,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Credentials of a role."""
+    """Temporary credentials of a role."""
 
     role: str
     access_key: str
@@ -64,26 +64,26 @@ class NotAssumableError(Exception):
 
 
 def read_signature(authorization: str) -> Signature | None:
-    """Of an `Authorization` header, or of `X-Amz-Credential` spelled like one."""
+    """Read the signature from an `Authorization` header, or from `X-Amz-Credential` in the same form."""
     found = _SCOPE.search(authorization)
     return Signature(found[1], found[2], found[3]) if found else None
 
 
 def principal(access_key: str) -> str:
-    """The ARN of the role, if it is a role's session; else `user`."""
+    """Return the ARN of the role whose session has this access key, or `user` for any other key."""
     account = str(get_account_id_from(access_key))
     session = sts_backends[account][PARTITION].get_assumed_role_from_access_key(access_key)
     return str(session.role_arn) if session else USER
 
 
 def caller_arn(signature: Signature) -> str:
-    """As `aws sts get-caller-identity` tells it."""
+    """Return the caller's ARN as `aws sts get-caller-identity` shows it."""
     backend = sts_backends[signature.account][PARTITION]
     return str(backend.get_caller_identity(signature.access_key, signature.region)[1])
 
 
 def assume(role: str, *, service: str, session_name: str) -> Session:
-    """Take on the role as `service` (such as `lambda.amazonaws.com`) does."""
+    """Create a session of the role as `service` (such as `lambda.amazonaws.com`) would. Raises NotAssumableError."""
     account = role.split(":")[4]
     _refuse_without_trust(role, account, service)
     session = sts_backends[account][PARTITION].assume_role(
@@ -120,5 +120,5 @@ def _trusted_services(statement: Mapping[str, object]) -> list[Any]:
 
 
 def _listed(value: object) -> list[Any]:
-    """IAM takes a value where it takes a list of one."""
+    """Return a list: IAM policies may give a single value instead of a list of one."""
     return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,11 +1,11 @@
-"""S3: a bucket policy that denies all but TLS must not deny everything, and conditional writes are atomic.
+"""S3: ignore conditional denials of bucket policies, and make conditional writes atomic.
 
-moto lets a statement that denies take effect whatever its condition says, so "deny unless aws:SecureTransport" denies
-every object. Its conditions are about how requests arrive from outside (TLS, VPC endpoint, headers), which loopback
-has none of: denials with conditions are left out here, and the rest is moto's to judge.
+moto ignores the condition of a Deny statement, so "deny unless aws:SecureTransport" denies every request. These
+conditions are about how a request arrives (TLS, VPC endpoint, headers), which has no meaning on loopback. Deny
+statements with conditions are therefore removed here; moto evaluates the others.
 
-It looks whether an object exists and writes it in two steps: of two writers with If-None-Match both could succeed, and
-a Delta log would lose a version.
+moto checks whether an object exists and writes it in two steps. Two writers with If-None-Match could then both succeed,
+and a Delta log would lose a version.
 """
 
 from __future__ import annotations

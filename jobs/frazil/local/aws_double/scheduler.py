@@ -1,10 +1,10 @@
-"""EventBridge Scheduler: moto keeps schedules and never fires one. Here one is fired when asked to, at once.
+"""EventBridge Scheduler: fire a schedule on request. moto stores schedules but never fires them.
 
     POST /_double/schedules/GROUP/NAME/fire
 
-calls the target as the scheduler would: with the credentials of its role, the context words of its input filled in.
-Targets are the universal one (`arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun`) and a Lambda function. Time
-does not fire schedules: a laptop's cloud does what it is told.
+calls the target as the scheduler would: with the credentials of its role, and with the context attributes in its input
+filled in. The target may be the universal target (`arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun`) or a Lambda
+function. Schedules never fire at their times: on a laptop, nothing should run that the user did not request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNIVERSAL = ":aws-sdk:"
 
 
 def fire(place: DoubleFolder, *, region: str, group: str, name: str) -> dict[str, object]:
-    """What the target answered."""
+    """Call the target of a schedule and return its response."""
     schedule = scheduler_backends[DEFAULT_ACCOUNT_ID][region].get_schedule(group, name)
     target = schedule.target
     session = assume(target["RoleArn"], service=SERVICE, session_name=name)
@@ -67,13 +67,13 @@ def _call(target: str, given: dict[str, Any]) -> tuple[str, str, dict[str, Any]]
 
 @functools.cache
 def _boto_name(service: str) -> str:
-    """boto3's name of a service that is spelled as AWS SDK for Java does: `emrserverless` is `emr-serverless`."""
+    """Return boto3's name of a service that the scheduler names as the AWS SDK for Java does (`emrserverless`)."""
     known: dict[str, str] = {name.replace("-", ""): name for name in boto3.session.Session().get_available_services()}
     return known[service.lower().replace("-", "")]
 
 
 def _spelled(client: Any, operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The scheduler takes parameters in PascalCase whatever the service does; here, in either."""
+    """Return parameters spelled as the service spells them. The scheduler accepts PascalCase for every service."""
     return dict(_as_shape(client.meta.service_model.operation_model(operation).input_shape, given))
 
 

@@ -1,8 +1,8 @@
 """Secrets Manager: versions keep their values and are described with their labels.
 
-moto reads the version that was current before the label moved; overwrites the value of a pending version, where AWS
-keeps the first; cannot give the label to a first version; and tells every version as made just now. How it rotates is
-replaced as a whole (`secrets_rotation.py`).
+Without these corrections moto returns the former version after the AWSCURRENT label has moved, overwrites the value of
+a pending version (AWS keeps the first value), cannot attach the label to a first version, and reports the current time
+as the creation time of every version. `secrets_rotation.py` replaces its rotation.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _giving_the_first_label(move: Move) -> Move:
 
 
 def _list_secret_version_ids(response: Any) -> str:
-    """Those without a label only where they are asked for."""
+    """List versions; those without a label only if the request includes deprecated versions."""
     secret = response.backend.describe_secret(response._get_param("SecretId"))
     deprecated = response._get_bool_param("IncludeDeprecated", False)
     versions = [

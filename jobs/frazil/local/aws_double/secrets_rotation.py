@@ -1,9 +1,9 @@
-"""Secrets Manager: a rotation really rotates, by the function of the secret, in the background as in AWS.
+"""Secrets Manager: rotate a secret with its Lambda function, in the background as in AWS.
 
-moto runs the four steps within the call, tells the function the secret's name where AWS tells its ARN, takes a failed
-step for a success, forgets the function when the next call does not name it, rotates a secret whose function may not be
-invoked, and cannot rotate one that is still empty. Here, after a failure all steps run again, three times in all; what
-is left of a failed rotation is its pending version, and the next call takes that up again and says so.
+moto runs the four steps within the call, passes the secret's name where AWS passes its ARN, treats a failed step as a
+success, forgets the function if a later call does not name it, rotates a secret whose function it may not invoke, and
+cannot rotate a secret without a value. Here, all steps run again after a failure, at most three times in total. A
+failed rotation leaves its pending version; the next call continues with that version and says so.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _may_be_invoked(function: Any) -> bool:
 
 
 def _unfinished(secret: Any) -> str | None:
-    """The version of a rotation that failed, or that is on."""
+    """Return the pending version of a rotation that failed or is still running, or None."""
     for version, told in secret.versions.items():
         if PENDING in told["version_stages"] and CURRENT not in told["version_stages"]:
             return str(version)
@@ -96,7 +96,7 @@ def _unfinished(secret: Any) -> str | None:
 
 
 def _begin(secret: Any, version: str, *, with_value: bool) -> None:
-    """A version without a value, which the function is to fill; for a try-out a copy of the current one."""
+    """Add a pending version: without a value, which the function will set, or for a test with the current value."""
     current: Mapping[str, Any] = next((o for o in secret.versions.values() if CURRENT in o["version_stages"]), {})
     value = {name: current[name] for name in ("secret_string", "secret_binary") if with_value and name in current}
     secret.remove_version_stages_from_old_versions([PENDING])
@@ -116,19 +116,19 @@ def _rotate(backend: Any, secret: Any, version: str) -> None:
 
 
 def _try_out(backend: Any, secret: Any, version: str) -> None:
-    """Whether the function can be called and the current value works; nothing of it stays."""
+    """Run the step testSecret with a temporary pending version. Its result is not reported."""
     _step(backend, secret, version, "testSecret")
     secret.versions.pop(version, None)
 
 
 def _step(backend: Any, secret: Any, version: str, step: str) -> bool:
-    """Whether the function did it."""
+    """Invoke the function for one step. Return whether it succeeded."""
     event = json.dumps({"Step": step, "SecretId": secret.arn, "ClientRequestToken": version})
     headers: dict[str, Any] = {}
     functions = get_backend(backend.account_id, backend.region_name)
     try:
         functions.invoke(secret.rotation_lambda_arn, None, event, {}, headers)
-    except Exception:  # noqa: BLE001 - whatever it is, such as a function that was deleted, the step was not done
+    except Exception:  # noqa: BLE001 - any error, such as a deleted function, means that the step failed
         return False
     return "x-amz-function-error" not in headers
 

@@ -1,4 +1,4 @@
-"""moto's server, taught what it lacks, with a record of calls in front of it."""
+"""moto's server with the corrections of this package and the call record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNUSED_DAYS = 2
 
 
 def serve(place: DoubleFolder, port: int) -> None:
-    """Until SIGTERM. Job runs and functions end with the process, however it ends (`leash.py`)."""
+    """Serve until SIGTERM. Job runs and functions end with this process, even if it is killed (`leash.py`)."""
     os.environ |= {"MOTO_IAM_LOAD_MANAGED_POLICIES": "true", "MOTO_PORT": str(port)}
     place.begin_anew()
     forget_unpacked(place.unpacked, unused_days=UNUSED_DAYS)
@@ -43,7 +43,7 @@ def serve(place: DoubleFolder, port: int) -> None:
     _list_modules_once()
     record = CallRecord(place.calls)
     record.open()
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a line a request is the record's
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # the call record already has a line per request
     signal.signal(signal.SIGTERM, _leave)
     application = _with_own_path(recorded(DomainDispatcherApplication(create_backend_app), record), place)
     run_simple("127.0.0.1", port, application, threaded=True, request_handler=MotoRequestHandler)
@@ -57,7 +57,7 @@ def teach(place: DoubleFolder) -> None:
 
 
 def _list_modules_once() -> None:
-    """Keep moto from listing its folder anew for every request, which is a sixth of what a request costs."""
+    """Cache moto's listing of its folder, which otherwise takes a sixth of the time of every request."""
     modules = frozenset(backends.list_of_moto_modules())
     backends.list_of_moto_modules = lambda: modules
 
@@ -67,7 +67,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _with_own_path(application: Application, place: DoubleFolder) -> Application:
-    """What is not AWS: `POST /_double/schedules/GROUP/NAME/fire?region=us-east-1`."""
+    """Add the path that AWS does not have: `POST /_double/schedules/GROUP/NAME/fire?region=us-east-1`."""
 
     def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))
@@ -86,7 +86,7 @@ def _own_answer(place: DoubleFolder, words: list[str], query: str) -> tuple[HTTP
         case ["schedules", group, name, "fire"]:
             try:
                 return HTTPStatus.OK, scheduler.fire(place, region=region, group=group, name=name)
-            except Exception as exc:  # noqa: BLE001 - whatever the target answers is told to who fired
+            except Exception as exc:  # noqa: BLE001 - the response reports any error of the target
                 return HTTPStatus.BAD_GATEWAY, {"error": type(exc).__name__, "message": str(exc)}
         case _:
             return HTTPStatus.NOT_FOUND, {"error": "NotFound", "message": f"the double knows no {'/'.join(words)}"}

@@ -1,6 +1,6 @@
-"""Step Functions: what Terraform asks beside the state machine itself: whether the definition is valid, which versions.
+"""Step Functions: the operations that Terraform calls to validate a definition and to list the versions.
 
-Definitions are not checked here: every one is called valid.
+Definitions are not checked: every definition is reported as valid.
 """
 
 from __future__ import annotations

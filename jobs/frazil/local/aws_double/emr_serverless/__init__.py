@@ -1,5 +1,5 @@
-"""EMR Serverless: applications and job runs as the API tells them, where StartJobRun really runs the job.
+"""EMR Serverless: the API of applications and job runs, in which StartJobRun runs the job with spark-submit.
 
-moto's own has applications that are STARTED when they are made (Terraform waits for CREATED), forgets half of what
-they are made with, knows no release label of today, and calls every job run a SUCCESS at once.
+moto's version starts every application at once (Terraform waits for CREATED), drops half of their settings, rejects
+current release labels, and reports every job run as a SUCCESS without running it.
 """

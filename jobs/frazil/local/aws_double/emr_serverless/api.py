@@ -1,4 +1,4 @@
-"""The API of EMR Serverless over HTTP: one function an operation, found by the name that botocore's model gives it."""
+"""The HTTP API of EMR Serverless: one function per operation, looked up by the operation's name in botocore's model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What one region of one account holds."""
+    """The applications and job runs of one region of one account."""
 
     account: str
     applications: Applications
@@ -63,7 +63,7 @@ class Regions:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: `given` is its body, query and path together."""
+    """One request. `given` holds the parameters of its body, query and path."""
 
     region: Region
     caller: Signature
@@ -79,7 +79,7 @@ class Call:
 
 
 def teach(place: DoubleFolder) -> None:
-    """Replace moto's service by this one."""
+    """Replace moto's implementation of the service with this one."""
     regions = Regions(place)
 
     def emr_serverless(request: Any, full_url: str, headers: Mapping[str, str]) -> HttpAnswer:
@@ -227,7 +227,7 @@ def _instant(text: str | None) -> datetime | None:
 
 
 def _page(call: Call, name: str, found: list[Any]) -> Given:
-    """The token of a page is the number of its first entry."""
+    """Return one page. The token of a page is the index of its first entry."""
     begin = int(call.given.get("nextToken") or 0)
     end = begin + int(call.given.get("maxResults") or PAGE)
     return {name: found[begin:end]} | ({"nextToken": str(end)} if end < len(found) else {})

@@ -1,4 +1,4 @@
-"""Applications: made as CREATED, started by the first job run, stopped when idle, and what each state allows."""
+"""Applications and their states: created as CREATED, started by the first job run, stopped when idle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_SETTINGS = ("applicationId", "clientToken", "tags", "type")
 
 @dataclass(slots=True)
 class Application:
-    """`settings` is what CreateApplication and UpdateApplication were given, told back as it is."""
+    """An application. `settings` are the parameters of CreateApplication and UpdateApplication, returned unchanged."""
 
     id: str
     arn: str
@@ -38,7 +38,7 @@ class Application:
     client_token: str | None = None
 
     def told(self) -> dict[str, Any]:
-        """As in GetApplication; ListApplications uses a part of it."""
+        """Return the application as in the response to GetApplication. ListApplications returns some of these keys."""
         return self.settings | {
             "applicationId": self.id,
             "id": self.id,
@@ -54,7 +54,7 @@ class Application:
 
 @dataclass(slots=True)
 class Applications:
-    """Those of one region of one account."""
+    """The applications of one region of one account."""
 
     arn_prefix: str
     _known: dict[str, Application] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""One attempt of a job run: fetch, spark-submit, wait, copy the logs. The job has its role's credentials, no others.
+"""One attempt of a job run: fetch files, run spark-submit, wait, copy the logs, with the credentials of the job's role.
 
-The interpreter is the one that this environment was made from, without what is installed beside it: like the release's
-own image it brings Spark, and the job brings the rest in its archives.
+The job runs in the base interpreter of this virtual environment, without the installed packages: like the image of an
+EMR release it provides Spark only, and the job provides everything else in its archives.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ LOOK_SECONDS = 0.25
 COPY_LOGS_SECONDS = 2.0
 TOLD_CHARACTERS = 256
 JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""A job run here lasts seconds: the second compiler takes half of the CPU of its start and brings nothing."""
+"""Fast start. A local job run lasts seconds, and the C2 compiler would use half of the CPU time of its start."""
 
 INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 _SPARK = Path(str(distribution("pyspark").locate_file("pyspark"))).resolve()
-"""Not imported, which takes a third of a second at each start. Resolved: the archive of its classes fits one path."""
+"""Spark's folder. Importing pyspark would take a third of a second. The path is resolved because the class data archive
+is only valid for one path."""
 _unpacking = threading.Lock()
 
 
 class JobFailedError(Exception):
-    """Why the attempt failed, as the job run tells it."""
+    """The attempt failed. The message becomes the `stateDetails` of the job run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """`log_stream` is what the names of its log streams begin with."""
+    """One attempt. `log_stream` is the prefix of its log stream names."""
 
     request: Mapping[str, Any]
     application: Mapping[str, Any]
@@ -82,7 +83,7 @@ class Stop:
 
 
 def carry_out(place: DoubleFolder, attempt: Attempt, stop: Stop, *, on_running: Callable[[], None]) -> None:
-    """Returns when the job has succeeded or was stopped. Raises JobFailedError otherwise."""
+    """Run one attempt; return when the job has succeeded or was stopped. Raises JobFailedError otherwise."""
     try:
         session = assume(attempt.request["executionRoleArn"], service=SERVICE, session_name=attempt.job_run_id)
         child = _start(place, attempt, session)
@@ -130,7 +131,7 @@ def _environment(asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def _interpreter(asked: str, ours: Path) -> str:
-    """One of an archive as it is; one of the image (`/usr/bin/python3.11`) is ours."""
+    """Return an interpreter from an archive unchanged; replace one of the image (`/usr/bin/python3.11`) with ours."""
     return str(ours) if Path(asked).is_absolute() else asked
 
 
@@ -154,7 +155,7 @@ def _each(logs: list[CopiedLog], act: Callable[[CopiedLog], None]) -> None:
 
 
 def _logs(place: DoubleFolder, attempt: Attempt, session: Session) -> list[CopiedLog]:
-    """Both outputs of the driver, where the request or the application asks for CloudWatch."""
+    """Return the driver's stdout and stderr logs if the request or the application enables CloudWatch logging."""
     monitoring = (attempt.request.get("configurationOverrides") or {}).get("monitoringConfiguration")
     wanted = (monitoring or attempt.application.get("monitoringConfiguration") or {}).get(
         "cloudWatchLoggingConfiguration"

@@ -1,4 +1,4 @@
-"""Files of a job run: fetched from S3 with the credentials of its role, archives unpacked into its work directory."""
+"""Fetch the files of a job run from S3 with the credentials of its role; unpack archives into its work directory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SCHEMES = ("s3://", "s3a://", "s3n://")
 
 
 def fetch(s3: Any, addresses: Iterable[str], folder: Path) -> dict[str, Path]:
-    """Every address in S3 with its file; others, such as `local:///usr/…`, are left to Spark."""
+    """Fetch every S3 address; return the local files by address. Other schemes, such as `local:`, are left to Spark."""
     return {address: _fetched(s3, address, folder) for address in addresses if address.startswith(SCHEMES)}
 
 
 def unpack(s3: Any, archives: Iterable[Archive], work: Path, unpacked: Path) -> None:
-    """Each archive as a folder of `work`: a link into `unpacked`, where the same bytes are unpacked once."""
+    """Link each archive into `work` as a folder. `unpacked` caches unpacked archives by content."""
     for archive in archives:
         (work / archive.name).symlink_to(_unpacked(s3, archive, unpacked), target_is_directory=True)
 
@@ -40,7 +40,7 @@ def _unpacked(s3: Any, archive: Archive, unpacked: Path) -> Path:
 
 
 def forget_unpacked(unpacked: Path, *, unused_days: float) -> None:
-    """Of archives that no run has used for so long: every change of the packages makes a new one."""
+    """Remove unpacked archives that no run has used for `unused_days`: every change of the packages adds a new one."""
     oldest = time.time() - unused_days * 86400
     for folder in unpacked.glob("*"):
         if folder.stat().st_mtime < oldest:

@@ -1,7 +1,8 @@
-"""Job runs: their states, follow the process; their attempts, as mode and retry policy say.
+"""Job runs: their states, which follow the process, and their attempts, which depend on mode and retry policy.
 
-PENDING while files are fetched, RUNNING while the process lives, then SUCCESS, FAILED, or CANCELLING and CANCELLED. A
-BATCH run has `maxAttempts`; a STREAMING run is tried again until `maxFailedAttemptsPerHour` of them failed.
+A run is PENDING while files are fetched and RUNNING while the process lives; it ends as SUCCESS, FAILED or CANCELLED
+(after CANCELLING). A BATCH run has at most `maxAttempts`; a STREAMING run is retried until `maxFailedAttemptsPerHour`
+attempts have failed within an hour.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BETWEEN_ATTEMPTS_SECONDS = 1.0
 
 @dataclass(slots=True)
 class JobRun:
-    """`request` is what StartJobRun was given."""
+    """A job run. `request` holds the parameters of StartJobRun."""
 
     id: str
     arn: str
@@ -65,7 +66,7 @@ class JobRun:
             self.ended_at = now
 
     def told(self) -> dict[str, Any]:
-        """As in GetJobRun; the lists use a part of it."""
+        """Return the run as in the response to GetJobRun. The list operations return some of these keys."""
         last = self.ended_at or datetime.now(UTC)
         given = ("name", "jobDriver", "configurationOverrides", "retryPolicy", "executionIamPolicy")
         return {name: self.request[name] for name in given if self.request.get(name) is not None} | {
@@ -97,7 +98,7 @@ class JobRun:
 
 @dataclass(slots=True)
 class JobRuns:
-    """Those of one region of one account."""
+    """The job runs of one region of one account."""
 
     place: DoubleFolder
     region: str
@@ -105,7 +106,7 @@ class JobRuns:
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self, application: Application, request: Mapping[str, Any], *, new_id: str, created_by: str) -> JobRun:
-        """The run of before, where the client token is one of before."""
+        """Start a run, or return the earlier run with the same client token."""
         with self._starting:
             before = self._with_token(application, request.get("clientToken"))
             if before is not None:
@@ -122,7 +123,7 @@ class JobRuns:
         return run
 
     def of(self, application_id: str) -> list[JobRun]:
-        """Newest first."""
+        """Return the runs of an application, newest first."""
         found = [run for run in self._known.values() if run.application.id == application_id]
         return sorted(found, key=lambda run: run.created_at, reverse=True)
 
@@ -140,7 +141,7 @@ class JobRuns:
         return next((run for run in runs if run.request.get("clientToken") == token), None)
 
     def _keep(self, run: JobRun) -> None:
-        """Attempt after attempt until one is the last."""
+        """Carry out attempts until the run needs no further one."""
         timer = _timer(run, lambda: self.cancel(run))
         try:
             while (why := self._failure(run)) is not None and _is_tried_again(run):
@@ -155,7 +156,7 @@ class JobRuns:
                 run.application.idle_since = datetime.now(UTC)
 
     def _failure(self, run: JobRun) -> str | None:
-        """Carry out one attempt; why it failed, or None where it succeeded or was stopped."""
+        """Carry out one attempt. Return why it failed, or None if it succeeded or was stopped."""
         if run.stop.is_asked:
             return None
         try:
@@ -217,7 +218,7 @@ def _begin_next(run: JobRun, why: str) -> None:
 
 
 def _is_tried_again(run: JobRun) -> bool:
-    """Counts the failure, too."""
+    """Count a failed attempt, and return whether the run is retried."""
     policy = run.request.get("retryPolicy") or {}
     run.failures.append(datetime.now(UTC))
     if run.mode == "BATCH":

@@ -1,20 +1,20 @@
-"""What the service refuses, as its API tells it."""
+"""The errors of the service's API."""
 
 from __future__ import annotations
 
 
-class Refusal(Exception):  # noqa: N818 - its subclasses are named as in the API
-    """An answer with status 400 and the name of the class."""
+class Refusal(Exception):  # noqa: N818 - the subclasses have the names of the API
+    """An error response with status 400 and the name of the class as its code."""
 
     status = 400
 
 
 class ValidationException(Refusal):
-    """The request asks for what cannot be."""
+    """A parameter of the request is invalid."""
 
 
 class ConflictException(Refusal):
-    """Another request with the same client token asked for something else."""
+    """An earlier request with the same client token had other parameters."""
 
     status = 409
 
@@ -26,6 +26,6 @@ class ResourceNotFoundException(Refusal):
 
 
 class AccessDeniedException(Refusal):
-    """The role is another account's."""
+    """The role belongs to another account."""
 
     status = 403

@@ -1,7 +1,7 @@
-"""What a StartJobRun request asks for, and the spark-submit that does the same here. Values in, values out.
+"""Translate a StartJobRun request into a local spark-submit command. Pure functions.
 
-One process stands for the driver and all its workers: sizes are left out, environment variables of driver and
-executors are the environment of the process, archives are folders of its work directory.
+One process replaces the driver and all workers. Worker sizes are dropped, the environment variables of driver and
+executors become the environment of the process, and archives become folders of its work directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AS_PROPERTY = {
 }
 SIZES = ("spark.driver.cores", "spark.driver.memory", "spark.executor.", "spark.dynamicAllocation.")
 ELSEWHERE = ("spark.master", "spark.submit.deployMode", "spark.emr-serverless.", "spark.hadoop.fs.s3", ARCHIVES)
-"""Properties about where the job runs, and about S3 through EMR's own file system, which is not here."""
+"""Properties that do not apply locally: where the job runs, and EMR's own S3 file system."""
 WITHOUT_VALUE = ("--verbose", "-v", "--supervise")
 OF_THIS_MACHINE = {
     "spark.driver.memory": DRIVER_MEMORY,
@@ -41,7 +41,7 @@ OF_THIS_MACHINE = {
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """`name` is the folder of the work directory that it is unpacked into."""
+    """An archive. `name` is the folder in the work directory into which it is unpacked."""
 
     address: str
     name: str
@@ -49,7 +49,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """`properties` are Spark's, `options` what else spark-submit was given."""
+    """What a job run submits. `properties` are Spark's; `options` are the other options of spark-submit."""
 
     entry_point: str
     arguments: tuple[str, ...]
@@ -62,17 +62,17 @@ class Submission:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The entry point first, then everything that a property lists."""
+        """Return the entry point, followed by every file that a property lists."""
         listed = [one for name in LISTS_OF_FILES for one in _addresses(self.properties.get(name, ""))]
         return (self.entry_point, *listed)
 
     @property
     def environment(self) -> dict[str, str]:
-        """The driver's wins where driver and executors differ: there is one process for both."""
+        """Return the environment variables of the process; the driver's value wins over the executors'."""
         return _with_prefix(self.properties, EXECUTOR_ENVIRONMENT) | _with_prefix(self.properties, DRIVER_ENVIRONMENT)
 
     def with_local_files(self, local: Mapping[str, Path]) -> Submission:
-        """The same with files of this machine instead of addresses in S3."""
+        """Return a copy with local files instead of S3 addresses."""
         listed = {
             name: ",".join(str(local.get(one, one)) for one in _addresses(self.properties[name]))
             for name in LISTS_OF_FILES
@@ -94,7 +94,7 @@ class Submission:
 
 
 def read(request: Mapping[str, Any], application: Mapping[str, Any]) -> Submission:
-    """Of a StartJobRun request and the settings of its application: what is nearer to the job wins."""
+    """Read a StartJobRun request and its application's settings. The request's settings win."""
     driver = (request.get("jobDriver") or {}).get("sparkSubmit")
     if not driver or not driver.get("entryPoint"):
         raise ValidationException("The double runs sparkSubmit jobs only: jobDriver.sparkSubmit.entryPoint is missing.")
@@ -120,7 +120,7 @@ def _parsed(words: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Options with their values, `--option value` or `--option=value`."""
+    """Yield options with their values, given as `--option value` or `--option=value`."""
     left = iter(words)
     for word in left:
         option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
