@@ -1,1 +1,1 @@
-"""Decoders: payload bytes of one writer schema become Arrow columns. Plain functions, no Spark, no Kafka."""
+"""Decoders: turn payloads of one writer schema into Arrow columns. They import neither Spark nor Kafka."""

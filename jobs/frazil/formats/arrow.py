@@ -33,15 +33,16 @@ _PROMOTIONS = {
     (pa.large_string(), pa.string()),
     (pa.large_binary(), pa.binary()),
 }
-"""The last two narrow offsets, not values: other engines' files are read so. Arrow refuses offsets that do not fit."""
+"""Safe promotions. The last two narrow offsets, not values, to read files of other engines; Arrow refuses offsets that
+do not fit."""
 
 
 VALUE = "value"
-"""The path of a column on its own."""
+"""The path of a single column that is not part of a batch."""
 
 
 def arrow_type(column_type: ColumnType) -> pa.DataType:
-    """The Arrow type in which decoders give a column. Offsets have 32 bits; the table's writer may widen them."""
+    """Return the Arrow type that decoders use for a column. Offsets have 32 bits; the table's writer may widen them."""
     match column_type:
         case Scalar(name):
             return _SCALARS[name]
@@ -62,14 +63,14 @@ def arrow_fields(columns: tuple[Column, ...]) -> list[pa.Field]:
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """What a decoder of rows with these columns returns: every column may be null."""
+    """Return the Arrow schema of decoded rows with these columns. Every column is nullable."""
     return pa.schema(arrow_fields(columns))
 
 
 def array_of(values: list[object], column_type: ColumnType) -> pa.Array:
-    """Python values as a column. Times are integers, maps lists of pairs, uuids 16 bytes.
+    """Return Python values as an Arrow array. Times are integers, maps are lists of pairs, UUIDs are 16 bytes.
 
-    Arrow does not take a uuid from Python inside a list, map or struct, hence the way around by its bytes.
+    Arrow does not convert a UUID from Python inside a list, map or struct, so the array is built from bytes and cast.
     """
     stored, wanted = _stored_as(column_type), arrow_type(column_type)
     array = pa.array(values, stored)
@@ -96,12 +97,11 @@ def _stored_as(column_type: ColumnType) -> pa.DataType:
 def project(
     batch: pa.RecordBatch, target: pa.Schema, former_names: Mapping[str, tuple[str, ...]] | None = None
 ) -> pa.RecordBatch:
-    """The batch with exactly the columns, types and field metadata of `target`.
+    """Return the batch with exactly the columns, types and field metadata of `target`.
 
-    Columns are found by name at every level, or else by one of `former_names`, which maps a column's dotted path
-    (as in `columns.walk`) to what it was called before. Columns that the batch lacks are null. Raises
-    IncompatibleSchemaError where a column of the batch has no place in the target, or where a type would need more
-    than a safe promotion.
+    Columns match by name at every level, or else by one of `former_names`, which maps a column's dotted path (as in
+    `columns.walk`) to its earlier names. Columns that the batch lacks are null. Raises IncompatibleSchemaError if the
+    target lacks a column of the batch, or if a type would need more than a safe promotion.
     """
     sources = place_by_name(batch.schema, target, former_names or {})
     lost = homeless(batch.schema, target, sources)
@@ -118,9 +118,9 @@ def no_destination(paths: tuple[str, ...]) -> IncompatibleSchemaError:
 
 
 def fit(batch: pa.RecordBatch, target: pa.Schema, sources: Sources) -> pa.RecordBatch:
-    """The batch with exactly the columns, types and field metadata of `target`, each from its source or null.
+    """Return the batch with exactly the columns, types and field metadata of `target`, each from its source or null.
 
-    Values that have their type already are not copied. Raises IncompatibleSchemaError for an unsafe promotion.
+    Values that already have the right type are not copied. Raises IncompatibleSchemaError for an unsafe promotion.
     """
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     arrays = _fit_fields(given, list(target), "", sources, len(batch))
@@ -189,7 +189,7 @@ def _fit_map(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) 
 
 
 def _unsliced(array: pa.Array) -> pa.Array:
-    """Arrow refuses a mask together with offsets that do not start at the beginning."""
+    """Return the array without an offset: Arrow refuses a mask together with a sliced array."""
     return pa.concat_arrays([array]) if array.offset else array
 
 

@@ -1,4 +1,4 @@
-"""What every format's decoder is."""
+"""The interface of decoders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from frazil.model.dead_letter import Reject
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What became of some payloads.
+    """The result of decoding some payloads.
 
-    `rows` holds the accepted ones in the order given, one per payload that no reject names; its columns are the
-    writer schema's, in the Arrow types of `arrow.arrow_type`. `truncated_nanos` counts the values that lost
-    digits below the microsecond. Where the items of arrays and maps would fill too much memory, decoding ends early,
-    after at least one payload: only the first `taken` were decoded.
+    `rows` has one row for each payload that is not in `rejects`, in the order given. Its columns are the writer
+    schema's, with the Arrow types of `arrow.arrow_type`. `truncated_nanos` counts the values that lost digits below the
+    microsecond. Only the first `taken` payloads were decoded: decoding ends early, after at least one payload, if the
+    items of arrays and maps would take too much memory.
     """
 
     rows: pa.RecordBatch
@@ -30,10 +30,10 @@ class Decoded:
 
 
 class Decoder(Protocol):
-    """Decodes payloads of one writer schema. Not shared between threads."""
+    """Decodes payloads of one writer schema. Not thread-safe."""
 
     schema: pa.Schema
 
     def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
-        """Decode payloads, none of them null, each from its byte `skip` on. Never raises for what a payload holds."""
+        """Decode payloads, none of them null, each from its byte `skip` on. An invalid payload becomes a reject."""
         ...

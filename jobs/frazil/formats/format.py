@@ -1,4 +1,4 @@
-"""What a value format consists of."""
+"""The interface of value formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.model.schemas import RegisteredSchema, SchemaType
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One value format. Both functions raise IncompatibleSchemaError with every problem of a schema."""
+    """One value format. Both functions raise IncompatibleSchemaError, which lists every problem of a schema."""
 
     schema_type: SchemaType
     map_schema: Callable[[RegisteredSchema], Mapped]

@@ -1,4 +1,4 @@
-"""The registry's wire format: a zero byte, the schema's id in four bytes (big end first), then the payload."""
+"""Confluent's wire format: a zero byte, the schema's id in four bytes (big-endian), then the payload."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOWHERE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The values of one schema id. `indexes` is None where that is every value, in order."""
+    """The values of one schema id. `indexes` is None if these are all values."""
 
     schema_id: int
     indexes: npt.NDArray[np.int64] | None
@@ -27,7 +27,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """Which value has which schema. Every index is in exactly one place; groups are in the order of first use."""
+    """Values grouped by schema id. Every index appears exactly once; groups are in the order of first use."""
 
     groups: tuple[Group, ...]
     nulls: tuple[int, ...]
@@ -35,7 +35,7 @@ class Framed:
 
 
 def group_by_schema_id(values: pa.LargeBinaryArray) -> Framed:
-    """Sort values by the schema id that they start with. Costs next to nothing where all have the same."""
+    """Group values by the schema id in their header. This is cheap if all values have the same id."""
     ids = schema_ids(values)
     distinct = pc.unique(pa.array(ids)).to_pylist()
     if len(distinct) == 1 and distinct[0] >= 0:
@@ -47,7 +47,7 @@ def group_by_schema_id(values: pa.LargeBinaryArray) -> Framed:
 
 
 def schema_ids(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
-    """The schema id of each value; -1 for null, -2 for a value that is not framed."""
+    """Return the schema id of each value; -1 for null, -2 for a value without a valid header."""
     ids = np.full(len(values), _UNFRAMED, np.int64)
     if not len(values):
         return ids

@@ -1,4 +1,4 @@
-"""What every format derives from a writer schema: its columns, and the problems that prevent them."""
+"""The result of mapping a writer schema: its columns, and the problems that prevent them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from frazil.model.columns import Column
 from frazil.model.schemas import SchemaFinding
 
 LEFT_OUT = "left out: the type holds no data"
-"""The problem of a note about a field that has no column."""
+"""The text of a note about a field that has no column."""
 VALUE = "value"
-"""The one column of a schema that is no record."""
+"""The only column of a schema that is not a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The columns of a writer schema, and every reason why there cannot be any.
+    """The columns of a writer schema, and every reason why it cannot become columns.
 
-    With findings, `columns` are not to be used. `notes` say what the columns hold less exactly than the schema says it,
-    and which fields have none. `record` is the full name of the record that the schema describes; None if it describes
-    anything else, which has the one column `VALUE`.
+    If there are findings, `columns` must not be used. `notes` list what the columns hold less exactly than the schema
+    defines it, and the fields without a column. `record` is the full name of the schema's record; None for any other
+    type, which becomes the only column `VALUE`.
     """
 
     columns: tuple[Column, ...]

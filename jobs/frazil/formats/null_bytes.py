@@ -1,4 +1,4 @@
-"""How much memory the nulls of columns take that a writer's schema lacks.
+"""Compute the memory that nulls take in columns that a writer's schema lacks.
 
 Arrow stores a null of a fixed(n) in n bytes, so 50,000 rows without a fixed of 1 MB would take 50 GB.
 """
@@ -12,10 +12,10 @@ import pyarrow as pa
 from frazil.formats.placement import Sources, is_list, join
 
 MOST_NULL_BYTES = 256 << 20
-"""In one batch of rows. The decoders have the same limit for the fields of a writer's schema."""
+"""The maximum per batch of rows. The decoders have the same limit for the fields of a writer's schema."""
 
 SMALL_BYTES = 16
-"""Smaller values take no more room than those of other types."""
+"""Smaller values are not counted: they take no more memory than values of other types."""
 
 
 def null_bytes_of_row(fields: Iterable[pa.Field]) -> int:

@@ -1,6 +1,6 @@
-"""The value formats, by the schema type that the registry names: all that other code knows of them.
+"""The value formats, by the registry's schema type. Other code uses formats only through this module.
 
-A new format is a package beside `avro/` with a `Format`, and its line in `FORMATS`.
+To add a format, add a package next to `avro/` with a `Format`, and a line in `FORMATS`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def is_known(schema: RegisteredSchema) -> bool:
 
 @lru_cache(maxsize=16)
 def map_schema(schema: RegisteredSchema) -> Mapped:
-    """Return the columns of a writer schema. Cached, since several steps of a run ask for the same ones.
+    """Return the columns of a writer schema. Cached, because several steps of a run need the same schemas.
 
-    Raises IncompatibleSchemaError with every problem if the text is not a schema. The format must be known.
+    Raises IncompatibleSchemaError with every problem if the text is not a schema. `is_known(schema)` must be true.
     """
     return FORMATS[schema.format].map_schema(schema)
 
@@ -34,6 +34,7 @@ def map_schema(schema: RegisteredSchema) -> Mapped:
 def open_decoder(schema: RegisteredSchema) -> Decoder:
     """Return the fastest decoder for payloads of a writer schema.
 
-    Raises IncompatibleSchemaError with every finding if the schema cannot become columns. The format must be known.
+    Raises IncompatibleSchemaError with every finding if the schema cannot become columns. `is_known(schema)` must be
+    true.
     """
     return FORMATS[schema.format].open_decoder(schema)

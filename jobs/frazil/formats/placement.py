@@ -1,4 +1,4 @@
-"""Which column of a table each field of a writer's schema goes to."""
+"""Match the fields of a writer's schema to the columns of a table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 Sources = Mapping[str, str]
-"""By the dotted path of a table's column (as in `columns.walk`): the name of the writer's field that fills it."""
+"""The name of the writer's field that fills a column, by the column's dotted path in the table (`columns.walk`)."""
 
 
 def place_by_name(given: pa.Schema, target: pa.Schema, former_names: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Find fields by name at every level, or else by a former name of a column; columns not found stay null."""
+    """Match fields to columns by name at every level, or else by a former name of the column."""
     return dict(_by_name(list(given), list(target), "", former_names))
 
 
@@ -30,7 +30,7 @@ def _by_name(
 
 
 def homeless(given: pa.Schema, target: pa.Schema, sources: Sources) -> tuple[str, ...]:
-    """The writer's fields that fill no column, by their dotted paths: their values would be lost."""
+    """Return the dotted paths of the writer's fields that fill no column: their values would be lost."""
     return tuple(_homeless(list(given), list(target), "", "", sources))
 
 
@@ -51,7 +51,7 @@ def _homeless(
 def structs_within(
     given: pa.DataType, wanted: pa.DataType, path: str
 ) -> Iterator[tuple[list[pa.Field], list[pa.Field], str]]:
-    """The structs that two types have in the same place: the fields of both, and the place's path."""
+    """Yield the structs that two types have at the same path: the fields of both, and the path."""
     types = pa.types
     if types.is_struct(given) and types.is_struct(wanted):
         yield list(given), list(wanted), path

@@ -1,1 +1,1 @@
-"""Avro: writer schemas to columns, payloads to Arrow."""
+"""The Avro format: map writer schemas to columns, and decode payloads to Arrow."""

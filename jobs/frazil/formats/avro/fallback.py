@@ -1,4 +1,4 @@
-"""The decoder for every schema and every machine: fastavro behind the rules. Slow."""
+"""The slow decoder, which supports every schema and needs no compiled module: validation, then fastavro."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from frazil.formats.decoder import Decoded
 from frazil.model.dead_letter import Reject
 
 MOST_SLOTS_AT_ONCE = 2**20
-"""Places in columns that the items of one call may fill together: each is an object of some 100 bytes here."""
+"""The maximum number of slots in columns that the items of one call fill: a slot is an object of about 100 bytes."""
 
 
 class FallbackDecoder:
-    """fastavro reads what the rules accept, as raw values; `Values` gives them their meaning."""
+    """Reads valid payloads with fastavro as raw values, which `Values` converts to column values."""
 
     def __init__(self, schema: AvroSchema, shape: Members) -> None:
         self.schema: pa.Schema = arrow_schema(columns_of(shape))
@@ -57,6 +57,6 @@ class FallbackDecoder:
             meant = values.converter(field.shape)
             given = [record[field.name] for record in records]
             columns.append(array_of([meant(value) for value in given] if meant else given, column_type(field.shape)))
-        if not columns:  # a batch that is made of no arrays has no rows
+        if not columns:  # a batch without arrays would have no rows
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -1,4 +1,4 @@
-"""Avro as one of the value formats."""
+"""The entry of Avro in the list of value formats."""
 
 from __future__ import annotations
 

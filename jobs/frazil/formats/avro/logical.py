@@ -1,4 +1,4 @@
-"""Which logical type an annotation means (Avro 1.12 specification, "Logical Types").
+"""Read logical type annotations (Avro 1.12 specification, "Logical Types").
 
 "If a logical type is invalid, for example a decimal with scale greater than its precision, then implementations
 should ignore the logical type and use the underlying Avro type."
@@ -23,7 +23,7 @@ _FIXED = {"uuid": 16, "duration": 12}
 
 
 def logical_of(raw: Mapping[str, object], *, on: str) -> Logical | None:
-    """The logical type that `raw` gives to the type `on`; None where there is none, or not a valid one."""
+    """Return the logical type that `raw` gives to the Avro type `on`; None if there is none or it is invalid."""
     name = raw.get("logicalType")
     if not isinstance(name, str):
         return None
@@ -50,7 +50,7 @@ def _whole(value: object) -> bool:
 
 
 def digits_in(size: object) -> int:
-    """How many decimal digits any number of `size` bytes in two's complement can hold."""
+    """Return how many decimal digits always fit in `size` bytes in two's complement."""
     if not isinstance(size, int) or not 0 < size < 1024:
         return 0 if not isinstance(size, int) or size <= 0 else 1024
     return len(str(2 ** (8 * size - 1) - 1)) - 1

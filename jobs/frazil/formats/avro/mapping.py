@@ -1,4 +1,4 @@
-"""Which columns a writer schema becomes.
+"""Map a writer schema to columns.
 
 | Avro | Column |
 |---|---|
@@ -7,15 +7,15 @@
 | decimal(p, s) on bytes or fixed | decimal(p, s), p at most 38 |
 | uuid on string, on fixed(16) | string, uuid |
 | date, time-* | date, time |
-| timestamp-*, local-timestamp-* | timestamptz, timestamp (nanoseconds are cut to microseconds, downwards) |
+| timestamp-*, local-timestamp-* | timestamptz, timestamp (nanoseconds are rounded down to microseconds) |
 | duration | fixed(12) |
 | enum | string |
 | array, map, record | list, map, struct |
 | a union of null and one type, in any order | that type |
-| any other union | a struct with one column a branch, all but one of them null |
-| null alone, a record without fields | no column; in a union, an array or a map a struct with `present` |
-| a record inside itself, below the third level | JSON text |
-| anything but a record at the top | one column, `value` |
+| any other union | a struct with one column per branch, all but one of them null |
+| null alone, a record without fields | no column; in a union, an array or a map, a struct with `present` |
+| a recursive record, below the third level | JSON text |
+| any other type than a record at the top | one column, `value` |
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Sca
 from frazil.model.columns import Fixed as FixedColumn
 
 PRESENCE = Struct((Column("present", Scalar("boolean")),))
-"""Of a value without data in a union, an array or a map: a type that gets fields later fits in."""
+"""The type of a value without data in a union, an array or a map. A struct can take fields that are added later."""
 
 _COLUMNS: Memo[Member, Column] = Memo()
 
@@ -55,7 +55,7 @@ _LOGICAL: dict[str, ScalarName] = {
 
 
 def map_schema(schema: AvroSchema) -> Mapped:
-    """The columns that rows of this writer schema have, and all findings at once."""
+    """Return the columns of rows with this writer schema, and every finding."""
     expanded = expand(schema)
     columns = () if expanded.findings else columns_of(expanded.row)
     root = schema.resolve(schema.root)

@@ -12,10 +12,10 @@ MOST_FIELDS = 20_000
 
 
 class Memo(Generic[Key, Value]):
-    """Values by the identity of the object that they were derived from.
+    """Values derived from objects, by the identity of the object.
 
-    Hashing a field visits all of its type; its identity costs nothing. The memo keeps each key alive, so an identity
-    is not used again for another object. A full memo is emptied.
+    Hashing a field would visit its whole type; comparing identities is cheap. The memo keeps each key alive, so Python
+    cannot reuse its identity for another object. A full memo is emptied.
     """
 
     def __init__(self, most: int = MOST_FIELDS) -> None:

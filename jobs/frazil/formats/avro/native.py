@@ -1,4 +1,4 @@
-"""The native decoder, for what it covers."""
+"""The native decoder, for the schemas that it supports."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     import frazil_native
 
 MOST_LEVELS = 30
-"""Deeper shapes are left to the fallback: Arrow hands over at most 64 levels between libraries."""
+"""The maximum nesting; the fallback decodes deeper shapes. Arrow's C interface passes at most 64 levels."""
 Told = dict[str, object]
 
 
 def native_decoder(shape: Members) -> NativeDecoder | None:
-    """A decoder for rows of this shape; None if the native module does not cover it, or is not there."""
+    """Return a decoder for rows of this shape; None if the native module does not support it or is not built."""
     if not native_available() or not shape.with_data() or not _is_covered(shape, MOST_LEVELS):
         return None
-    import frazil_native  # noqa: PLC0415 - it may not be there
+    import frazil_native  # noqa: PLC0415 - it may not be built
 
     text = json.dumps(_told(shape))
     try:
@@ -39,7 +39,7 @@ def native_decoder(shape: Members) -> NativeDecoder | None:
 
 
 class NativeDecoder:
-    """arrow-avro behind the rules, without the interpreter's lock."""
+    """Validates payloads and decodes them with arrow-avro. Releases the interpreter's lock meanwhile."""
 
     def __init__(self, schema: pa.Schema, new_core: Callable[[], frazil_native.AvroDecoder]) -> None:
         self.schema = schema
@@ -50,7 +50,7 @@ class NativeDecoder:
         try:
             rows, faults, truncated_nanos = self._core.decode(payloads, skip)
         except BaseException:
-            self._core = self._new_core()  # it may hold half a row
+            self._core = self._new_core()  # the old one may hold part of a row
             raise
         rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
         return Decoded(rows, rejects, truncated_nanos)
@@ -62,7 +62,7 @@ def _is_covered(shape: Shape, levels: int) -> bool:
 
 
 def _inside(shape: Shape) -> tuple[Shape, ...] | None:
-    """The shapes directly inside one; None for a shape that the native module does not know."""
+    """Return the shapes directly inside one; None for a shape that the native module does not support."""
     match shape:
         case Items(inner) | Entries(inner):
             return (inner,)
@@ -73,12 +73,12 @@ def _inside(shape: Shape) -> tuple[Shape, ...] | None:
             return tuple(value.shape for value in shape.values()) if len(branches) < 128 else None
         case Leaf():
             return ()
-        case Cut() | Empty():  # arrow-avro loses how many values of no bytes there are
+        case Cut() | Empty():  # arrow-avro loses the number of values that take no bytes
             return None
 
 
 def _told(shape: Shape) -> Told:
-    """The shape in the words of `native/src/shape.rs`."""
+    """Return the shape as JSON for `native/src/shape.rs`."""
     match shape:
         case Leaf(leaf):
             return _told_leaf(leaf)

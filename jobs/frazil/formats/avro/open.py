@@ -1,4 +1,4 @@
-"""Which decoder reads a writer schema."""
+"""Choose the decoder for a writer schema."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Engine = Literal["native", "fallback"]
 
 
 def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
-    """The native decoder where it is built and covers the schema, else the fallback; or the one that is asked for.
+    """Return the native decoder if it is built and supports the schema, else the fallback; `engine` requests one.
 
-    Raises IncompatibleSchemaError with every finding if the schema cannot become columns, and MissingToolError if
-    the native decoder is asked for and cannot be had.
+    Raises IncompatibleSchemaError with every finding if the schema cannot become columns, and MissingToolError if the
+    native decoder is requested and not available.
     """
     shape, findings = shape_of(schema)
     if findings:

@@ -1,10 +1,8 @@
-"""The schema that fastavro gets: the same bytes, without logical types, and with every union branch named.
+"""Make the schema for fastavro: it reads the same bytes, has no logical types, and names every union branch.
 
-Symbols are numbered, since fastavro takes those of ASCII only.
-
-fastavro turns logical types into Python's `datetime` and `Decimal`, which hold less than Avro does. And it gives
-the value of a union without its branch; so each branch is wrapped in a record of one field, named after the
-branch, which adds no bytes.
+fastavro converts logical types to Python's `datetime` and `Decimal`, whose range is smaller than Avro's. It returns the
+value of a union without its branch, so each branch is wrapped in a record with one field, named after the branch, which
+adds no bytes. Enum symbols are numbered, because fastavro accepts only ASCII symbols.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ Json = dict[str, object]
 
 
 def plain_schema(schema: AvroSchema) -> Json:
-    """The schema of one row, as fastavro parses it."""
+    """Return the schema of one row for fastavro to parse."""
     return _Plain(schema).record(schema.row())
 
 

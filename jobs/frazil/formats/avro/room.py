@@ -1,6 +1,6 @@
-"""How many rows fit into memory at once, where a row takes much more room than its payload.
+"""Limit the rows per call for schemas whose rows take much more memory than their payloads.
 
-Arrow stores a null of a fixed(n) in n bytes, and the payload in one.
+Arrow stores a null of a fixed(n) in n bytes; in the payload it takes 1 byte.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from frazil.model.dead_letter import Reason, Reject
 
 
 def rows_at_once(row: Members) -> int | None:
-    """Return how many rows one call may decode; None for any number, as with most schemas, and 0 if none fits."""
+    """Return how many rows one call may decode; None for no limit (as with most schemas), 0 if no row fits."""
     extra = _extra_slots(row)
     return MOST_SLOTS // extra if extra else None
 
 
 def _extra_slots(shape: Shape) -> int:
-    """Slots beyond one a value. What arrays and maps hold is counted where their items are read."""
+    """Return the slots beyond one per value. The items of arrays and maps are counted when they are read."""
     match shape:
         case Leaf(Fixed(size=size)):
             return slots_of_fixed(size) - 1
@@ -35,7 +35,7 @@ def _extra_slots(shape: Shape) -> int:
 
 
 class DecoderInParts:
-    """Decodes so many rows a call; with 0, every payload is rejected."""
+    """Decodes at most `rows` payloads per call; with 0, every payload is rejected."""
 
     def __init__(self, decoder: Decoder, rows: int) -> None:
         self.schema: pa.Schema = decoder.schema

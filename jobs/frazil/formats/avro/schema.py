@@ -1,7 +1,7 @@
-"""Schema texts, as a registry gives them, become one `AvroSchema`.
+"""Parse schema texts from a registry into one `AvroSchema`.
 
 Names, namespaces and logical types follow the Apache Avro 1.12 specification, sections "Names", "Complex Types"
-and "Logical Types". Everything that is wrong is told at once.
+and "Logical Types". One error lists every problem.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ from frazil.model.schemas import SchemaFinding
 _PRIMITIVES = frozenset(get_args(PrimitiveName))
 
 MOST_TEXT = 1_000
-"""Fields with a longer text are read anew each time, so that the memo stays within some megabytes."""
+"""The longest text of a field in the memo, in characters, so that the memo takes only a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A field that was read before, with everything that reading it again would do."""
+    """A field that was read before, with all effects of reading it."""
 
     field: Field
     defined: dict[str, NamedType]
     used: dict[str, NamedType]
     ignored: tuple[SchemaFinding, ...]
-    """With paths relative to the field's."""
+    """Their paths are relative to the field's path."""
 
     def fits(self, scope: Scope) -> bool:
-        """Whether the names that the field uses mean the same here, and those that it defines are free."""
+        """Return whether the names that the field uses mean the same here, and the names that it defines are free."""
         if not scope.is_free_of(self.defined):
             return False
         return not self.used or all(scope.is_complete(name, definition) for name, definition in self.used.items())
 
 
 _FIELDS: dict[tuple[str, str], _Known] = {}
-"""Fields by namespace and text. Versions of a schema share most fields, and a start may read thousands of versions."""
+"""Fields by namespace and text. Schema versions share most fields, and a process may read thousands of versions."""
 
 
 def parse_schema(text: str, references: Iterable[str] = ()) -> AvroSchema:
-    """The schema in `text`; `references` are the texts of the schemas that it uses, dependencies first.
+    """Parse the schema in `text`. `references` are the texts of the schemas that it uses, dependencies first.
 
     Raises IncompatibleSchemaError with every problem found.
     """
@@ -88,7 +88,7 @@ def _refused(problems: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
 
 
 def refuse(findings: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
-    """The error for a schema that is valid, but that a table cannot hold."""
+    """Return the error for a schema that is valid but that a table cannot hold."""
     return IncompatibleSchemaError(
         "the Avro schema cannot become columns: " + "; ".join(map(str, findings)),
         hint="register a schema without these, or leave the topic out.",
@@ -96,7 +96,7 @@ def refuse(findings: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
 
 
 class _Parser:
-    """Reads texts into one set of names. A type that cannot be read becomes null, and a problem."""
+    """Reads texts into one set of names. A type that cannot be read is replaced by null and noted as a problem."""
 
     def __init__(self) -> None:
         self.scope = Scope()
@@ -145,7 +145,7 @@ class _Parser:
         return NULL
 
     def _logical(self, about: Mapping[str, object], on: str, path: str) -> Logical | None:
-        """Return the logical type, or None. A type that is unknown or invalid here is noted as ignored."""
+        """Return the logical type, or None. An unknown or invalid logical type is noted as ignored."""
         logical, name = logical_of(about, on=on), about.get("logicalType")
         if logical is None and name is not None:
             self.ignored.append(
@@ -155,7 +155,7 @@ class _Parser:
 
     def _union(self, given: list[object], namespace: str, path: str) -> AvroType:
         branches = []
-        for branch in given:  # not a comprehension: that is one more frame a level
+        for branch in given:  # a comprehension would add a stack frame per level
             branches.append(self.type(branch, namespace, path))
         kinds = [_kind(branch) for branch in branches]
         if not branches:
@@ -206,8 +206,8 @@ class _Parser:
         return tuple(fields)
 
     def _known_field(self, item: Mapping[str, object], namespace: str, path: str) -> Field:
-        """The field, from the memo if its text was read before and its names mean the same here."""
-        text = repr(item)  # of what JSON holds: exact, and the cheapest text there is
+        """Return the field, from the memo if its text was read before and its names mean the same here."""
+        text = repr(item)  # exact for JSON values, and faster than json.dumps
         known = _FIELDS.get((namespace, text))
         if known is not None and known.fits(self.scope):
             self.scope.add(known.defined)
@@ -259,9 +259,10 @@ class _Parser:
         return ".".join([*spaces, self._name(parts[-1], path)])
 
     def _name(self, name: object, path: str, *, of_namespace: bool = False) -> str:
-        """Letters of any script, as most libraries take them; the specification has those of ASCII only.
+        """Return the name, and note a problem if it is not one.
 
-        A namespace may have a `-`, as it is often made from the name of a topic.
+        Letters of any script are accepted, as in most libraries, although the specification allows only ASCII. A
+        namespace may contain `-`, because namespaces are often derived from topic names.
         """
         if isinstance(name, str) and (name.replace("-", "_") if of_namespace else name).isidentifier():
             return name
@@ -311,7 +312,7 @@ def _doc(raw: Mapping[str, object]) -> str | None:
 
 
 def _kind(avro_type: AvroType) -> str:
-    """What two branches of a union must not share."""
+    """Return the kind of a type. Two branches of a union must not have the same kind."""
     if isinstance(avro_type, Primitive | Ref):
         return avro_type.name
     return type(avro_type).__name__.lower()

@@ -1,4 +1,4 @@
-"""The names that a schema has defined so far, and which of them a part of its text depends on."""
+"""Track the names that a schema has defined so far, and which of them each part of its text depends on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Part:
 
     @property
     def is_self_contained(self) -> bool:
-        """Whether the same text means the same wherever the definitions that it uses are the same."""
+        """Return whether the meaning of the text depends only on the complete definitions that it uses."""
         return self.lowest_open >= self.start
 
     def use(self, name: str, number: int, lowest_open: int) -> None:
@@ -44,11 +44,11 @@ class Scope:
         self._parts = [Part(0)]
 
     def is_free_of(self, names: Iterable[str]) -> bool:
-        """Whether no definition of any of the names has begun."""
+        """Return whether none of the names has a definition that has begun."""
         return self._number.keys().isdisjoint(names)
 
     def is_complete(self, name: str, definition: NamedType) -> bool:
-        """Whether the name means this very definition. A name is open while it is, wrongly, defined again."""
+        """Return whether the name refers to this definition object. During an invalid redefinition the name is open."""
         return self.named.get(name) is definition and name not in self.open
 
     @contextmanager
@@ -62,7 +62,7 @@ class Scope:
         around.used.update((name, None) for name in part.used if self._number[name] < around.start)
 
     def look_up(self, *full_names: str) -> str | None:
-        """Return the first of the names that is defined, or whose definition is open."""
+        """Return the first of the names that is defined or whose definition is open; None if there is none."""
         for full_name in full_names:
             if full_name in self.named or full_name in self.open:
                 self._use(full_name)
@@ -78,17 +78,17 @@ class Scope:
             self._number[full_name] = len(self._number)
 
     def settle(self, full_name: str, part: Part) -> None:
-        """Note what a complete definition depends on."""
+        """Note the dependencies of a complete definition."""
         lowest = _NEVER if part.lowest_open >= self._number[full_name] else part.lowest_open
         self._lowest_open[full_name] = min(lowest, self._lowest_open.get(full_name, _NEVER))
 
     def defined_since(self, count: int) -> dict[str, NamedType]:
-        """The definitions after the first `count` complete ones."""
+        """Return the complete definitions after the first `count`."""
         newest = islice(reversed(self.named.items()), len(self.named) - count)
         return dict(reversed(list(newest)))
 
     def add(self, named: dict[str, NamedType]) -> None:
-        """Take over complete, self-contained definitions."""
+        """Add complete, self-contained definitions."""
         for name, definition in named.items():
             self.begin(name)
             self.named[name] = definition

@@ -1,6 +1,6 @@
-"""What a payload looks like once every reference is followed: the tree that columns and decoders are made from.
+"""The shape of a payload: a schema with every reference resolved, from which columns and decoders are built.
 
-Recursion is cut here, so the tree is finite; what lies below a cut is carried as JSON text.
+Recursion is cut off, so the tree is finite; a value below a cut becomes JSON text.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from frazil.formats.mapped import LEFT_OUT
 from frazil.model.schemas import SchemaFinding
 
 RECURSION_LEVELS = 3
-"""How many times a record may stand inside itself as columns; the next one is JSON text."""
+"""The number of levels of a recursive record that become columns; the next level is JSON text."""
 MAX_NESTING = 64
-"""Of records, arrays, maps and unions in one another: Arrow hands no deeper types from one library to another."""
+"""The maximum nesting of records, arrays, maps and unions. Arrow's C interface passes no deeper types."""
 MAX_COLUMNS = 10_000
 MAX_DIGITS = 38
 
@@ -54,7 +54,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A map. Its items are keys with their values."""
+    """A map."""
 
     value: Shape
     item: ItemSize
@@ -67,7 +67,7 @@ class Member:
     aliases: tuple[str, ...] = ()
     doc: str | None = None
     is_shared: bool = field(compare=False, repr=False, default=False)
-    """Whether every schema with this field gets this object."""
+    """Whether all schemas with this field share this object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,13 @@ class Members:
     fields: tuple[Member, ...]
 
     def with_data(self) -> tuple[Member, ...]:
-        """Those that have a column."""
+        """The members that have a column."""
         return tuple(each for each in self.fields if not isinstance(each.shape, Empty))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A union in the order of its branches; None is null. With more than one value it becomes a struct."""
+    """A union, in the order of its branches; None is null. With more than one other branch it becomes a struct."""
 
     branches: tuple[Member | None, ...]
 
@@ -93,18 +93,18 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A record inside itself, one time too many: JSON text."""
+    """A recursive record below the last level that becomes columns: JSON text."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """A value that holds no data: null alone, or a record of nothing but such.
+    """A value without data: null alone, or a record whose fields are all without data.
 
-    A record's field of this shape has no column. In a union, an array or a map it is a struct with the one column
-    `present`, which says that a value is there; it takes up columns when the type gets fields.
-    `has_bytes` is true where it takes bytes all the same: the index of a union's only branch.
+    A field of this shape has no column. In a union, an array or a map it becomes a struct whose only column `present`
+    says that a value exists; columns are added to the struct when the type gets fields. `has_bytes` is true if the
+    value takes bytes nevertheless: the branch index of a union with one branch.
     """
 
     has_bytes: bool
@@ -115,7 +115,7 @@ Shape = Leaf | Items | Entries | Members | Choice | Cut | Empty
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """The shape of one row; why no table can hold it; and what a table holds less exactly than the schema says it."""
+    """The shape of one row. `findings`: why no table can hold it; `notes`: what a table holds less exactly."""
 
     row: Members
     findings: tuple[SchemaFinding, ...]
@@ -124,13 +124,13 @@ class Expanded:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A member without findings, and what it takes of the limits."""
+    """A member without findings, and how much of the limits it uses."""
 
     member: Member
     columns: int
     levels: int
     notes: tuple[SchemaFinding, ...]
-    """With paths relative to the member's."""
+    """Their paths are relative to the member's path."""
 
     def fits(self, columns: int, levels: int) -> bool:
         return columns + self.columns <= MAX_COLUMNS and levels + self.levels <= MAX_NESTING
@@ -140,7 +140,7 @@ _MEMBERS: Memo[Field, _Known] = Memo()
 
 
 def shape_of(schema: AvroSchema) -> tuple[Members, tuple[SchemaFinding, ...]]:
-    """The shape of one row, and everything in the schema that no table can hold."""
+    """Return the shape of one row, and a finding for each part of the schema that no table can hold."""
     expanded = expand(schema)
     return expanded.row, expanded.findings
 
@@ -152,7 +152,7 @@ def expand(schema: AvroSchema) -> Expanded:
 
 
 def branch_names(schema: AvroSchema, union: Union) -> tuple[str, ...]:
-    """One name for each branch: that of its type, without the namespace unless that would clash (in any case)."""
+    """Return a name for each branch: its type's name, with the namespace only if names would clash (ignoring case)."""
     kinds = [schema.resolve(branch) for branch in union.branches]
     short = [_short_name(kind) for kind in kinds]
     count = Counter(name.lower() for name in short)
@@ -175,7 +175,7 @@ def _full_name(kind: Primitive | Array | Map | Union | NamedType) -> str:
 
 
 class _Expansion:
-    """Follows references. The path of names says where a record stands inside itself."""
+    """Resolves references. The names of the enclosing records show where a record is recursive."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self.findings: list[SchemaFinding] = []
@@ -186,7 +186,7 @@ class _Expansion:
 
     @cached_property
     def _sizes(self) -> Sizes:
-        """Only arrays, maps and recursive records need them."""
+        """The sizes of the schema's types, computed on first use: only arrays, maps and recursive records need them."""
         return Sizes(self._schema)
 
     def _record(self, record: Record, path: str, inside: tuple[str, ...]) -> Members | Empty:
@@ -205,7 +205,7 @@ class _Expansion:
         return fields
 
     def _known_member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
-        """The field's member, from the memo if it fits in here."""
+        """Return the field's member, from the memo if it stays within the limits here."""
         known = _MEMBERS.get(given) if given.is_shared else None
         if known is None or not known.fits(self._columns, len(inside)):
             return self._new_member(given, path, inside)
@@ -220,7 +220,7 @@ class _Expansion:
         columns, noted, deepest = self._columns, len(self.notes), self._deepest
         self._deepest = len(inside)
         member = self._member(given, path, inside)
-        if given.is_shared and not self.findings:  # after a finding, what has no room is cut off without another
+        if given.is_shared and not self.findings:  # a finding may have cut off members
             member = replace(member, is_shared=True)
             length = len(_join(path, given.name))
             notes = tuple(SchemaFinding(note.path[length:], note.problem) for note in self.notes[noted:])
@@ -277,7 +277,7 @@ class _Expansion:
         return Choice(tuple(branches))
 
     def _note_branches(self, union: Union, names: list[str], path: str) -> None:
-        """Two full names may become one column's name."""
+        """Note a problem if two full names would become the same column name."""
         kinds = [self._schema.resolve(branch) for branch in union.values()]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             types = [_full_name(kind) for kind, its in zip(kinds, names, strict=True) if its == name]

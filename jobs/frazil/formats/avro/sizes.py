@@ -1,4 +1,4 @@
-"""How small a value can be, and how much room it takes in columns: what the counts of blocks are checked against."""
+"""The smallest encoding of a type, and the slots that a value fills in columns, to check the counts of blocks."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from frazil.formats.avro.types import (
 )
 
 SLOT_BYTES = 8
-"""What a slot stands for: one value of most types. A fixed fills as many as its bytes need, null or not."""
+"""The bytes of a slot. A value of most types fills one; a fixed fills as many as its bytes need, even if it is null."""
 
 _BYTES = {"null": 0, "float": 4, "double": 8}
 _CEILING = 2**31
-"""No payload is this long, so larger sums say no more."""
+"""Sums are capped here: no payload is this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemSize:
-    """Of an array or a map: the least number of bytes that one takes, and how many slots in columns it fills."""
+    """The size of an item of an array or a map: its least number of bytes, and the slots in columns that it fills."""
 
     least_bytes: int
     slots: int
@@ -43,24 +43,24 @@ class Sizes:
         self._least: dict[str, int | None] = dict.fromkeys(schema.named)
         self._slots: dict[str, int] = {}
         self._settle()
-        for name in schema.named:  # definitions come before their uses, so none of these goes deep
+        for name in schema.named:  # definitions come before their uses, which keeps the recursion shallow
             self._slots_of_definition(name)
 
     def item(self, items: AvroType) -> ItemSize:
-        """Of an array."""
+        """Return the size of an array's item."""
         return ItemSize(self._least_bytes(items) or 0, self._slots_of(items))
 
     def entry(self, values: AvroType) -> ItemSize:
-        """Of a map: a key takes a byte and a column."""
+        """Return the size of a map's entry: the value's, plus at least 1 byte and a column for the key."""
         value = self.item(values)
         return ItemSize(1 + value.least_bytes, 1 + value.slots)
 
     def is_endless(self, name: str) -> bool:
-        """Whether no value of this type ever ends, since each holds another."""
+        """Return whether every value of this type contains another one, so that no payload can hold it."""
         return self._least[name] is None
 
     def _settle(self) -> None:
-        """Compute again until nothing changes: sizes only ever go from "no end" to a number, and down."""
+        """Compute sizes until they no longer change. This ends, because sizes start as infinite and only decrease."""
         changed = True
         while changed:
             changed = False
@@ -91,7 +91,7 @@ class Sizes:
                 return None if None in sizes else min(_CEILING, sum(size or 0 for size in sizes))
 
     def _slots_of(self, avro_type: AvroType) -> int:
-        """How many columns one value fills, null or not. What arrays and maps in it hold is counted there."""
+        """Return how many slots one value fills, null or not. Items of arrays and maps in it are counted separately."""
         match avro_type:
             case Union(branches):
                 return min(_CEILING, max(1, sum(self._slots_of(branch) for branch in branches if branch != NULL)))
@@ -101,7 +101,7 @@ class Sizes:
                 return 1
 
     def _slots_of_definition(self, name: str) -> int:
-        """A record inside itself counts once: it has that many columns a few times, and is one JSON text below."""
+        """Return the slots of a named type. A recursive record counts once: after a few levels it is JSON text."""
         named = self._named[name]
         if name not in self._slots and isinstance(named, Record):
             self._slots[name] = 1

@@ -25,7 +25,7 @@ _TEXTS: Memo[Field, str] = Memo()
 
 
 def normalised(root: AvroType, named: Mapping[str, NamedType]) -> str:
-    """JSON without references to the outside: each named type is defined where it is first used."""
+    """Return self-contained JSON text: each named type is defined where it is first used."""
     return _Writer(named).type(root)
 
 
@@ -69,7 +69,7 @@ class _Writer:
         return known
 
     def _is_usual(self, field: Field) -> bool:
-        """Whether the field's text defines what the field defines, and nothing else. References can change that."""
+        """Return whether the memoised text is valid here: it defines no name again and uses only defined names."""
         written, names = self._written, field.names
         return written.isdisjoint(names.defined) and written.issuperset(names.used)
 
@@ -86,12 +86,12 @@ def _list(texts: list[str]) -> str:
 
 
 def _with(told: Json, key: str, text: str) -> str:
-    """The object `told`, which is not empty, with one more key whose value is JSON text already."""
+    """Return the JSON text of the non-empty object `told` with another key, whose value is given as JSON text."""
     return f"{_json(told)[:-1]},{_json(key)}:{text}}}"
 
 
 def _head(named: NamedType) -> Json:
-    """A name without a dot would be read in the namespace around it, unless it says that it has none."""
+    """Return the name as JSON. A name without a dot gets an empty namespace, or it would inherit the enclosing one."""
     name: Json = {"name": named.name} if "." in named.name else {"name": named.name, "namespace": ""}
     return {**name, **_about(named.aliases, None if isinstance(named, Fixed) else named.doc)}
 

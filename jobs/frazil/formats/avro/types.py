@@ -19,7 +19,7 @@ LogicalName = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """A logical type that is valid for its Avro type. Invalid and unknown ones are dropped earlier."""
+    """A logical type that is valid for its Avro type. The parser drops invalid and unknown ones."""
 
     name: LogicalName
     precision: int = 0
@@ -47,7 +47,7 @@ class Union:
     branches: tuple[AvroType, ...]
 
     def optional(self) -> AvroType | None:
-        """The one branch that is not null, where the union says no more than "may be absent"."""
+        """The only branch that is not null, if the union is just an optional type; else None."""
         values = self.values()
         return values[0] if len(values) == 1 else None
 
@@ -80,7 +80,7 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The full names of a shared field's type: what it defines, and what it uses of earlier definitions."""
+    """The full names in a shared field's type: those that it defines, and the earlier ones that it uses."""
 
     defined: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class Field:
     aliases: tuple[str, ...] = ()
     doc: str | None = None
     is_shared: bool = field(compare=False, repr=False, default=False)
-    """Whether every schema with the same text for this field and the same definitions in use gets this object."""
+    """Whether all schemas with the same text for this field and the same definitions used by it share this object."""
     names: Names = field(compare=False, repr=False, default=Names())
 
 
@@ -112,22 +112,22 @@ NULL = Primitive("null")
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A writer schema, complete in itself. Two are equal if their normalised texts are."""
+    """A self-contained writer schema. Two are equal if their normalised texts are equal."""
 
     text: str
     """JSON with full names; every named type is defined where it is first used. Defaults are left out."""
     root: AvroType = field(compare=False)
     named: Mapping[str, NamedType] = field(compare=False, repr=False)
     ignored: tuple[SchemaFinding, ...] = field(compare=False, default=())
-    """Logical types that do not count, by path."""
+    """Logical types that were ignored because they are unknown or invalid, with their paths."""
 
     def resolve(self, avro_type: AvroType) -> Primitive | Array | Map | Union | NamedType:
         return self.named[avro_type.name] if isinstance(avro_type, Ref) else avro_type
 
     def row(self) -> Record:
-        """What one payload is, as a record: a schema of any other type becomes the only field, `value`.
+        """The type of one payload, as a record. A schema of any other type becomes the only field, `value`.
 
-        A record adds no bytes of its own, so both read the same payload.
+        A record adds no bytes of its own, so the encoding is the same.
         """
         root = self.resolve(self.root)
         return root if isinstance(root, Record) else Record("", (Field(VALUE, self.root),))

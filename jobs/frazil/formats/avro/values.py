@@ -1,4 +1,4 @@
-"""Raw values, as fastavro reads them without logical types, become what the columns hold."""
+"""Convert raw values, which fastavro reads without logical types, to column values."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _EXACT = decimal.Context(prec=1000)
 
 
 class Values:
-    """Converters from raw values to column values, and how many timestamps lost nanoseconds in them."""
+    """Converts raw values to column values, and counts the timestamps that lost nanoseconds."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self.truncated_nanos = 0
         self._schema = schema
 
     def converter(self, shape: Shape) -> Convert | None:
-        """What turns a raw value (or None) into the column's; None where they are the same."""
+        """Return the function from a raw value (or None) to the column value; None if both are the same."""
         match shape:
             case Leaf(leaf):
                 convert = self._leaf(leaf)
@@ -70,7 +70,7 @@ class Values:
         return convert
 
     def _json(self, avro_type: AvroType, value: object) -> object:
-        """Return the JSON form of a value: the same as in the columns; bytes are base64."""
+        """Return the JSON form of a value: the column value, with bytes as base64."""
         match self._schema.resolve(avro_type):
             case _ if value is None:
                 return None
@@ -143,7 +143,7 @@ def _pairs(convert: Convert | None) -> Convert:
 
 
 def _fields(converters: dict[str, Convert | None]) -> Convert | None:
-    """Of a record or of a branch of a union, which has one of the fields."""
+    """Return the converter of a record, or of a union's value, which has only the field of its branch."""
     needed = {name: convert for name, convert in converters.items() if convert}
     if not needed:
         return None
