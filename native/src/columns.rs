@@ -1,4 +1,4 @@
-//! From what arrow-avro gives to the columns of a table: logical types, unions as structs, enums as strings.
+//! Convert the arrays of arrow-avro to the columns of a table: logical types, unions as structs, enums as strings.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::shape::{branch_fields, entries_field, entry_fields, variants, Member,
 
 type Column = Result<ArrayRef, ArrowError>;
 
-/// Finishes arrays, and counts the nanosecond timestamps that lost digits on the way.
+/// Converts arrays, and counts the nanosecond timestamps that lost digits below the microsecond.
 #[derive(Default)]
 pub struct Finisher {
     pub truncated_nanos: u64,
@@ -41,7 +41,7 @@ impl Finisher {
                 Arc::new(array.as_primitive::<Int32Type>().unary::<_, Time64MicrosecondType>(micros))
             }
             Shape::TimestampMillis { utc } => {
-                // Null slots may hold anything, hence wrapping; the rules bound the others.
+                // Null slots may hold any number, so the product may overflow; the rules bound all other values.
                 timestamps(array.as_primitive::<Int64Type>().unary(|value| value.wrapping_mul(1000)), *utc)
             }
             Shape::TimestampNanos { utc } => self.nanos(array, *utc),
@@ -100,7 +100,7 @@ impl Finisher {
         Ok(Arc::new(StructArray::try_new(branch_fields(branches), columns?, Some(nulls))?))
     }
 
-    /// One branch for every row: null where the row is of another.
+    /// Return the column of one branch, with null in the rows of other branches.
     fn branch(&mut self, union: &UnionArray, branches: &[Member], index: usize) -> Column {
         let id = index as i8;
         let column = self.column(&branches[index].shape, union.child(id))?;
@@ -111,7 +111,7 @@ impl Finisher {
     }
 }
 
-/// The same numbers under another type.
+/// Return the same numbers with another Arrow type of the same width.
 fn retyped(array: &ArrayRef, shape: &Shape) -> Column {
     let data = array.to_data().into_builder().data_type(shape.arrow_type()).build()?;
     Ok(arrow_array::make_array(data))
@@ -137,7 +137,7 @@ fn texts(array: &ArrayRef, symbols: &[String]) -> Column {
     take(&symbols, array.as_dictionary::<Int32Type>().keys(), None)
 }
 
-/// A key that a map holds twice keeps its first place and its last value, as in the maps of most languages.
+/// Remove duplicate keys from maps: a key keeps its first position and its last value, as in most languages.
 fn last_entries(map: &MapArray) -> Result<MapArray, ArrowError> {
     let keys = map.keys().as_string::<i32>();
     let mut kept: Vec<(u32, u32)> = Vec::with_capacity(keys.len());

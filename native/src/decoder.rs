@@ -1,4 +1,4 @@
-//! The decoder that Python sees: rules first, then arrow-avro, then the columns of a table.
+//! The decoder that Python uses: check the rules, decode with arrow-avro, convert to the columns of a table.
 
 use std::fmt::Display;
 
@@ -17,10 +17,10 @@ use crate::rules::{examine, MOST_SLOTS};
 use crate::shape::{Member, Shape};
 
 const LEAST_CAPACITY: usize = 1024;
-/// Offsets into strings and bytes have 32 bits.
+/// The maximum size of all payloads of a call, since offsets into strings and bytes have 32 bits.
 const MOST_BYTES: i64 = i32::MAX as i64;
 
-/// Index, reason, detail and path of a payload that breaks a rule.
+/// The index, reason, detail and path of a payload that breaks a rule.
 type Reject = (usize, &'static str, String, String);
 type Decoded<'py> = (Bound<'py, PyAny>, Vec<Reject>, u64);
 
@@ -54,9 +54,9 @@ impl AvroDecoder {
         Ok(Self { fields, row, decoder, capacity: LEAST_CAPACITY })
     }
 
-    /// The rows, the rejects, and how many timestamps lost nanoseconds. Decoding ends before the payload whose items
-    /// would make it more than `MOST_SLOTS` places in columns: then rows and rejects are fewer than the payloads. The
-    /// lock of the interpreter is free meanwhile.
+    /// Return the rows, the rejects, and how many timestamps lost nanoseconds. Decoding stops before the payload whose
+    /// items would bring the total above `MOST_SLOTS` slots in columns; rows and rejects are then fewer than payloads.
+    /// The interpreter's lock is released while decoding.
     fn decode<'py>(&mut self, py: Python<'py>, payloads: &Bound<'py, PyAny>, skip: usize) -> PyResult<Decoded<'py>> {
         let given = payloads_of(payloads)?;
         let (batch, rejects, truncated_nanos) = py.detach(|| self.run(&given, skip))?;
@@ -64,7 +64,7 @@ impl AvroDecoder {
     }
 }
 
-/// Payloads as Arrow hands them over: the bytes are not copied.
+/// Import the payloads from Python through Arrow's C interface, without copying their bytes.
 fn payloads_of(given: &Bound<'_, PyAny>) -> PyResult<LargeBinaryArray> {
     let array = make_array(ArrayData::from_pyarrow_bound(given)?);
     let expected = || PyValueError::new_err(format!("payloads are large_binary without nulls, not {}", array.data_type()));

@@ -1,4 +1,4 @@
-//! Frazil's fast path from Avro payloads to Arrow. `jobs/frazil/formats/avro/` has a slow twin of everything here.
+//! Frazil's fast decoder from Avro payloads to Arrow. `jobs/frazil/formats/avro/` has a slower implementation in Python.
 
 use pyo3::prelude::*;
 

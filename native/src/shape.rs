@@ -1,4 +1,4 @@
-//! What a payload looks like, as the Python side tells it: the schema with every reference followed.
+//! The shape of a payload, which Python sends as JSON: the schema with every reference resolved.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ pub struct Member {
     pub shape: Shape,
 }
 
-/// Of an array or a map: the least number of bytes that one takes, and how many columns it fills.
+/// The size of an item of an array or a map: its least number of bytes, and the slots in columns that it fills.
 #[derive(Deserialize)]
 pub struct Item {
     pub least: u64,
     pub slots: u64,
 }
 
-/// One type.
+/// A type of the schema.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Shape {
@@ -48,11 +48,11 @@ pub enum Shape {
     Union { branches: Vec<Member> },
 }
 
-/// What a union is in a table.
+/// How a table represents a union.
 pub enum Variants<'a> {
-    /// Null and one type, or one type alone: the type.
+    /// The union has one branch that is not null. The table has that branch's type; the number is its index.
     One(usize, &'a Shape),
-    /// Anything else: a struct with one column a branch.
+    /// Any other union: a struct with one column per branch.
     Many,
 }
 
@@ -65,7 +65,7 @@ pub fn variants(branches: &[Member]) -> Variants<'_> {
 }
 
 impl Shape {
-    /// The type of the finished column: that of `arrow_type` on the Python side.
+    /// The type of the converted column, the same as that of `arrow_type` in Python.
     pub fn arrow_type(&self) -> DataType {
         let utc = |utc: bool| DataType::Timestamp(TimeUnit::Microsecond, utc.then(|| "UTC".into()));
         match self {
@@ -112,8 +112,8 @@ impl Shape {
         }
     }
 
-    /// The schema for arrow-avro: the same bytes, with neutral names and without logical types, which `columns`
-    /// applies to the finished arrays. `next` numbers the named types.
+    /// The schema for arrow-avro. It reads the same bytes, but has generated names and no logical types; `columns`
+    /// applies those to the decoded arrays. `next` numbers the named types.
     pub fn avro(&self, next: &mut usize) -> Value {
         match self {
             Self::Null => json!("null"),
