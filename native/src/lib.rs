@@ -1,4 +1,4 @@
-//! Frazil's fast decoder from Avro payloads to Arrow. `jobs/frazil/formats/avro/` has a slower implementation in Python.
+//! A fast decoder from Avro payloads to Arrow. `jobs/frazil/formats/avro/` has a slower implementation in Python.
 
 use pyo3::prelude::*;
 
