@@ -1,1 +1,1 @@
-"""The nouns: frozen values and errors. Imports the standard library only."""
+"""The domain model: frozen values and errors. Imports only the standard library."""

@@ -1,4 +1,4 @@
-"""Changes to a table's schema, as values: listed, printed, compared, and left out where already true."""
+"""Changes to a table's schema, as values that can be listed, printed, compared and skipped if already made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.model.columns import ColumnType
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """Add an optional column at a dotted path (its parent exists)."""
+    """Add an optional column at a dotted path, whose parent exists."""
 
     path: str
     type: ColumnType
@@ -21,7 +21,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class WidenType:
-    """int → long, float → double, or a decimal with more digits before the point."""
+    """Widen int to long, float to double, or a decimal to a greater precision with the same scale."""
 
     path: str
     from_type: ColumnType

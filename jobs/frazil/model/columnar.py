@@ -1,9 +1,9 @@
 """Frozen dataclasses as compact JSON values and back, driven by their type hints.
 
-A sequence of dataclasses is stored by column, one list per field, and so is a mapping (`keys`, `values`): field names
-are stored once whatever the number of items, and similar numbers stand side by side, which compresses well.
+A sequence of dataclasses is stored by column, with one list per field; a mapping is stored as the lists `keys` and
+`values`. Field names are therefore stored only once, and similar numbers are adjacent, which compresses well.
 
-A field that the JSON lacks takes its default, so a field with a default can be added to a stored class at any time.
+A field that the JSON lacks gets its default, so a field with a default can be added to a stored class at any time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 def pack(kind: Any, value: Any) -> Any:
     """Return `value`, of type `kind`, as a JSON value.
 
-    Handles dataclasses, tuples of one type, mappings, optional values, datetimes, and what JSON has itself.
+    Supports dataclasses, tuples of one type, mappings, optional values, datetimes, and the types of JSON.
     """
     if value is None:
         return None
@@ -37,7 +37,7 @@ def pack(kind: Any, value: Any) -> Any:
 
 
 def unpack(kind: Any, packed: Any) -> Any:
-    """Return what `pack` was given. Raises KeyError, TypeError or ValueError where this is no value of `kind`."""
+    """Return the value that was packed. Raises KeyError, TypeError or ValueError if it is not a value of `kind`."""
     if packed is None:
         return None
     kind = _not_none(kind)
@@ -74,7 +74,7 @@ def _unpack_all(kind: Any, packed: Any) -> list[Any]:
 
 
 def _stored(kind: Any, packed: Mapping[str, Any]) -> list[str]:
-    """Return the fields to read: those that are there, and those that have to be."""
+    """Return the fields to read: those in the JSON, and those without a default."""
     return [each.name for each in fields(kind) if each.name in packed or not _has_default(each)]
 
 
@@ -94,13 +94,13 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 @cache
 def _is_json(kind: Any) -> bool:
-    """Whether JSON has this type itself, so that a list of such values is stored as it is."""
+    """Return whether this is a type of JSON, so that a list of such values is stored unchanged."""
     return _not_none(kind) in (int, float, str, bool)
 
 
 @cache
 def _not_none(kind: Any) -> Any:
-    """Return X for `X | None`, any other type as it is."""
+    """Return X for `X | None`, and any other type unchanged."""
     if get_origin(kind) not in (Union, types.UnionType):
         return kind
     (kind,) = (each for each in get_args(kind) if each is not types.NoneType)

@@ -1,7 +1,7 @@
-"""What a table's columns are, apart from any format that they come from and any library that stores them.
+"""The columns of a table, independent of the format of the records and of the library that writes the table.
 
-The vocabulary is Iceberg's (spec, "Schemas and Data Types", format version 2); every column is optional in the
-table, so nullability is not part of it.
+The types are Iceberg's (specification, "Schemas and Data Types", format version 2). Every column of a table is
+optional, so nullability is not modelled.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Named columns. `is_union`: one for each branch of a union, of which at most one is set.
+    """Named columns. `is_union`: the columns are the branches of a union, and at most one of them is not null.
 
-    Iceberg knows no unions, so a table's structs get the mark from a property (`unions.py`); it is no part of the type.
+    Iceberg has no unions, so a table property says which structs are unions (`unions.py`). The flag is not compared.
     """
 
     columns: tuple[Column, ...]
@@ -88,8 +88,8 @@ ColumnType = Scalar | Decimal | Fixed | ListOf | MapOf | Struct
 class Column:
     """A named column of a table or of a struct in it.
 
-    `aliases` are the names under which earlier writer schemas knew it: they drive a rename. `doc` is the
-    description that the writer's schema gives.
+    `aliases` are its names in earlier writer schemas, according to the newest one; they cause a rename. `doc` is the
+    description in the writer's schema.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Column:
 
 
 def walk(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[str, Column]]:
-    """Every named column with its dotted path, parents first. List elements add `[]`, map values `{}`."""
+    """Yield every named column with its dotted path, parents first. List elements add `[]`, map values `{}`."""
     for column in columns:
         here = f"{path}.{column.name}" if path else column.name
         yield here, column
@@ -107,7 +107,7 @@ def walk(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[str, Col
 
 
 def lacking(wanted: tuple[Column, ...], there: tuple[Column, ...]) -> tuple[str, ...]:
-    """Return the paths of wanted columns that are not there, at any depth; of a column that lacks all, only its own."""
+    """Return the dotted paths of wanted columns that `there` lacks; of a missing struct, only the struct's own path."""
     present = {path for path, _ in walk(there)}
     missing = [path for path, _ in walk(wanted) if path not in present]
     return tuple(p for p in missing if not any(p.startswith((f"{m}.", f"{m}[]", f"{m}{{}}")) for m in missing))

@@ -7,49 +7,49 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a record is a dead letter. The names are stored in tables: they are added to, never changed."""
+    """Why a record is a dead letter. The values are stored in tables: add new ones, but never change one."""
 
     NULL_VALUE = "null_value"
-    """A tombstone, where the spec says that tombstones are dead letters."""
+    """The record is a tombstone, and the table spec makes tombstones dead letters."""
     NOT_FRAMED = "not_framed"
-    """Shorter than five bytes, or the first byte is not the magic 0 of the registry's wire format."""
+    """The value is shorter than 5 bytes, or its first byte is not the magic byte 0 of Confluent's wire format."""
     UNKNOWN_SCHEMA_ID = "unknown_schema_id"
-    """The registry answered that it has no schema of this id."""
+    """The registry has no schema with this id."""
     WRONG_SCHEMA_TYPE = "wrong_schema_type"
-    """The id names a schema of another format than the spec's."""
+    """The schema with this id has another format than the table spec."""
     TRUNCATED = "truncated"
     """The payload ends inside a value."""
     TRAILING_BYTES = "trailing_bytes"
-    """Bytes are left over after the whole record."""
+    """The payload has more bytes after the end of the value."""
     BAD_VARINT = "bad_varint"
-    """An int of more than 32 bits, a long of more than 64, or more bytes than the specification allows."""
+    """An int has more than 32 bits, a long has more than 64, or either takes more bytes than Avro allows."""
     BAD_BOOLEAN = "bad_boolean"
-    """A boolean byte other than 0 and 1."""
+    """The byte of a boolean is neither 0 nor 1."""
     BAD_INDEX = "bad_index"
-    """A union branch or an enum symbol that the schema does not have."""
+    """The index of a union branch or an enum symbol does not exist in the schema."""
     BAD_LENGTH = "bad_length"
-    """A negative length, or one that does not fit the bytes that follow."""
+    """A length is negative or greater than the number of remaining bytes."""
     BAD_UTF8 = "bad_utf8"
-    """A string that is not UTF-8."""
+    """A string is not valid UTF-8."""
     OUT_OF_RANGE = "out_of_range"
-    """A value outside its logical type: a decimal wider than its precision, a time of day past midnight."""
+    """A value is outside the range of its logical type, such as a time of day of 24 hours or more."""
     TOO_LARGE = "too_large"
-    """More than a reader can hold: records inside themselves too often, or too many empty values in a few bytes."""
+    """The value is nested too deeply, or expands from a few bytes to too many values in columns."""
     REFUSED_SCHEMA = "refused_schema"
-    """The table has no place for the writer schema, and `frazil resume --dead-letter-schema` gave up on it."""
+    """The table cannot hold the writer schema, and a user ran `frazil resume --dead-letter-schema` for it."""
     BAD_KEY = "bad_key"
-    """The key cannot be read as the spec says; `detail` says which of the above it is."""
+    """The key cannot be decoded as the table spec requires; `detail` starts with the reason, one of the above."""
     UNREADABLE_HEADERS = "unreadable_headers"
-    """The table keeps headers, and the Kafka client cannot decode those of the record."""
+    """The table keeps headers, and the Kafka client cannot decode this record's headers."""
     DEFECT = "defect"
-    """Frazil itself failed on this record, each time that it tried."""
+    """An unexpected error in Frazil on this record, at every attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One payload that a decoder refused: its index in what was given, why, what was wrong, and where.
+    """One payload that a decoder rejected. `index` is its position among the payloads of the call.
 
-    `path` is the dotted path inside the record (`order.items[].price`), empty for the record as a whole.
+    `path` is the dotted path in the record (`order.items[].price`), or empty for the record as a whole.
     """
 
     index: int

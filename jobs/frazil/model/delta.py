@@ -1,4 +1,4 @@
-"""A Delta log over an Iceberg table's files, as values: what it says now, and what its next version must say."""
+"""A Delta log over an Iceberg table's files, as values: its current content and its next version."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ WRITER_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class DeltaMetadata:
-    """What a version says of all files: the schema in Delta's JSON, with Iceberg's field ids in the fields' metadata.
+    """The metadata of a version: the schema in Delta's JSON, with Iceberg's field ids in the metadata of the fields.
 
-    There are no partition columns: Iceberg's transforms have none in Delta, an empty string cannot be the value of
-    one, and the statistics of each file prune as well.
+    There are no partition columns: Delta has no counterpart to Iceberg's transforms and no empty string as a partition
+    value, and the statistics of each file also allow pruning.
     """
 
     schema: str
@@ -27,7 +27,7 @@ class DeltaMetadata:
 class TableFile:
     """A live data file of a snapshot. `path` is relative to the table's location; None if the file is elsewhere.
 
-    `modified_ms` is when the snapshot that added it was committed. Statistics are by Iceberg field id.
+    `modified_ms` is when the snapshot that added the file was committed. The statistics are by Iceberg field id.
     """
 
     path: str | None
@@ -43,7 +43,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """All that a snapshot consists of. Delete files are only counted."""
+    """The files of a snapshot. Delete files are only counted."""
 
     data: tuple[TableFile, ...]
     position_deletes: int = 0
@@ -52,7 +52,7 @@ class TableFiles:
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
-    """The columns that a file's footer names, in Iceberg's JSON; None where it has no field ids."""
+    """The columns in a file's footer, as Iceberg's JSON; None if the footer has no field ids."""
 
     location: str
     schema_json: str | None
@@ -79,7 +79,7 @@ class RemoveFile:
 class LoggedFile:
     """A file that a log names. `path` is decoded: relative to the table's location, or absolute.
 
-    `is_removable` is False if another writer encoded the path in a way that delta-rs cannot repeat.
+    `is_removable` is False if another writer encoded the path in a way that delta-rs cannot reproduce.
     """
 
     path: str
@@ -114,8 +114,8 @@ class BeginLog:
 class ExtendLog:
     """The difference between the newest version and a snapshot.
 
-    `new_columns` are fields in Delta's JSON, to be merged into the schema by a version of their own just before; a
-    crash between the two leaves columns without values.
+    `new_columns` are fields in Delta's JSON. A separate version merges them into the schema first; a crash between the
+    two versions leaves columns without values.
     """
 
     snapshot_id: int
@@ -132,7 +132,7 @@ class ExtendLog:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceLog:
-    """A version that keeps no file and states its metadata anew: how a rename or a wider type arrives."""
+    """A version that removes every file and writes the metadata and all files again, after a rename or a wider type."""
 
     snapshot_id: int
     base: int
@@ -146,7 +146,7 @@ class ReplaceLog:
 
 @dataclass(frozen=True, slots=True)
 class LogIsCurrent:
-    """The newest version stands for the snapshot already, and names its files and columns."""
+    """The newest version already describes the snapshot, its files and its columns."""
 
     version: int
     snapshot_id: int
@@ -154,7 +154,7 @@ class LogIsCurrent:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """The snapshot cannot be said in reader version 1; the log stays as it is, true of an older snapshot."""
+    """Reader version 1 of Delta cannot represent the snapshot. The log keeps describing an older snapshot."""
 
     snapshot_id: int
     reason: str
@@ -166,7 +166,7 @@ LogPlan = LogWrite | LogIsCurrent | Withheld
 
 @dataclass(frozen=True, slots=True)
 class LogWritten:
-    """A version for the snapshot was just written: readers that do not poll need a refresh."""
+    """A version for the snapshot was written. Readers that do not poll need a refresh."""
 
     version: int
     snapshot_id: int
@@ -174,11 +174,11 @@ class LogWritten:
 
 @dataclass(frozen=True, slots=True)
 class LogFailed:
-    """The log could not be brought up to date. The rows are published all the same; the next run tries again."""
+    """Writing the log failed. The rows are published nevertheless, and the next run tries again."""
 
     problem: str
     hint: str
 
 
 Announced = LogWritten | LogIsCurrent | Withheld | LogFailed
-"""What came of announcing a table's head to readers of Delta."""
+"""The result of announcing a table's head to readers of Delta."""

@@ -1,48 +1,48 @@
-"""Every failure that Frazil names.
+"""The error classes of Frazil.
 
 FrazilError
 ├── Misuse                 the command or a configuration file is wrong (exit 2)
 │   ├── SettingError       an unknown key, a wrong type, a value that is not supported yet
 │   └── SpecError          a table spec contradicts itself, another spec, or its readers
-├── DataError              what the topic holds cannot be carried over as asked (exit 1)
+├── DataError              the topic's data cannot be written to the table as the spec asks (exit 1)
 │   ├── IncompatibleSchemaError
-│   ├── SourceChangedError     the topic is not the one that the table was read from
+│   ├── SourceChangedError     the topic is not the one that the table was filled from
 │   ├── RecordsLostError       retention or compaction overtook the reader
 │   └── BadRecordLimitError
-├── TableError             the table's state forbids to go on (exit 1)
+├── TableError             the table's state does not allow another batch (exit 1)
 │   ├── ForeignTableError      Frazil did not create it
 │   ├── ForeignOwnerError      another pipeline writes it
-│   ├── StateLostError         rows but no state, or a broken chain of snapshots
+│   ├── StateLostError         the table has rows but no state, or its chain of snapshots is broken
 │   ├── FencedError            another process of this pipeline took over
-│   ├── ContendedError         `main` kept moving, the bounded attempts are used up
-│   ├── CountMismatchError     the sums of a batch do not agree: a defect, nothing is published
-│   ├── FormatVersionError     of Iceberg, which Frazil cannot write
+│   ├── ContendedError         other writers moved `main` during every attempt
+│   ├── CountMismatchError     the counts of a batch do not agree: a defect, nothing is published
+│   ├── FormatVersionError     Frazil cannot write the table's Iceberg format version
 │   ├── SpecChangeError        the table cannot follow a change of its spec
 │   └── PausedError
-├── DefectError            something that nobody foresaw: the trace is in the log (exit 1)
-└── ServiceError           something outside does not answer or refuses (exit 1; worth retrying)
+├── DefectError            an unexpected error: the stack trace is in the log (exit 1)
+└── ServiceError           an external service does not answer or refuses (exit 1; worth retrying)
     ├── BrokerError
     │   └── TopicMissingError
     ├── RegistryError
     │   └── SubjectMissingError
     ├── CatalogError
     ├── CommitError
-    │   ├── CommitRejectedError    another writer was faster: it did not land
-    │   └── CommitUnknownError     no answer: it may have landed
+    │   ├── CommitRejectedError    another writer committed first: this commit did not take effect
+    │   └── CommitUnknownError     no response: the commit may have taken effect
     ├── SnowflakeError
-    ├── TaskFailedError        Spark gave a task up (in adapters/spark.py)
+    ├── TaskFailedError        a Spark task failed at every attempt (in adapters/spark.py)
     ├── LocalServicesError     the local services that the configuration refers to are not running
-    └── MissingToolError       Java, a jar or a compiler is not on this machine
+    └── MissingToolError       Java, a jar or a compiler is missing on this machine
 
-Two questions are answered by type: whose fault it is (the branch) and whether trying again at once, unchanged, can
-help (`worth_retrying`: of services only, and not where they answered that something is missing).
+The type of an error answers two questions: whose fault it is (the branch), and whether an immediate retry can help
+(`worth_retrying`: only for services, and not if the service answered that something is missing).
 """
 
 from __future__ import annotations
 
 
 class FrazilError(Exception):
-    """The root. One sentence saying what failed, on which thing, expected against found; and what to run next."""
+    """The root class. `what` says what failed, on which object, expected and found; `hint` says what to do next."""
 
     exit_status = 1
     worth_retrying = False
@@ -63,7 +63,7 @@ def _rebuild(kind: type[FrazilError], what: str, hint: str) -> FrazilError:
     return kind(what, hint=hint)
 
 
-class Misuse(FrazilError):  # noqa: N818 - the branch is named after whose fault it is
+class Misuse(FrazilError):  # noqa: N818 - named after whose fault it is
     """The command or a configuration file is wrong; nothing was done."""
 
     exit_status = 2
@@ -78,19 +78,19 @@ class SpecError(Misuse):
 
 
 class DataError(FrazilError):
-    """What the topic holds cannot be carried over as the spec asks."""
+    """The topic's data cannot be written to the table as the table spec asks."""
 
 
 class IncompatibleSchemaError(DataError):
-    """A writer schema asks for a change that would not be safe for the table."""
+    """A writer schema requires a change that would not be safe for the table."""
 
 
 class SourceChangedError(DataError):
-    """The topic is not the one that the table was read from: re-created, truncated, or partitions removed."""
+    """The topic is not the one that the table was filled from: it was re-created or truncated, or lost partitions."""
 
 
 class RecordsLostError(DataError):
-    """Records between the table's offset and the topic's earliest offset are gone."""
+    """Kafka has deleted records between the table's next offset and the partition's earliest offset."""
 
 
 class BadRecordLimitError(DataError):
@@ -98,7 +98,7 @@ class BadRecordLimitError(DataError):
 
 
 class TableError(FrazilError):
-    """The state of the table forbids going on."""
+    """The state of the table does not allow another batch."""
 
 
 class ForeignTableError(TableError):
@@ -114,7 +114,7 @@ class StateLostError(TableError):
 
 
 class FencedError(TableError):
-    """Another process of the same pipeline published meanwhile; this one must stop."""
+    """Another process of the same pipeline has published a batch; this one must stop."""
 
 
 class ContendedError(TableError):
@@ -142,7 +142,7 @@ class DefectError(FrazilError):
 
 
 class ServiceError(FrazilError):
-    """Something outside does not answer, or refuses. Trying again unchanged may help."""
+    """An external service does not answer, or refuses. A retry may help."""
 
     worth_retrying = True
 
@@ -172,22 +172,22 @@ class CatalogError(ServiceError):
 
 
 class CommitError(ServiceError):
-    """A commit did not succeed, or may not have. A step tries again a few times, and then raises another error."""
+    """A commit failed, or may have failed. A step retries a few times and then raises another error."""
 
     def __init__(self, what: str, *, hint: str = "run the command again: it continues from the table") -> None:
         super().__init__(what, hint=hint)
 
 
 class CommitRejectedError(CommitError):
-    """The catalog refused a commit because something it rests on had changed. It did not land."""
+    """The catalog rejected a commit because the table had changed. The commit did not take effect."""
 
 
 class CommitUnknownError(CommitError):
-    """A commit ended without an answer: it may have landed, may land later, or never."""
+    """A commit got no response: it may have taken effect, may do so later, or never."""
 
 
 class SnowflakeError(ServiceError):
-    """Snowflake does not answer, does not let a user in, or refuses what the user asks."""
+    """Snowflake does not answer, rejects a login, or refuses a statement."""
 
 
 class LocalServicesError(ServiceError):
@@ -197,6 +197,6 @@ class LocalServicesError(ServiceError):
 
 
 class MissingToolError(ServiceError):
-    """A tool that this machine needs is not there."""
+    """A tool that is needed on this machine is not installed."""
 
     worth_retrying = False

@@ -1,4 +1,4 @@
-"""What expiry does to a table, as values."""
+"""The expiry of a table's snapshots, as values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """Snapshots to remove, oldest first, tags to set by name, and tags to drop; all in one commit."""
+    """The content of one commit: snapshots to remove, oldest first, tags to set, by name, and tags to drop."""
 
     snapshots: tuple[int, ...] = ()
     put: Mapping[str, int] = field(default_factory=dict)
@@ -20,7 +20,7 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What became of the files of expired snapshots. `left` files stay as orphans, for the reasons in `problems`."""
+    """The result of deleting the files of expired snapshots. `left` files stay as orphans; `problems` says why."""
 
     deleted: int = 0
     left: int = 0

@@ -1,4 +1,4 @@
-"""What ingest tasks are given and what they return. Plain values: they travel between processes."""
+"""The inputs and results of ingest tasks. They are pickled, because tasks run in other processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.model.spec import RegistrySettings, SettingValue, TableSpec
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """A table as a task needs it to write files: Iceberg's own JSON of its schema and partition spec."""
+    """The parts of a table that a task needs to write files: its schema and partition spec as Iceberg's JSON."""
 
     identifier: str
     location: str
@@ -25,7 +25,7 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """All that the tasks of one batch share."""
+    """The inputs that all tasks of a batch share."""
 
     spec: TableSpec
     batch_id: str
@@ -38,14 +38,14 @@ class TaskContext:
     registry: RegistrySettings
     storage: Mapping[str, SettingValue]
     source_ids: Mapping[str, tuple[str | None, int]]
-    """Topic id and generation by topic."""
+    """The topic id and the generation, by topic."""
     dead_letter_schemas: frozenset[int] = frozenset()
-    """Writer schemas whose records become dead letters, by id."""
+    """The ids of writer schemas whose records become dead letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestTask:
-    """One task: it reads its ranges one after the other."""
+    """One task, which reads its ranges one after the other."""
 
     context: TaskContext
     ranges: tuple[OffsetRange, ...]
@@ -53,9 +53,9 @@ class IngestTask:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A finished Parquet file of `size` bytes that no table knows yet, with the statistics that Iceberg keeps.
+    """A finished Parquet file of `size` bytes, not yet in the table, with the statistics that Iceberg keeps.
 
-    `partition` holds values of the partition spec `spec_id`, which may not be the table's present one any more.
+    `partition` holds values of the partition spec `spec_id`, which may no longer be the table's current one.
     """
 
     path: str
@@ -77,10 +77,10 @@ StoppedBy = Literal["end", "bytes", "schema", "lookups"]
 
 @dataclass(frozen=True, slots=True)
 class RangeResult:
-    """What became of one range: records of `[start, end)` were read, `end` being at most what was planned.
+    """The result of one range: the records of `[start, end)` were read; `end` is at most the planned end.
 
-    `gaps` counts offsets in it that hold no record for us: compacted away, control records, aborted transactions.
-    `met_schema_ids` are valid ids that the plan does not know; the first such record is at `end`.
+    `gaps` counts its offsets without a visible record: compacted ones, control records, aborted transactions.
+    `met_schema_ids` are valid schema ids that the plan does not contain; the first such record is at `end`.
     """
 
     topic: str
@@ -101,7 +101,7 @@ class RangeResult:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one successful task returns. `unknown_schema_ids` were looked up and do not exist."""
+    """The result of a successful task. The registry has no schemas with the ids `unknown_schema_ids`."""
 
     ranges: tuple[RangeResult, ...]
     row_files: tuple[WrittenFile, ...]

@@ -1,4 +1,4 @@
-"""The one text form of a moment: RFC 3339, in UTC."""
+"""Format timestamps as RFC 3339 in UTC."""
 
 from __future__ import annotations
 

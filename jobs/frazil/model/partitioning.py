@@ -1,4 +1,4 @@
-"""Iceberg's partition transforms, as `partition_by` writes them (Iceberg specification, "Partition Transforms")."""
+"""Iceberg's partition transforms in the syntax of `partition_by` (Iceberg specification, "Partition Transforms")."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 TIMES = frozenset({"year", "month", "day", "hour"})
 CALL = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(?:([^,()]*?)\s*,\s*)?([^,()]*?)\s*\)\s*")
-"""A transform, its number if there is one, and its column."""
+"""Matches a transform, its number if it has one, and its column."""
 
 _SUFFIXES = {"bucket": "_bucket", "truncate": "_trunc", "void": "_null", "identity": ""}
 _BETWEEN_FIELDS = re.compile(r",\s*(?![^()]*\))")
@@ -15,7 +15,7 @@ _BETWEEN_FIELDS = re.compile(r",\s*(?![^()]*\))")
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """A transform of one column. `parameter` is the number of buckets or the width, None for the others."""
+    """A transform of one column. `parameter` is the number of buckets or the truncation width, else None."""
 
     transform: str
     column: str
@@ -29,17 +29,17 @@ class PartitionField:
 
     @property
     def family(self) -> tuple[str, str]:
-        """Two fields of one family are redundant in Iceberg: it refuses day and hour of the same column."""
+        """The family of the field. Iceberg rejects two fields of one family, such as day and hour of one column."""
         return ("time" if self.transform in TIMES else self.transform), self.column
 
     @property
     def name(self) -> str:
-        """The name that engines give such a field: `at_day` for `day(at)`."""
+        """The field's name, formed as other engines do: `at_day` for `day(at)`."""
         return self.column.replace(".", "_") + _SUFFIXES.get(self.transform, f"_{self.transform}")
 
 
 def partition_field(text: str) -> PartitionField:
-    """Return the field that is written so. What is no call of a transform is a column, whatever its name."""
+    """Parse one field. Text that is not a call of a transform is the name of a column."""
     call = CALL.fullmatch(text)
     number = call and call[2]
     if call is None or (number is not None and not number.isdecimal()):
@@ -48,5 +48,5 @@ def partition_field(text: str) -> PartitionField:
 
 
 def partition_fields(text: str) -> tuple[PartitionField, ...]:
-    """Return the fields of a list that is written with commas."""
+    """Parse a comma-separated list of fields."""
     return tuple(partition_field(each) for each in _BETWEEN_FIELDS.split(text))

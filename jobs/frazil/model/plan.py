@@ -1,4 +1,4 @@
-"""What one run is about to do for one table: one value, which `explain` prints and `materialize` carries out."""
+"""The plan of one batch of one table, which `explain` prints and `materialize` executes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from frazil.model.schemas import RegisteredSchema
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """Where a partition stands: offsets `[earliest, end)` can be read; `end` is the last stable offset.
+    """The readable offsets `[earliest, end)` of a partition; `end` is the last stable offset (KIP-98).
 
-    `held_back` is the number of offsets behind it, which open transactions keep from being read.
+    `held_back` is the number of offsets from `end` to the high watermark, which open transactions make unreadable.
     """
 
     earliest: int
@@ -24,13 +24,13 @@ class PartitionFacts:
 
     @property
     def high_watermark(self) -> int:
-        """The end of what is in the partition, whether it can be read or not."""
+        """The offset after the partition's last record, readable or not."""
         return self.end + self.held_back
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic as the broker describes it. `topic_id` is None where the broker has none."""
+    """A topic as the broker describes it. `topic_id` is None if the broker has no topic ids (before KIP-516)."""
 
     topic: str
     topic_id: str | None
@@ -38,15 +38,15 @@ class TopicFacts:
 
     @property
     def offsets(self) -> int:
-        """Offsets between the earliest and the end of all partitions: at least as many as there are records."""
+        """The number of readable offsets of all partitions, which is at least the number of readable records."""
         return sum(each.end - each.earliest for each in self.partitions.values())
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets `[start, end)` of one partition; `partition_end` is where the partition ended when it was planned.
+    """Offsets `[start, end)` of one partition; `partition_end` is the partition's end at the time of planning.
 
-    `max_bytes` bounds the payload bytes read: a task ends the range early, between two records, once it is reached.
+    `max_bytes` limits the payload bytes: a task that reaches it ends the range early, between two records.
     """
 
     topic: str
@@ -71,9 +71,9 @@ class WriterSchemas:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """One batch. `state` is the table's before it, `base_snapshot_id` the head of `main` that it was planned on.
+    """One batch. `state` is the table's state before it; `base_snapshot_id` is the head of `main` at planning.
 
-    A record of a writer schema that is not among `schemas` ends its range.
+    A record whose writer schema is not in `schemas` ends its range.
     """
 
     table: str
@@ -91,13 +91,13 @@ class BatchPlan:
 
     @property
     def offsets(self) -> int:
-        """How many offsets it covers; records are at most as many."""
+        """The number of offsets in the batch, which is at least the number of records."""
         return sum(each.end - each.start for each in self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class NothingToDo:
-    """Every partition is read to its end."""
+    """Every partition has been read to its end."""
 
     table: str
     state: TableState
@@ -105,7 +105,7 @@ class NothingToDo:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """The run must not go on with this table."""
+    """The run must stop for this table."""
 
     table: str
     error: FrazilError

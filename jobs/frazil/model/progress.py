@@ -1,4 +1,4 @@
-"""How far a table has come: the counts of its records and the offsets it was read to."""
+"""The progress of a table: the counts of its records and its next offsets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 MODULUS = 2**64
-"""Sums of offsets are kept modulo this, so that they stay one machine word for ever."""
+"""Sums of offsets are modulo this, so that they always fit in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of records. `read = rows + deletes + duplicates + dead_letters + skipped`, always."""
+    """The outcomes of records. Always `read = rows + deletes + duplicates + dead_letters + skipped`."""
 
     read: int = 0
     rows: int = 0
@@ -44,7 +44,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSums:
-    """The sum and the sum of squares of some rows' offsets, modulo 2^64: a lost, doubled or altered row shows."""
+    """The sum and the sum of squares of rows' offsets, modulo 2^64. They reveal a lost, duplicate or altered offset."""
 
     offsets: int = 0
     squares: int = 0
@@ -55,9 +55,9 @@ class OffsetSums:
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One partition since the table began: `[origin, next)` has been read; `start` is where the last batch began.
+    """One partition since the table's creation: `[origin, next)` has been read; the last batch began at `start`.
 
-    `record_bytes` is the mean size of key and value of the records that were read last, None before any was.
+    `record_bytes` is the mean size of key and value in the most recently read records; None before the first record.
     """
 
     origin: int
@@ -75,9 +75,9 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """One topic of a table. `topic_id` is None where the broker has none (before KIP-516).
+    """One topic of a table. `topic_id` is None if the broker has no topic ids (before KIP-516).
 
-    `generation` tells apart topics of one name: it grows when a re-created topic is accepted.
+    `generation` distinguishes topics of the same name: it increases when a re-created topic is accepted.
     """
 
     topic: str
@@ -88,7 +88,7 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True)
 class ObservedTopic:
-    """Up to where partitions of a topic had records at some moment; only partitions that are not read so far."""
+    """The high watermarks of a topic's partitions at some time, without partitions that have been read that far."""
 
     topic: str
     generation: int
@@ -97,7 +97,7 @@ class ObservedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What has to be read before a table is complete through the moment `at`."""
+    """The offsets that must be read before a table is complete through the time `at`."""
 
     at: datetime
     topics: tuple[ObservedTopic, ...]
@@ -105,13 +105,13 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ForeignChanges:
-    """What others have committed between our own snapshots (`materialize/state.py` counts it)."""
+    """The snapshots that others have committed between ours (counted in `materialize/state.py`)."""
 
     snapshots: int = 0
     rows_added: int = 0
     rows_removed: int = 0
     names: tuple[str, ...] = ()
-    """The last of them, such as `delete 8323258955487015709`; at most `KEPT`."""
+    """The operation and id of the last ones, such as `delete 8323258955487015709`; at most `KEPT`."""
 
     def __add__(self, other: ForeignChanges) -> ForeignChanges:
         return ForeignChanges(
@@ -127,7 +127,7 @@ FOREIGN_NAMES_KEPT = 20
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Writer schemas that a table has columns for: a hash of each by id, and of what they were compared with."""
+    """The writer schemas that a table has columns for: a hash of each, by id, and a hash of the table's schema."""
 
     table: str
     values: Mapping[int, str]
@@ -136,11 +136,11 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """All that is needed to go on, as a snapshot holds it (`model/summary.py`).
+    """The state from which the next batch continues; a snapshot stores it (`model/summary.py`).
 
-    `epoch` is the number of batches published; `writer` names the process that published the last one.
-    `complete_through` is a moment: every offset below the high watermarks of then has been read. It is None until the
-    first backfill ends. `observations` are later moments for which that is not true yet.
+    `epoch` is the number of published batches; `writer` is the id of the process that published the last one. Every
+    offset below the high watermarks at the time `complete_through` has been read; it is None until the first backfill
+    ends. `observations` are later times for which this is not yet true.
     """
 
     pipeline: str

@@ -1,4 +1,4 @@
-"""The proof of a publish: what was read, what became of it, and how long each step took."""
+"""The receipt of a batch: what was read, the outcome of every record, and how long each step took."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RangeReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One batch. `snapshot_id` is known once it is published; `seconds` are wall seconds by step."""
+    """One batch. `snapshot_id` is None until it is published; `seconds` is the elapsed time by step."""
 
     table: str
     epoch: int
@@ -43,7 +43,7 @@ class Receipt:
     seconds: Mapping[str, float] = field(default_factory=dict)
     snapshot_id: int | None = None
     schema_changes: tuple[str, ...] = ()
-    """What this process changed in the table's schema since its previous receipt, such as `add column note: string`."""
+    """The schema changes by this process since its previous receipt, such as `add column note: string`."""
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)

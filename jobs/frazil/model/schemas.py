@@ -1,4 +1,4 @@
-"""Schemas as a registry gives them, and what can be said against them."""
+"""Schemas from a registry, and findings about them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
-"""As schema registries name it."""
+"""The schema types in the registry's spelling."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema under its registry id. `references` are the texts that it refers to, dependencies first."""
+    """A schema with its registry id. `references` are the texts of the schemas that it uses, dependencies first."""
 
     id: int
     format: SchemaType
@@ -21,7 +21,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaFinding:
-    """One reason why a schema cannot be carried over as it is: the dotted path in it, and what is wrong there."""
+    """One problem of a schema: the dotted path in it, and what a table cannot hold there."""
 
     path: str
     problem: str

@@ -1,4 +1,4 @@
-"""What is known of a secret without what is in it: when its value came, and how it rotates."""
+"""The metadata of a secret, without its value: when the value was set, and how it rotates."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class SecretHistory:
-    """`since` is when the current value came, None where there is none.
+    """The metadata of a secret. `since` is when the current value was set; None if there is no value.
 
-    `schedule` is None where it does not rotate by itself; `every` where the schedule tells no time between two.
-    `pending_since` is of a version that was begun and never became current.
+    `schedule` is None without automatic rotation; `every` is None if the schedule has no fixed interval.
+    `pending_since` is when a version was created that has not become current.
     """
 
     since: datetime | None

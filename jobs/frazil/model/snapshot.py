@@ -1,4 +1,4 @@
-"""A table as one read of its metadata shows it."""
+"""A table's metadata, read at one time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def not_counted() -> int | None:
 class Snapshot:
     """One snapshot. `operation` is Iceberg's: append, replace, overwrite or delete.
 
-    `read_document` reads the compressed state from the header of the file `manifest_list`; None where it holds none.
-    `count_live` counts the rows that a reader sees in manifests and position deletes; None where that is not possible.
+    `read_document` reads the compressed state from the header of the file `manifest_list`; None if the header has none.
+    `count_live` counts the visible rows from manifests and position deletes; None if that is not possible.
     """
 
     id: int
@@ -36,17 +36,17 @@ class Snapshot:
     count_live: Callable[[], int | None] = field(default=not_counted, compare=False, repr=False)
 
     def figure(self, name: str) -> int:
-        """A count in the summary; 0 where it is left out, as the specification allows."""
+        """Return a count from the summary; 0 if it is missing, as the Iceberg specification allows."""
         return int(self.summary.get(name, "0"))
 
     @property
     def live_rows(self) -> int:
-        """Rows that a reader sees, as far as the summary says (equality deletes are not counted there)."""
+        """The number of visible rows according to the summary, which ignores equality deletes."""
         return self.figure("total-records") - self.figure("total-position-deletes")
 
     @property
     def has_no_deletes(self) -> bool:
-        """Whether the summary says that no row is marked as deleted."""
+        """Whether the table has no delete files, according to the summary."""
         return self.summary.get("total-delete-files") == "0"
 
     @property
@@ -56,14 +56,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """All of a table's metadata that decisions are made on, read at one moment.
+    """The metadata of a table on which decisions are based, read at one time.
 
-    `uuid` is the table's own: a table that is dropped and made again has another. Empty for a table not made yet.
+    `uuid` changes if a table is dropped and created again; it is empty if the table does not exist yet.
 
-    `head` is the snapshot of `main`; `current` is the library's own object for the same metadata, which only the
-    adapter that made it looks into. `partition_fields` are written as `partition_by` of a spec writes them.
-    `partition_names` are the names of partition fields, of the present spec and of every earlier one, that are not
-    names of columns: Iceberg refuses a new column with such a name.
+    `head` is the snapshot of `main`. `current` is the library's object for the same metadata; only the adapter that
+    created it uses it. `partition_fields` have the syntax of `partition_by`. `partition_names` are the names of
+    partition fields, in the current and all earlier partition specs, that are not names of columns: Iceberg rejects a
+    new column with such a name.
     """
 
     identifier: str
@@ -83,7 +83,7 @@ class TableView:
     partition_names: frozenset[str] = frozenset()
 
     def ancestry(self, snapshot_id: int | None) -> Iterator[Snapshot]:
-        """The snapshot and its ancestors, newest first, as far as they have not expired."""
+        """Yield the snapshot and its ancestors, newest first, down to the first one that has expired."""
         while snapshot_id is not None and snapshot_id in self.snapshots:
             snapshot = self.snapshots[snapshot_id]
             yield snapshot

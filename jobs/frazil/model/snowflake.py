@@ -1,4 +1,4 @@
-"""What Snowflake has of the lake: under which names, and how fresh."""
+"""The tables in Snowflake: their names and how fresh they are."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from frazil.model.spec import TableSpec
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What queries of an Iceberg table see. `status` and `refreshing` are Snowflake's own words.
+    """The state of an Iceberg table in Snowflake. `status` and `refreshing` are Snowflake's values.
 
-    `metadata_location` is None where it could not read any metadata yet; `refreshing` is None where it does not tell.
+    `metadata_location` is None if Snowflake has not read any metadata yet; `refreshing` is None if it is not reported.
     """
 
     metadata_location: str | None
@@ -24,5 +24,5 @@ def iceberg_table(spec: TableSpec) -> str:
 
 
 def delta_table(spec: TableSpec) -> str:
-    """The external table over a Delta log."""
+    """Return the name of the external table over a Delta log."""
     return f"{spec.table.upper()}__DELTA"

@@ -1,4 +1,4 @@
-"""What the user wants: settings and table specs, parsed and checked (by `specs/`), never raw YAML."""
+"""Settings and table specs, after `specs/` has parsed and validated them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class DeferredSecret:
-    """A secret that is looked up each time it is used: not everybody who has the settings may read it."""
+    """A secret that is looked up at each use, because some processes that have the settings may not read it."""
 
     _look_up: Callable[[], Secret] = field(compare=False)
 
@@ -49,27 +49,27 @@ class DeferredSecret:
     __str__ = __repr__
 
     def read(self) -> Secret:
-        """Raises SettingError where there is no such secret, ServiceError where it may not be read."""
+        """Return the value. Raises SettingError if the secret does not exist, ServiceError if it may not be read."""
         return self._look_up()
 
 
 NOT_RUNNING_HOST = "local-services-are-not-running.invalid"
-"""The host of a local service that is not running. No name ends in `.invalid` (RFC 2606): nothing ever answers."""
+"""The host of a local service that is not running. It never resolves, because `.invalid` is reserved (RFC 2606)."""
 
 SettingValue = str | Secret
 
 
 def revealed(settings: Mapping[str, SettingValue]) -> dict[str, str]:
-    """Settings as a library takes them, secrets in the clear: keep the result no longer than the call."""
+    """Return settings with secrets in plain text for a library. Do not keep the result after the call."""
     return {name: value.reveal() if isinstance(value, Secret) else value for name, value in settings.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogSettings:
-    """Where tables are listed and stored.
+    """The Iceberg catalog and the storage of the tables.
 
-    `warehouse` is an absolute folder or an `s3://` prefix; `properties` are handed to the catalog library as they
-    are (`glue.endpoint`, `s3.endpoint`, `s3.region`, …).
+    `warehouse` is an absolute folder or an `s3://` prefix; `properties` are passed to the catalog library unchanged
+    (`glue.endpoint`, `s3.endpoint`, `s3.region`, …).
     """
 
     type: Literal["jdbc", "glue"]
@@ -85,7 +85,7 @@ class RegistrySettings:
 
 @dataclass(frozen=True, slots=True)
 class SnowflakeUser:
-    """A user that logs in by a key pair; the private key is PKCS#8 in PEM."""
+    """A user that logs in with a key pair; the private key is PKCS#8 in PEM."""
 
     user: str
     private_key: DeferredSecret
@@ -93,10 +93,10 @@ class SnowflakeUser:
 
 @dataclass(frozen=True, slots=True)
 class SnowflakeSettings:
-    """The account that reads the tables, with names as it stores them.
+    """The account that reads the tables. Names are spelled as Snowflake stores them.
 
-    `loader` tells it of new Delta logs, `reader` sees how fresh it is; either may be absent. `url` is where it answers
-    if that does not follow from the account.
+    `loader` refreshes external tables after new Delta logs; `reader` reads their freshness; either may be absent.
+    `url` overrides the address that follows from the account.
     """
 
     account: str
@@ -110,7 +110,7 @@ class SnowflakeSettings:
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumns:
-    """Which columns about the record itself a table has. Partition and offset are always kept."""
+    """The metadata columns of a table. Partition and offset are always kept."""
 
     prefix: str = "kafka_"
     keep: tuple[str, ...] = ("partition", "offset", "timestamp", "key", "schema_id")
@@ -118,9 +118,9 @@ class MetadataColumns:
 
 @dataclass(frozen=True, slots=True)
 class BadRecordLimit:
-    """A batch with more than `share` of its records bad, and at least `at_least` of them, pauses the table.
+    """The limit of dead letters in a batch. More than `share` of its records and at least `at_least` pause the table.
 
-    `share` is a fraction of one; `BadRecordLimit.off()` never pauses.
+    `share` is a fraction from 0 to 1; `BadRecordLimit.off()` never pauses.
     """
 
     share: float
@@ -136,7 +136,7 @@ class BadRecordLimit:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a batch starts, and how large it may grow."""
+    """When a batch starts, and the limits of its size."""
 
     every: timedelta
     rows: int
@@ -145,7 +145,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class KeepSnapshots:
-    """Snapshots of `main` stay for `age`, at most `count` of them; one a day stays tagged for `daily` days."""
+    """Keep at most `count` snapshots of `main`, for `age`; one per day stays tagged for `daily` days."""
 
     age: timedelta = timedelta(hours=24)
     count: int = 1440
@@ -160,7 +160,7 @@ class Maintain:
 
 @dataclass(frozen=True, slots=True)
 class StartEarliest:
-    """From the oldest record that Kafka still has."""
+    """Start at the oldest record that Kafka still has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +170,14 @@ class StartLatest:
 
 @dataclass(frozen=True, slots=True)
 class StartTimestamp:
-    """From the first record whose timestamp is not before this one."""
+    """Start at the first record whose timestamp is at or after this one."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class StartOffsets:
-    """From these offsets; partitions that are not named start at their earliest."""
+    """Start at these offsets, by partition. Other partitions start at their earliest offset."""
 
     offsets: Mapping[int, int]
 
@@ -187,13 +187,13 @@ Start = StartEarliest | StartLatest | StartTimestamp | StartOffsets
 
 @dataclass(frozen=True, slots=True)
 class SubjectSettings:
-    """Which registry subject holds the schemas of a topic's values (or keys): a naming strategy, or a name."""
+    """The registry subject of a topic's values (or keys): a naming strategy, or a name."""
 
     naming: SubjectNaming = "topic"
     override: str | None = None
 
     def of(self, topic: str, part: Literal["value", "key"]) -> str | None:
-        """The one subject that names the schema of a topic's values or keys; None where each record names its own."""
+        """Return the subject of a topic's values or keys; None if the subject depends on the record's type."""
         if self.override is not None:
             return self.override
         return f"{topic}-{part}" if self.naming == "topic" else None
@@ -201,7 +201,7 @@ class SubjectSettings:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One table: where its records come from and how they become rows. `database` and `table` name it."""
+    """One table: the topics of its records, and how the records become rows."""
 
     source_file: str
     database: str
@@ -244,15 +244,15 @@ class TableSpec:
 
     @property
     def pipeline(self) -> str:
-        """Who owns the table's state: the table and its sources."""
+        """The owner of the table's state: the table's name and its sources."""
         return f"{self.identifier}<-{','.join(sorted(self.topics))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`frazil.yaml` and every table spec in `tables_folder`. `kafka` holds librdkafka's own names.
+    """`frazil.yaml` and every table spec in `tables_folder`. `kafka` has librdkafka's names as keys.
 
-    `secrets` are the names of all that it refers to by `${secret:…}`.
+    `secrets` are the names of all secrets that it refers to as `${secret:…}`.
     """
 
     source_file: str

@@ -1,4 +1,4 @@
-"""Differences between a table spec and the table that was made from it, as values."""
+"""Differences between a table spec and the table that was created from it, as values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.model.changes import RenameColumn
 
 
 class Fate(StrEnum):
-    """What becomes of a changed key of a spec. `explain` shows it, `materialize` carries it out."""
+    """What happens to a changed key of a spec. `explain` shows it, and `materialize` does it."""
 
     APPLIED = "applied"
     REFUSED = "refused"
@@ -19,9 +19,9 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpecChange:
-    """One key whose value in the spec is not the table's. `how` says what is done, or what to do instead.
+    """One key whose value in the spec differs from the table's. `how` says what is done, or what to do instead.
 
-    `renames`, `partition_by` and `properties` are what the table needs where the change is applied.
+    If the change is applied, `renames`, `partition_by` and `properties` are the changes to the table.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""How words are spelt: the name that a user may have meant, and plurals."""
+"""Suggestions for misspelt names, and plurals."""
 
 from __future__ import annotations
 

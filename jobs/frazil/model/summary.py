@@ -1,11 +1,11 @@
 """How a table's state is stored in an Iceberg snapshot.
 
-A snapshot's summary is part of the table's metadata, which every commit writes whole. So it holds only a few short
-keys, whatever the number of partitions. The state itself and the receipt are a compressed document, which the header
-of the snapshot's own manifest list holds; the summary has the document's size and checksum.
+Every commit rewrites the table's metadata, which includes the summaries of all snapshots. The summary therefore holds
+only a few short keys, independent of the number of partitions. The state and the receipt are a compressed document in
+the header of the snapshot's manifest list; the summary has the document's size and checksum.
 
-To store another field: add it, with a default, to `TableState` or a class under it (`model/progress.py`), or to
-`Receipt`. `FORMAT_VERSION` grows when an older reader could misread what is stored.
+To store another field, add it with a default to `TableState` or a class that it contains (`model/progress.py`), or to
+`Receipt`. Increase `FORMAT_VERSION` if an older reader could misread the stored data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WRITER = "frazil.writer"
 BATCH_ID = "frazil.batch-id"
 COMPLETE_THROUGH = "frazil.complete-through"
 ROWS_UUID = "frazil.rows-uuid"
-"""In snapshots of dead letters: the uuid of the table of rows that their batch belongs to."""
+"""A summary key in snapshots of a dead-letter table: the UUID of the table of rows in the same batch."""
 
 STATE_BYTES = "frazil.state-bytes"
 STATE_CHECKSUM = "frazil.state-checksum"
@@ -42,7 +42,7 @@ _ROLL_BACK = "or roll `main` back to an older Frazil snapshot: docs/operate.md, 
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """A state in the two parts in which a snapshot keeps it."""
+    """A state in the two parts that a snapshot stores: the summary and the document."""
 
     summary: Mapping[str, str]
     document: bytes
@@ -55,7 +55,7 @@ class _Document:
 
 
 def store(state: TableState, receipt: Receipt | None = None) -> StoredState:
-    """Return what a snapshot has to hold so that `state_in` and `receipt_in` give these back."""
+    """Return the stored form of a state and a receipt, which `state_in` and `receipt_in` read."""
     packed = json.dumps(pack(_Document, _Document(state, receipt)), separators=(",", ":"))
     document = zlib.compress(packed.encode(), level=1)
     through = state.complete_through
@@ -78,15 +78,15 @@ def carries_state(snapshot: Snapshot) -> bool:
 
 
 def state_in(snapshot: Snapshot) -> TableState:
-    """Return the state that a snapshot carries.
+    """Return the state in a snapshot.
 
-    Raises StateLostError where another version of Frazil wrote it, or where the document is damaged or gone.
+    Raises StateLostError if an incompatible version of Frazil wrote it, or if the document is damaged or missing.
     """
     return _document_in(snapshot).state
 
 
 def receipt_in(snapshot: Snapshot) -> Receipt | None:
-    """Return the receipt of the batch that a snapshot published; None for a table's first. Raises as `state_in`."""
+    """Return the receipt in a snapshot; None in a table's first snapshot. Raises the same errors as `state_in`."""
     return _document_in(snapshot).receipt
 
 
@@ -137,7 +137,7 @@ def _check_document(snapshot: Snapshot, document: bytes | None) -> None:
 
 
 def _check_identity(snapshot: Snapshot, state: TableState) -> None:
-    """The summary's keys are decided on without reading the document, so they must say the same."""
+    """Check that the summary agrees with the document, since some decisions use the summary only."""
     differing = {name for name, text in _identity(state).items() if snapshot.summary.get(name) != text}
     if differing:
         raise StateLostError(

@@ -1,4 +1,4 @@
-"""Which structs of a table hold unions: Iceberg has no union type, so the table keeps the paths in a property."""
+"""The structs of a table that hold unions. Iceberg has no union type, so a table property keeps their paths."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import replace
 from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Struct
 
 UNIONS_PROPERTY = "frazil.unions"
-"""A table property: JSON list of the dotted paths (as in `columns.walk`) whose struct has one column a branch."""
+"""A table property: a JSON list of the dotted paths (as in `columns.walk`) of structs that hold unions."""
 
 
 def unions_property(columns: tuple[Column, ...]) -> dict[str, str]:
-    """The property for these columns; empty without unions."""
+    """Return the property for these columns; empty without unions."""
     paths = sorted(_paths(columns))
     return {UNIONS_PROPERTY: json.dumps(paths)} if paths else {}
 
 
 def marked(columns: tuple[Column, ...], properties: Mapping[str, str]) -> tuple[Column, ...]:
-    """A table's columns with `Struct.is_union` as its properties say."""
+    """Return a table's columns with `Struct.is_union` set from the table's properties."""
     paths = frozenset(json.loads(properties.get(UNIONS_PROPERTY, "[]")))
     return _mark(columns, "", paths) if paths else columns
 
 
 def marked_like(columns: tuple[Column, ...], wanted: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The columns of a table without marks, marked where the columns `wanted` of the same path are unions."""
+    """Return a table's columns with `Struct.is_union` set where the column of the same path in `wanted` is a union."""
     return _mark(columns, "", frozenset(_paths(wanted)))
 
 
