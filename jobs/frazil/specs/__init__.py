@@ -1,5 +1,5 @@
-"""Configuration: `frazil.yaml` and the table specs become typed values here and nowhere else.
+"""Configuration: parse `frazil.yaml` and the table specs into typed values.
 
-`load.load_settings` is the way in. A key is declared once (`settings_keys`, `kafka_keys`, `table_keys`); the parser,
-the reference pages and the JSON schemas for editors all come from that declaration.
+The entry point is `load.load_settings`. Each key is declared once (`settings_keys`, `kafka_keys`, `table_keys`); the
+parser, the reference pages and the JSON schemas for editors use that declaration.
 """

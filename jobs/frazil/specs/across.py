@@ -1,4 +1,4 @@
-"""What two table specs may not have in common."""
+"""Conflicts between table specs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.specs.table_spec import ReadSpec
 
 
 def problems_across(specs: Sequence[ReadSpec]) -> Iterator[Problem]:
-    """Two specs that read one topic are legal; two that write one table are not. Reported at the later one."""
+    """Yield a problem for each spec that writes the same table as an earlier one. Specs may share a topic."""
     for first, second in combinations(specs, 2):
         what = _clash(first.spec, second.spec)
         if what is not None:

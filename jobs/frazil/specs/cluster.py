@@ -1,4 +1,4 @@
-"""From the keys of `frazil.yaml` to what connects to Kafka, the registry and the catalog."""
+"""Convert keys of `frazil.yaml` to the settings of the clients of Kafka, the registry and the catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JDBC_WAREHOUSE = ".frazil/warehouse"
 
 
 def kafka_of(values: Values) -> Mapping[str, SettingValue]:
-    """The settings as librdkafka takes them, under one spelling each."""
+    """Return the settings for librdkafka, with one spelling per key."""
     given = _given(values, kafka_keys.KAFKA_KEYS)
     if kafka_keys.MECHANISMS_ALIAS.name in given:
         given[kafka_keys.MECHANISM.name] = given.pop(kafka_keys.MECHANISMS_ALIAS.name)
@@ -41,7 +41,7 @@ def _given(values: Values, keys: tuple[Key[object], ...]) -> dict[str, SettingVa
 
 
 def cluster_problems(kafka: Values, registry: Values, catalog: Values) -> Iterator[Problem]:
-    """What the sections say that contradicts itself."""
+    """Yield the contradictions within and between the sections."""
     yield from _sasl_problems(kafka)
     yield from _ssl_problems(kafka)
     yield from _registry_problems(registry)
@@ -65,7 +65,7 @@ def _sasl_problems(values: Values) -> Iterator[Problem]:
 
 
 def _msk_problems(values: Values, given: list[Key[Any]]) -> Iterator[Problem]:
-    """The role is the proof, and MSK takes it over TLS only."""
+    """Yield problems of MSK's IAM authentication, which uses the process's role and requires TLS."""
     for key in given:
         yield Problem(
             values.place_of(key), "contradicts aws_msk_iam: true, which needs no password", "keep one of them"

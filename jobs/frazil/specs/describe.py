@@ -1,4 +1,4 @@
-"""The reference of settings, as Markdown and as JSON schemas, from the declarations."""
+"""Generate the reference of settings, as Markdown and as JSON schemas, from the declarations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HANDED_ON: Key[object] = Key("*", HandedOn(), "Passed unchanged to the catalog l
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of the reference: what the file is called that it describes, and its keys."""
+    """A page of the reference: the name of the file that it describes, and its keys."""
 
     title: str
     opening: str
@@ -69,13 +69,13 @@ def markdown(page: Page) -> str:
 
 
 def json_schema(page: Page) -> str:
-    """For editors: completion, descriptions and errors while typing."""
+    """Return the JSON schema with which editors complete, describe and check keys."""
     schema = {"$schema": DRAFT, "title": page.title, **page.section.json_schema()}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def walk_keys(section: Section, path: str = "") -> Iterator[tuple[str, Key[object]]]:
-    """Every key with its dotted path, parents first."""
+    """Yield every key with its dotted path, parents first."""
     for key in section.keys:
         here = f"{path}{key.name}"
         yield here, key
@@ -86,7 +86,7 @@ def walk_keys(section: Section, path: str = "") -> Iterator[tuple[str, Key[objec
 
 
 def walk_planned(section: Section, path: str = "") -> Iterator[tuple[str, NotYet]]:
-    """Return every key and value that this release does not support."""
+    """Yield every key and value that this release does not support, with its dotted path."""
     for key in section.keys:
         for each in _choice_of(key.shape).not_yet:
             yield f"{path}{key.name}: {each.name}", each
@@ -105,7 +105,7 @@ def walk_refused(section: Section, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _inner(key: Key[object], path: str) -> Iterator[tuple[Section, str]]:
-    """The keys inside a key's value, and how their paths begin; behind free names they all have the same."""
+    """Yield the sections inside a key's value, with the prefix of their paths; a free name is written `<name>`."""
     shape, inside = key.shape, f"{path}."
     if isinstance(shape, MapOf):
         shape, inside = shape.element, f"{inside}<name>."
@@ -115,7 +115,7 @@ def _inner(key: Key[object], path: str) -> Iterator[tuple[Section, str]]:
 
 
 def section_of(shape: Shape[object]) -> Section | None:
-    """The keys inside a value, where it is or may be a mapping."""
+    """Return the section of a value that is or may be a mapping, else None."""
     match shape:
         case Section():
             return shape

@@ -1,7 +1,7 @@
-"""YAML text becomes nodes that know their line. What a value means is left to the key's declaration.
+"""Parse YAML text into nodes that know their line. The declaration of a key decides how its value is interpreted.
 
-YAML guesses types from spelling: `no` is a boolean, `010` is eight, `1:30` is ninety. Here a scalar stays the text
-that was written, so none of these guesses is ever made.
+YAML guesses types from spelling: `no` is a boolean, `010` is eight, `1:30` is ninety. Here a scalar stays text, so
+these guesses are not made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NULL_SPELLINGS = frozenset({"", "~", "null", "Null", "NULL"})
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where something stands in its file, counted from one."""
+    """A line and a column in a file, both counted from one."""
 
     line: int
     column: int
@@ -58,7 +58,7 @@ class UnreadableError(Exception):
 
 
 def parse(text: str) -> Node:
-    """The one document of a text; an empty text is an empty mapping. Raises UnreadableError."""
+    """Parse a text with one document; an empty text is an empty mapping. Raises UnreadableError."""
     try:
         root = yaml.compose(text, Loader=_PlainLoader)
     except yaml.MarkedYAMLError as error:
@@ -71,7 +71,7 @@ def parse(text: str) -> Node:
 
 
 def duplicates(node: MapNode) -> Iterator[tuple[ScalarNode, ScalarNode]]:
-    """Each key that was given before, after the one that came first."""
+    """Yield each duplicate key, as a pair: the first occurrence, then the duplicate."""
     seen: dict[str, ScalarNode] = {}
     for key, _ in node.entries:
         if key.text in seen:
@@ -80,7 +80,7 @@ def duplicates(node: MapNode) -> Iterator[tuple[ScalarNode, ScalarNode]]:
 
 
 def scalars(node: Node) -> Iterator[ScalarNode]:
-    """Every value, however deep; not the keys."""
+    """Yield every scalar value at any depth, without the keys."""
     match node:
         case ScalarNode():
             yield node
@@ -93,7 +93,7 @@ def scalars(node: Node) -> Iterator[ScalarNode]:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Refuses aliases and tags: what is written is what there is, and no file can grow while it is read."""
+    """Rejects aliases and tags, so that the value is the text as written and cannot expand while it is parsed."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
@@ -125,7 +125,7 @@ def _key(node: yaml.Node) -> ScalarNode:
 
 
 def _mark(mark: object) -> Mark:
-    """PyYAML's marks, of the pure or the compiled reader, count from zero; some errors have none."""
+    """Convert a mark of PyYAML, which counts from zero. Some errors have no mark."""
     return Mark(getattr(mark, "line", 0) + 1, getattr(mark, "column", 0) + 1)
 
 

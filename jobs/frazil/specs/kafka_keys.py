@@ -1,4 +1,4 @@
-"""The keys of `kafka`: librdkafka's own names, as far as a reader of topics needs them."""
+"""The keys of `kafka`: the settings of librdkafka that a consumer needs, with librdkafka's names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ LIBRDKAFKA = Derived("librdkafka's own")
 NONE = Derived("none")
 
 READER_GROUP = "frazil-reads-explicit-offsets"
-"""The group that a reader names. It never joins it and commits nothing to it, but librdkafka assigns partitions only to
-a consumer with a group, looks for the group's coordinator, and fails if it may not."""
+"""The consumer group of readers. They never join it and commit no offsets, but librdkafka assigns partitions only to a
+consumer with a group, looks up the group's coordinator, and fails without permission for the group."""
 
 FETCH_BYTES = 64 << 20
-"""The most that one fetch asks for, over all partitions."""
+"""The maximum bytes of one fetch, over all partitions."""
 
 LEAST_ANSWER = FETCH_BYTES + 512
-"""What librdkafka wants for the answer to such a fetch."""
+"""The value of `receive.message.max.bytes` that librdkafka requires for such a fetch."""
 
 
 def parse_answer(text: str) -> str:

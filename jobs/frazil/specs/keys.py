@@ -1,4 +1,4 @@
-"""A key is declared once; a section of keys reads itself, and says what it does not know."""
+"""Declarations of keys and sections. A section parses its mapping and reports unknown keys."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Required:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """The default follows from other settings, as the sentence says; the key reads as not given."""
+    """The default follows from other settings, as `sentence` says; the parser treats the key as not given."""
 
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Key(Generic[T_co]):
-    """One setting. A default is written as it would stand in the file, and read in the same way."""
+    """One setting. A default is written as in the file and parsed in the same way."""
 
     name: str
     shape: Shape[T_co]
@@ -46,7 +46,7 @@ class Key(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Keys (a pattern with *) that are known elsewhere and not supported here, and what to do instead."""
+    """Keys (a pattern with *) that other tools support and Frazil does not, and what to do instead."""
 
     pattern: str
     why: str
@@ -55,7 +55,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What a section gave, by key. `places` tells where each given key's value stands."""
+    """The values of a section, by key. `places` has the position of each given key's value."""
 
     place: Position
     found: Mapping[str, object]
@@ -66,7 +66,7 @@ class Values:
         return cast("T", self.found[key.name])
 
     def get(self, key: Key[T]) -> T | None:
-        """The value, or None where it was not given and its default is derived."""
+        """Return the value, or None if it was not given and its default is derived."""
         return cast("T | None", self.found.get(key.name))
 
     def is_given(self, key: Key[object]) -> bool:
@@ -78,7 +78,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A mapping with declared keys; `exactly_one` names keys of which one must be given."""
+    """A mapping with declared keys. Exactly one of the keys in `exactly_one` must be given."""
 
     keys: tuple[Key[object], ...]
     not_yet: tuple[NotYet, ...] = ()
@@ -114,7 +114,7 @@ class Section:
                 continue
 
     def _is_misspelt(self, missing: str, given: Mapping[str, Node]) -> bool:
-        """Whether an unknown key is likely this one: then one problem is enough."""
+        """Return whether an unknown key is likely a misspelling of `missing`, so that only one problem is reported."""
         known = [key.name for key in self.keys]
         return any(did_you_mean(name, known) == missing for name in given if name not in known)
 
@@ -175,7 +175,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Built(Generic[T]):
-    """A section that becomes one value."""
+    """A section that is converted to one value."""
 
     section: Section
     build: Callable[[Values], T]
@@ -193,7 +193,7 @@ class Built(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class WordOr(Generic[T]):
-    """One of a few words, each standing for a value, or a mapping that becomes one."""
+    """One of a few words, each with its value, or a mapping that is converted to a value."""
 
     words: Mapping[str, T] = field(hash=False)
     mapping: Built[T]
@@ -222,30 +222,30 @@ class WordOr(Generic[T]):
 
 
 def default_of(key: Key[T], at: At) -> T:
-    """The default, read as if it stood in the file."""
+    """Return the default, parsed as if it were in the file."""
     assert isinstance(key.default, str), f"{key.name} has no default of its own"  # noqa: S101 - narrows the type
     return key.shape.read(parse(key.default), at.under(key.name))
 
 
 def nowhere(file: str = "the declaration") -> At:
-    """A place to read defaults from, with no environment and no secrets."""
+    """Return a position for parsing defaults, without environment variables and secrets."""
     return At(file, Path(), Sources({}, NoSecrets()), Problems())
 
 
 class NoSecrets:
-    """A source that has none."""
+    """A source without secrets."""
 
     def read(self, name: str) -> str | None:
         return None
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether a key's name says that its value must not be shown."""
+    """Return whether a key's name suggests that its value is a secret."""
     return any(word in name.lower() for word in SENSITIVE)
 
 
 def key_schema(key: Key[object]) -> JsonSchema:
-    """The key's part of the JSON schema; `${…}` is possible wherever a scalar is."""
+    """Return the key's part of the JSON schema; `${…}` is allowed for every scalar."""
     unit = f" Unit: {key.unit}." if key.unit else ""
     shape = key.shape.json_schema()
     if "enum" in shape or shape.get("type") in ("integer", "boolean"):

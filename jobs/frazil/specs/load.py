@@ -1,4 +1,4 @@
-"""The way in: files, environment and secrets become Settings, or one error that names every problem."""
+"""Load Settings from files, environment and secrets, or raise one error that lists every problem."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SPEC_ENDINGS = {".yaml", ".yml"}
 def load_settings(
     path: Path, env: Mapping[str, str], secrets: SecretSource, *, local: LocalAddress = no_local_services
 ) -> Settings:
-    """Read `frazil.yaml` and every table spec that it points to; `local` fills in `${local:…}`.
+    """Read `frazil.yaml` and every table spec of its `tables` folder; `local` returns the values of `${local:…}`.
 
-    Raises SettingError or SpecError, which list all problems of all files; ServiceError where secrets cannot be read.
+    Raises SettingError or SpecError, which list all problems of all files, or ServiceError if secrets cannot be read.
     """
     return _Loading(Sources(env, secrets, local), Problems()).load(path)
 
@@ -35,12 +35,12 @@ def load_settings(
 def load_connections(
     path: Path, env: Mapping[str, str], secrets: SecretSource, *, local: LocalAddress = no_local_services
 ) -> Settings:
-    """Read `frazil.yaml` as `load_settings` does, but accept a folder without table specs, or none."""
+    """Read `frazil.yaml` as `load_settings` does, but accept a `tables` folder that is empty or missing."""
     return _Loading(Sources(env, secrets, local), Problems(), needs_specs=False).load(path)
 
 
 def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
-    """The table specs of a folder alone, as a `frazil.yaml` of this database and catalog would have them.
+    """Read only the table specs of a folder, as with a `frazil.yaml` that names this database and catalog.
 
     Raises SettingError or SpecError, which list all problems of all files.
     """
@@ -113,7 +113,7 @@ class _Loading:
         return catalog_of(catalog, at.folder)
 
     def specs(self, folder: Path, place: Position, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
-        """Those of a folder, which is named at `place`."""
+        """Read the table specs of a folder; `place` is the position that names the folder."""
         files = self._files(folder, place)
         read = [spec for file in files for spec in self._spec(file, database, catalog_type)]
         for problem in problems_across(read):
@@ -147,7 +147,7 @@ class _Loading:
 
 
 def read_document(path: Path, at: At, *, missing: str) -> Node:
-    """The file's content; an empty mapping where it cannot be read, which is a problem (`missing`: what to do then)."""
+    """Parse a file. If it cannot be read, note a problem (with the hint `missing`) and return an empty mapping."""
     try:
         return parse(path.read_bytes().decode("utf-8-sig"))
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""A topic's name made safe for every reader."""
+"""Derive a table name from a topic's name that every engine accepts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import hashlib
 import re
 
 LONGEST = 200
-"""Glue and Snowflake take 255 characters; room is left for `__dead_letters` and branch names."""
+"""The maximum length. Glue and Snowflake allow 255 characters; the rest is for `__dead_letters` and branch names."""
 
 
 def safe_name(topic: str) -> str:
-    """Lower-case snake without dots: `Orders.V1` gives `orders_v1`, `orderItems` gives `order_items`.
+    """Convert to snake_case without dots: `Orders.V1` gives `orders_v1`, `orderItems` gives `order_items`.
 
-    Deterministic, and not one to one: that two topics do not meet is checked across the specs.
+    Two topics can give the same name, so a check across the specs reports duplicate tables.
     """
     words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", topic)
     name = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_") or "topic"

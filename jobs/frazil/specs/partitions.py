@@ -1,4 +1,4 @@
-"""What a spec may ask for in `partition_by`."""
+"""Parse and check `partition_by`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMN = re.compile(r"[^\s(),.\[\]]+")
 
 
 def parse_partition(text: str) -> PartitionField:
-    """Raises ValueError, whose message says how to write it."""
+    """Parse one transform. Raises ValueError with the correct syntax as its message."""
     call = CALL.fullmatch(text)
     if call is None:
         return PartitionField("identity", _column(text.strip()))
@@ -52,7 +52,7 @@ PARTITION = Scalar("a column or a transform of one", parse_partition)
 
 @dataclass(frozen=True, slots=True)
 class PartitionList:
-    """A list of transforms. In `[bucket(16, account)]` YAML sees two items: they are one again here."""
+    """A list of transforms. YAML splits `[bucket(16, account)]` into two items, which are joined here."""
 
     label: str = "a list, each a column or a transform of one"
 

@@ -1,6 +1,6 @@
 """`${env:NAME}`, `${secret:NAME}`, `${secret:NAME#json-key}` and `${local:NAME}` inside a value.
 
-`$${` stands for `${` itself.
+`$${` is an escaped `${`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Protocol
 PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 KINDS = ("env", "secret", "local")
 LOCAL_NAMES = ("bootstrap_servers", "schema_registry_url", "aws_endpoint_url")
-"""What `${local:…}` may name: an address of the services that `frazil local up` starts."""
+"""The names that `${local:…}` accepts: addresses of the services that `frazil local up` starts."""
 
 LocalAddress = Callable[[str], str]
-"""Gives the address of a local service by one of `LOCAL_NAMES`."""
+"""Takes one of `LOCAL_NAMES` and returns the address of that local service."""
 
 
 class SecretSource(Protocol):
-    """Where `${secret:…}` is looked up."""
+    """The source of `${secret:…}` values."""
 
     def read(self, name: str) -> str | None:
-        """The secret's text, or None where there is no such secret. Raises ServiceError where it does not answer."""
+        """Return the secret's text, or None if it does not exist. Raises ServiceError if the source does not answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A value with its placeholders filled in; `source` is what the file says, which is safe to show."""
+    """A value with its placeholders filled in; `source` is the text in the file, which is safe to show."""
 
     text: str
     source: str
@@ -51,21 +51,21 @@ class UnfilledError(Exception):
 
 
 def no_local_services(name: str) -> str:
-    """For files that cannot refer to local services."""
+    """Reject `${local:…}` in files that cannot refer to local services. Raises UnfilledError."""
     hint = f"write the address itself; `${{local:{name}}}` works only in a machine's `frazil.yaml`"
     raise UnfilledError("local service addresses cannot be used here", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What placeholders are filled in from."""
+    """The sources of the values of placeholders."""
 
     env: Mapping[str, str]
     secrets: SecretSource
     local: LocalAddress = no_local_services
 
     def expand(self, text: str) -> Expanded:
-        """Raises UnfilledError."""
+        """Fill in the placeholders of a text. Raises UnfilledError."""
         secret = False
 
         def fill(match: re.Match[str]) -> str:
@@ -100,14 +100,14 @@ class Sources:
 
 
 def check_placeholders(text: str) -> None:
-    """Raises UnfilledError for what could never be filled in; nothing is looked up."""
+    """Check the syntax of placeholders without looking up values. Raises UnfilledError."""
     for match in PLACEHOLDER.finditer(text):
         if match.group(0) != "$${":
             _placeholder(match.group(1), closed=bool(match.group(2)))
 
 
 def secrets_in(text: str) -> Iterator[str]:
-    """The names of the secrets that a text refers to."""
+    """Yield the names of the secrets that a text refers to."""
     for match in PLACEHOLDER.finditer(text):
         kind, _, reference = (match.group(1) or "").partition(":")
         if kind == "secret" and reference:
@@ -126,7 +126,7 @@ def _placeholder(inner: str, *, closed: bool) -> tuple[str, str]:
 
 
 def _member(text: str, name: str, key: str) -> str:
-    """One key of a secret that holds JSON. What it holds is never part of a message."""
+    """Return one key of a secret that holds JSON. No error message contains the secret's content."""
     try:
         members = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is wrong with the configuration: collected over all files, and shown together."""
+"""Problems of the configuration, collected over all files and shown together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REFERENCE = "docs/reference/ describes every key: settings.md, tables.md, enviro
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a value stands: file, line and column (from one; 0 where the file as a whole is meant), key path."""
+    """The position of a value: file, line and column (from one; 0 for the whole file), and key path."""
 
     file: str
     line: int = 0
@@ -27,7 +27,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong. `error` is the class that it raises where it is the only kind."""
+    """One problem. `error` is the class of error to raise if all problems have the same class."""
 
     place: Position
     what: str
@@ -40,7 +40,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """Collects problems in the order in which they are met."""
+    """Collects problems in the order in which they are found."""
 
     found: list[Problem] = field(default_factory=list)
 
@@ -53,7 +53,7 @@ class Problems:
 
 
 def as_error(problems: list[Problem]) -> Misuse:
-    """One error for all of them: the one problem as it is, or the list with each problem's hint under it."""
+    """Return one error for all problems: a single problem itself, or a list with each problem's hint below it."""
     kinds = {problem.error for problem in problems}
     kind = kinds.pop() if len(kinds) == 1 else SettingError
     if len(problems) == 1:
@@ -65,7 +65,7 @@ def as_error(problems: list[Problem]) -> Misuse:
 
 
 def suggest(word: str, candidates: Iterable[str]) -> str:
-    """A hint: the likely candidate, or all there are, or where they are listed."""
+    """Return a hint: the most similar candidate, or all candidates, or where to find a list of them."""
     names = list(candidates)
     likely = did_you_mean(word, names)
     if likely is not None:

@@ -1,4 +1,4 @@
-"""The kinds of single values that the declarations use: names, numbers, durations, sizes, times."""
+"""The types of scalar values: names, numbers, durations, sizes, times."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_share(text: str) -> float:
 
 
 def parse_count(text: str) -> int:
-    """A whole number from one on."""
+    """Parse a whole number of at least one."""
     number = parse_whole(text)
     if number < 1:
         raise Unfit("it must be at least 1")
@@ -68,7 +68,7 @@ def parse_boolean(text: str) -> str:
 
 
 def parse_number_text(text: str) -> str:
-    """A whole number that is handed on as text."""
+    """Check that the text is a whole number, and return it unchanged."""
     return str(parse_whole(text))
 
 
@@ -99,7 +99,7 @@ def parse_name(text: str) -> str:
 
 
 def parse_snowflake_name(text: str) -> str:
-    """As Snowflake stores a name that is not quoted."""
+    """Return the name as Snowflake stores an unquoted identifier, in upper case."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]{0,254}", text):
         raise Unfit(
             "use only letters, digits, _ and $, with a letter or _ first: Snowflake accepts such a name unquoted"

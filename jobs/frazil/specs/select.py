@@ -1,4 +1,4 @@
-"""The tables that a command names."""
+"""Select the tables that a command names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.specs.problems import suggest
 
 
 def select_tables(settings: Settings, names: Sequence[str]) -> tuple[TableSpec, ...]:
-    """The specs of these tables (`table` or `database.table`), in the order of the files; all where none is named."""
+    """Return the specs of these tables (`table` or `database.table`), in the order of the files; all without names."""
     unknown = [name for name in names if not any(_is_named(spec, name) for spec in settings.tables)]
     if unknown:
         known = [spec.table for spec in settings.tables]

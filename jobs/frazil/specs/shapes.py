@@ -1,4 +1,4 @@
-"""What a value may look like: how it is read, how the reference names it, how an editor checks it."""
+"""Types of values: each parses a value, has a label for the reference, and has a JSON schema for editors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ JsonSchema = dict[str, object]
 
 
 class Rejected(Exception):  # noqa: N818 - not a failure of its own: the problem has been noted already
-    """The value cannot be used; the reason is in the problems."""
+    """The value is invalid. The reason has been added to the problems."""
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where the reader stands: the file, the path of keys, and what it needs to go on."""
+    """The position of the parser: the file and the path of keys, with the sources of placeholders and the problems."""
 
     file: str
     folder: Path
@@ -44,12 +44,12 @@ class At:
         return Position(self.file, mark.line, mark.column, self.path)
 
     def reject(self, mark: Mark, what: str, *, hint: str, error: type[Misuse] = SettingError) -> Rejected:
-        """Note a problem; the caller raises what this returns, or goes on to find more."""
+        """Note a problem. The caller raises the returned exception, or continues to find more problems."""
         self.problems.add(Problem(self.place(mark), what, hint, error))
         return Rejected(what)
 
     def expanded(self, node: Node, *, expected: str) -> Expanded:
-        """The text of a scalar with its placeholders filled in."""
+        """Return the text of a scalar with its placeholders filled in."""
         if not isinstance(node, ScalarNode) or node.is_null():
             raise self.reject(node.mark, f"expected {expected}, found {describe(node)}", hint=_empty_hint(node))
         try:
@@ -58,7 +58,7 @@ class At:
             raise self.reject(node.mark, error.what, hint=error.hint) from error
 
     def printable(self, node: Node, *, expected: str) -> Expanded:
-        """Like `expanded`, for settings that are printed in plans and logs: a secret is refused."""
+        """Like `expanded`, but reject secrets, for settings that plans and logs print."""
         value = self.expanded(node, expected=expected)
         if value.is_secret:
             hint = "use ${env:NAME}, or write the value out"
@@ -69,7 +69,7 @@ class At:
 
 
 def absolute(folder: Path, text: str) -> str:
-    """A path as meant from a folder, whatever the working directory becomes later."""
+    """Return the absolute path of a path that is relative to a folder."""
     return os.path.normpath((folder / text).absolute())
 
 
@@ -90,27 +90,27 @@ def _empty_hint(node: Node) -> str:
 
 
 class Shape(Protocol[T_co]):
-    """What a value may look like."""
+    """The type of a value."""
 
     @property
     def label(self) -> str:
-        """How the reference and the messages name it: "a duration", "one of a, b"."""
+        """The name in the reference and in messages, such as "a duration" or "one of a, b"."""
         ...
 
     def read(self, node: Node, at: At) -> T_co:
-        """Raises Rejected after noting every problem."""
+        """Parse a node. Raises Rejected after noting every problem."""
         ...
 
     def json_schema(self) -> JsonSchema: ...
 
 
 class Unfit(ValueError):  # noqa: N818 - raised by the small parsers below, never seen outside
-    """A text is not what was expected; the message is the hint."""
+    """A text is invalid; the message is the hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Generic[T]):
-    """A value that one function reads from its text. `numeric`: a quoted text is not taken for a number."""
+    """A value that one function parses from its text. `numeric`: quoted text is rejected, as it is not a number."""
 
     label: str
     parse: Callable[[str], T]
@@ -132,7 +132,7 @@ class Scalar(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """A value or a key that is planned and refused by name, and what there is instead; * is every other word."""
+    """A planned value or key that this release rejects, and what to use instead; * matches every other word."""
 
     name: str
     instead: str
@@ -140,7 +140,7 @@ class NotYet:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words. `ignore_case`: as librdkafka takes them; the word is handed on as it was written."""
+    """One of a few words. `ignore_case`: any case is accepted, as in librdkafka; the word is passed on unchanged."""
 
     words: tuple[str, ...]
     not_yet: tuple[NotYet, ...] = ()
@@ -181,7 +181,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SecretText:
-    """A text that is never shown, however it was given."""
+    """A text that is never shown, even if the file contains it directly."""
 
     label: str = "secret text"
 
@@ -194,7 +194,7 @@ class SecretText:
 
 @dataclass(frozen=True, slots=True)
 class LaterSecret:
-    """A text that is never shown, and whose placeholders are filled in when it is used."""
+    """A text that is never shown and whose placeholders are filled in at each use."""
 
     label: str = "secret text"
 
@@ -221,7 +221,7 @@ class LaterSecret:
 
 @dataclass(frozen=True, slots=True)
 class HandedOn:
-    """A text for a library that Frazil does not read itself; a secret stays one."""
+    """A text that is passed to a library uninterpreted; a secret stays a Secret."""
 
     label: str = "text"
 
@@ -235,7 +235,7 @@ class HandedOn:
 
 @dataclass(frozen=True, slots=True)
 class FilePath:
-    """A path; a relative one is meant from the folder of the file that names it. `words` are not paths."""
+    """A path; a relative one is relative to the folder of the file that contains it. `words` are not paths."""
 
     label: str = "a path"
     words: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ class FilePath:
 
 @dataclass(frozen=True, slots=True)
 class ListOf(Generic[T]):
-    """A list; a single value without brackets is refused, so that there is one way to write it."""
+    """A list. A single value without brackets is rejected, so that there is only one syntax."""
 
     element: Shape[T]
     at_least_one: bool = False
@@ -292,7 +292,7 @@ class ListOf(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class MapOf(Generic[T]):
-    """A mapping whose names are free, each of one shape, with values of another."""
+    """A mapping with free names, which have one shape; the values have another."""
 
     name: Shape[str]
     element: Shape[T]

@@ -1,4 +1,4 @@
-"""The keys of `snowflake`, and what they become."""
+"""The keys of `snowflake`, and their conversion to settings."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def snowflake_of(values: Values) -> SnowflakeSettings:
 
 
 def snowflake_problems(values: Values) -> Iterator[Problem]:
-    """A token that lets in must not go over a network in the clear."""
+    """Yield a problem if the login token would cross a network without TLS."""
     parts = urlsplit(values.get(ADDRESS) or "")
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         yield Problem(values.place_of(ADDRESS), "http:// is allowed only on loopback", "write https://")

@@ -12,7 +12,7 @@ from frazil.specs.shapes import At, JsonSchema, Rejected, describe
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """From a partition's number to its first offset."""
+    """A mapping from partition numbers to their first offsets."""
 
     label: str = "a mapping from partitions to offsets"
 

@@ -1,4 +1,4 @@
-"""From the keys of one table spec to a TableSpec, and what a spec may say that contradicts itself."""
+"""Convert the keys of one table spec to a TableSpec, and find its contradictions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from frazil.specs.problems import Position, Problem
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """A spec, and where it and its name stand, for checks across specs."""
+    """A spec with its position and that of its name, for checks across specs."""
 
     spec: TableSpec
     named_at: Position
@@ -69,7 +69,7 @@ def topics_of(values: Values) -> tuple[str, ...]:
 
 
 def metadata_of(values: Values) -> MetadataColumns:
-    """What is kept, in one order: always partition and offset; the topic where there are several; no key unread."""
+    """Return the metadata columns, with partition and offset, and with the topic if there are several topics."""
     section = values[keys.METADATA]
     keep = {"partition", "offset", *section[keys.KEEP]}
     if len(topics_of(values)) > 1:
@@ -87,7 +87,7 @@ def partition_fields(values: Values, metadata: MetadataColumns) -> tuple[Partiti
 
 
 def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
-    """What the spec says that contradicts itself or its readers."""
+    """Yield the contradictions within a spec, and between a spec and its declared readers."""
     yield from _topic_problems(values)
     yield from _name_problems(values, catalog_type)
     yield from _partition_problems(values, metadata_of(values))
