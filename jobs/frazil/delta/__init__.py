@@ -1,1 +1,1 @@
-"""From an Iceberg snapshot to the next version of the Delta log over the same files. Pure: values in, values out."""
+"""Plan the next version of a Delta log over the files of an Iceberg snapshot. Pure functions."""

@@ -1,4 +1,4 @@
-"""What of a table's columns Delta has no place for, for `check` to say before anything is written."""
+"""Find the columns that a Delta log cannot represent, so that `check` reports them before anything is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
 
 
 def inexpressible(columns: tuple[Column, ...]) -> tuple[SchemaFinding, ...]:
-    """One finding for each column, at any depth, that a Delta log of reader version 1 cannot name or type."""
+    """Return a finding for each column, at any depth, whose name or type Delta's reader version 1 does not support."""
     return tuple(_of_columns(columns, ""))
 
 

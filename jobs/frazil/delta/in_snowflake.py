@@ -1,4 +1,4 @@
-"""How fresh an external table over a Delta log is: when Snowflake last looked, against the snapshot in the log."""
+"""The freshness of an external table over a Delta log: its last refresh in Snowflake, and the snapshot in the log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from frazil.ports import Snowflake
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`looked_at` is None where it never looked, `behind_seconds` the age of the snapshot that it has not seen.
+    """The freshness of one external table. `looked_at` is its last refresh; None if there was none.
 
-    `problem` says why nothing is known of it.
+    `behind_seconds` is the age of the snapshot that it has not seen. `problem` says why its freshness is unknown.
     """
 
     looked_at: datetime | None = None
@@ -46,7 +46,7 @@ class Looks:
     problem: str | None = None
 
     def of(self, spec: TableSpec, view: TableView, log: LogStanding, *, now: datetime) -> Look | None:
-        """None where there is no log to look at. Raises nothing."""
+        """Return the freshness of a table; None if it has no Delta log. Never raises."""
         if log.version is None:
             return None
         if self.problem is None:
@@ -58,7 +58,7 @@ class Looks:
 
 
 def _judged(looked_at: datetime | None, view: TableView, log: LogStanding, now: datetime) -> Look:
-    """The version was written a moment after its snapshot was published: what looked before has not seen it."""
+    """Compare the last refresh with the snapshot's time: a refresh before that has not seen the log's version."""
     published = None if log.snapshot_id is None else view.snapshots.get(log.snapshot_id)
     if published is None or (looked_at is not None and looked_at >= published.committed_at):
         return Look(looked_at)

@@ -1,7 +1,7 @@
-"""The next version of a Delta log: the difference between what it says and what a snapshot of the table holds.
+"""Plan the next version of a Delta log: the difference between the log and a snapshot of the table.
 
-Delta finds columns by name, Iceberg by id. A file is named only where both find the same, which its footer tells; a
-file that the log names already was held against the log's schema then, so its footer is not read again.
+Delta finds columns by name, Iceberg by id. A file is added only if both find the same columns in it, according to its
+footer. The footers of files that the log already names were compared when they were added, and are not read again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from frazil.model.snapshot import TableView
 from frazil.model.spelling import plural
 
 ReadShapes = Callable[[Sequence[TableFile]], Iterable[FileShape]]
-"""Reads footers; asked only for files that the log does not name."""
+"""Reads the footers of files. Called only with files that the log does not name yet."""
 
 
 def plan_log(view: TableView, files: TableFiles, log: DeltaLog | None, *, shapes: ReadShapes) -> LogPlan | None:
-    """What the log must say next for the view's head, whose files are given; None where the table has no snapshot."""
+    """Plan the log's next version for the view's head, whose files are given; None if the table has no snapshot."""
     if view.head is None:
         return None
     try:
@@ -52,7 +52,7 @@ def plan_log(view: TableView, files: TableFiles, log: DeltaLog | None, *, shapes
 
 
 def _describes(log: DeltaLog, head: int, files: TableFiles, wanted: DeltaMetadata) -> bool:
-    """Whether the log stands for the snapshot and says what the snapshot consists of."""
+    """Return whether the log records the snapshot and matches its files and schema."""
     return (
         log.snapshot_id == head
         and _foreign(log) is None
@@ -66,7 +66,7 @@ def _no_place(view: TableView) -> str | None:
 
 
 def _without_words(files: TableFiles) -> str | None:
-    """What reader version 1 has no words for, whatever the log says now."""
+    """Return why Delta's reader version 1 cannot represent the snapshot, independent of the log; None if it can."""
     deletes = files.position_deletes + files.equality_deletes
     if deletes:
         return f"the table has {plural(deletes, 'delete file')}: compact the table"
@@ -96,7 +96,7 @@ def _foreign(log: DeltaLog | None) -> str | None:
 
 
 def _old_names(files: TableFiles, log: DeltaLog | None, wanted: DeltaMetadata) -> str | None:
-    """Why files that the log names already would be misread under the table's schema."""
+    """Return why files in the log would be misread with the table's schema; None if they would not."""
     kept = 0 if log is None else len({file.path for file in log.files} & {file.path for file in files.data})
     if log is None or not kept:
         return None
@@ -119,7 +119,7 @@ def _misfit(shapes: Iterable[FileShape], wanted: DeltaMetadata) -> str | None:
 
 
 def _difference(older: dict[str, LoggedColumn], newer: dict[str, LoggedColumn]) -> str | None:
-    """Why what is written under the older columns cannot be read under the newer ones; additions are no reason."""
+    """Return why files with the older columns cannot be read with the newer ones, or None. Additions are compatible."""
     names = {column.field_id: path for path, column in newer.items()}
     for path, column in older.items():
         now = newer.get(path)
@@ -142,7 +142,7 @@ def _write(
     view: TableView, files: TableFiles, log: DeltaLog | None, metadata: DeltaMetadata
 ) -> BeginLog | ExtendLog | ReplaceLog:
     head = view.head_snapshot()
-    assert head is not None  # noqa: S101 - plan_log has looked
+    assert head is not None  # noqa: S101 - checked by plan_log
     changed = log is None or _changes_rows(view, log.snapshot_id)
     add = tuple(_add(file, metadata, data_change=changed) for file in _added(files, log))
     if log is None:
@@ -156,7 +156,7 @@ def _write(
 
 
 def _changes_rows(view: TableView, since: int | None) -> bool:
-    """False only where everything since the log's snapshot was compaction: who streams from the log skips that."""
+    """Return False if all changes since the log's snapshot were compactions, which streaming readers then skip."""
     between = list(takewhile(lambda snapshot: snapshot.id != since, view.ancestry(view.head)))
     reached = bool(between) and between[-1].parent_id == since
     return since is None or not reached or any(snapshot.operation != "replace" for snapshot in between)
@@ -168,5 +168,5 @@ def _new_columns(logged: DeltaMetadata, wanted: DeltaMetadata) -> tuple[str, ...
 
 
 def _add(file: TableFile, metadata: DeltaMetadata, *, data_change: bool) -> AddFile:
-    assert file.path is not None  # noqa: S101 - _without_words has looked
+    assert file.path is not None  # noqa: S101 - checked by _without_words
     return AddFile(file.path, file.size, file.modified_ms, statistics_of(file, metadata.schema), data_change)

@@ -1,4 +1,4 @@
-"""Iceberg's schemas in Delta's JSON, and how two of them differ."""
+"""Convert Iceberg schemas to Delta's JSON, and list their columns for comparison."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from frazil.model.delta import DeltaMetadata
 
 FIELD_ID = "frazil.fieldId"
-"""The key in a field's metadata. Readers do not know it, so none starts to match columns by id."""
+"""The key of Iceberg's field id in a field's metadata. Readers ignore it, so they do not match columns by id."""
 
 _SCALARS = {
     "boolean": "boolean",
@@ -26,12 +26,12 @@ _SCALARS = {
 
 
 class NoPlaceInDeltaError(Exception):
-    """Reader version 1 has no type for a column. The message names its path and type."""
+    """Delta's reader version 1 has no type for a column. The message has the column's path and type."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedColumn:
-    """A column at any depth as a Delta schema has it. Two are the same only if all three agree."""
+    """A column of a Delta schema, at any depth. Two columns are the same only if all three fields are equal."""
 
     path: str
     field_id: int | None
@@ -39,18 +39,18 @@ class LoggedColumn:
 
 
 def metadata_of(schema_json: str) -> DeltaMetadata:
-    """What a log says of a table with this Iceberg schema. Raises NoPlaceInDeltaError."""
+    """Return the log's metadata for a table with this Iceberg schema. Raises NoPlaceInDeltaError."""
     fields = json.loads(schema_json)["fields"]
     return DeltaMetadata(json.dumps(_struct(fields, ""), separators=(",", ":")))
 
 
 def columns_of(delta_schema: str) -> dict[str, LoggedColumn]:
-    """Every named column by its path. List elements add `[]`, map keys and values `{key}` and `{}`."""
+    """Return every named column by its path. List elements add `[]`, map keys and values `{key}` and `{}`."""
     return {column.path: column for column in _columns(json.loads(delta_schema)["fields"], "")}
 
 
 def fields_with(delta_schema: str, paths: Sequence[str]) -> tuple[str, ...]:
-    """The top-level fields under which the paths lie, each as its own JSON."""
+    """Return the JSON of each top-level field that contains one of the paths."""
     wanted = set(paths)
     fields = json.loads(delta_schema)["fields"]
     return tuple(json.dumps(each) for each in fields if wanted & {column.path for column in _columns([each], "")})
@@ -105,7 +105,7 @@ def _inside(delta_type: Any, path: str) -> Iterator[LoggedColumn]:
 
 
 def _outline(delta_type: Any) -> str:
-    """A type without the fields of the structs in it: those are columns of their own."""
+    """Return a type without the fields of its structs, which are separate columns."""
     match delta_type:
         case {"type": "struct"}:
             return "struct"

@@ -1,4 +1,4 @@
-"""Where a table's Delta log stands, against the table's head."""
+"""Compare a table's Delta log with the table's head."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.ports import DeltaLogs
 class LogStanding:
     """The state of a Delta log: its newest `version` and the `snapshot_id` of that version, None if unknown.
 
-    `behind`: the next run writes what is missing. `withheld`: `reason` says what stands in the way, and until when.
+    `behind`: the next run writes the missing version. `withheld`: `reason` says what prevents it, and until when.
     """
 
     state: Literal["current", "behind", "withheld", "unreadable"]
@@ -34,7 +34,7 @@ class LogStanding:
 
 
 def next_version(view: TableView, log: DeltaLog | None, logs: DeltaLogs) -> LogPlan | None:
-    """What the log must say next for the view's head."""
+    """Plan the next version of the log for the view's head."""
     return plan_log(view, logs.files(view), log, shapes=lambda files: logs.shapes(view, files))
 
 

@@ -1,6 +1,7 @@
-"""A file's statistics in Delta's JSON, from the bounds that Iceberg's manifests hold.
+"""Convert a file's statistics from the bounds in Iceberg's manifests to Delta's JSON.
 
-Only where both formats mean the same: not for floating point (NaN), decimals (JSON's numbers), or inside structs.
+Columns whose statistics differ between the formats are left out: floating point (NaN), decimals (JSON numbers are
+inexact), and columns inside structs.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _values(fields: list[Mapping[str, Any]], bounds: Mapping[int, bytes]) -> dic
 
 
 def _value(delta_type: str, bound: bytes) -> int | str | None:
-    """None where it has no statistic in Delta, or lies outside of the years that its readers parse."""
+    """Convert one bound; None if Delta has no statistic for the type, or if its readers cannot parse the year."""
     try:
         match delta_type:
             case "integer" | "long":
