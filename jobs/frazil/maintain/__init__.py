@@ -1,1 +1,1 @@
-"""Keeps tables small and readable between their batches: snapshots expire."""
+"""Table maintenance between batches: expire snapshots."""

@@ -1,4 +1,4 @@
-"""Work that a batch does not wait for. What is not finished when the process ends is left undone."""
+"""Run tasks in the background, without delaying batches. A task that is unfinished at process exit is abandoned."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FINISH_SECONDS = 10.0
 
 
 class Background:
-    """At most `AT_ONCE` tasks, each in a thread that does not keep the process alive."""
+    """Runs at most `AT_ONCE` tasks at a time, each in a daemon thread."""
 
     def __init__(self) -> None:
         self._slots = threading.BoundedSemaphore(AT_ONCE)
         self._threads: set[threading.Thread] = set()
 
     def start(self, task: Callable[[], None], *, before: Callable[[], bool]) -> bool:
-        """Run `task` once `before` has returned true; false where every slot is taken, or `before` returned false."""
+        """If a slot is free, run `before`, and start `task` if that returns true. Return whether `task` was started."""
         if not self._slots.acquire(blocking=False):
             return False
         started = False
@@ -37,7 +37,7 @@ class Background:
         return started
 
     def finish(self, seconds: float = FINISH_SECONDS) -> None:
-        """Wait for what is on its way, but not for long."""
+        """Wait for running tasks, at most this many seconds."""
         until = time.monotonic() + seconds
         for thread in list(self._threads):
             thread.join(max(until - time.monotonic(), 0))

@@ -1,4 +1,4 @@
-"""Which snapshots expire: a pure function from one read of a table's metadata."""
+"""Decide which snapshots expire: pure functions of one read of a table's metadata."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from frazil.model.spec import KeepSnapshots
 from frazil.model.summary import carries_state
 
 DAILY_PREFIX = "frazil_daily_"
-"""A tag of ours, followed by a day in UTC: the last snapshot of that day, kept for time travel."""
+"""The prefix of daily tags, followed by a day in UTC. Each keeps the last snapshot of its day for time travel."""
 
 MAIN = "main"
 
 PASSES_A_DAY = 24
-"""Expiry waits for its share of `count`, so that its commit is spread over many batches."""
+"""Expiry waits until `count` / this many snapshots can be removed, so that one commit serves many batches."""
 
 AT_MOST = 2_000
-"""Snapshots that one commit removes: a table with a longer history gets there in several."""
+"""The maximum number of snapshots that one commit removes. A longer history takes several commits."""
 
 
 def expiry_of(
     view: TableView, keep: KeepSnapshots, *, now: datetime, checkpoint: str, tag_time: datetime | None = None
 ) -> Expiry:
-    """What may go. `checkpoint` is the tag of the snapshot that carries the table's state.
+    """Return the snapshots and tags to remove. `checkpoint` is the tag of the snapshot that holds the table's state.
 
-    Age counts from the earlier of `now` and the newest snapshot, so that a clock ahead expires nothing extra. Daily
-    tags are dropped by `tag_time`, if it is given and earlier.
+    Ages are measured from the earlier of `now` and the newest snapshot's time, so that a clock that is ahead expires
+    nothing too early. The ages of daily tags are measured from `tag_time` if it is given and earlier.
     """
     if view.properties.get("gc.enabled") == "false" or not view.snapshots:
         return Expiry()
-    view = replace(view, snapshots=dict(view.snapshots))  # made once, not at each look
+    view = replace(view, snapshots=dict(view.snapshots))  # copied once, not at each look-up
     reference = min(now, max(snapshot.committed_at for snapshot in view.snapshots.values()))
     chain = list(view.ancestry(view.head))
     first = min(reference, tag_time or reference).date() - timedelta(days=keep.daily)
@@ -51,12 +51,12 @@ def expiry_of(
 
 
 def enough(keep: KeepSnapshots) -> int:
-    """How many snapshots are worth a commit."""
+    """Return the least number of expired snapshots that justifies a commit."""
     return max(keep.count // PASSES_A_DAY, 1)
 
 
 def is_due(expiry: Expiry, view: TableView, keep: KeepSnapshots, *, now: datetime) -> bool:
-    """Whether there is enough for a commit: an hour's worth, a day's tag, or what is a day overdue."""
+    """Return whether a commit is due: for enough snapshots, a new daily tag, or a snapshot that is a day overdue."""
     if expiry.put or expiry.drop or len(expiry.snapshots) >= enough(keep):
         return True
     overdue = now - 2 * keep.age
@@ -69,7 +69,7 @@ def _recent(chain: list[Snapshot], keep: KeepSnapshots, reference: datetime) -> 
 
 
 def _state_of_head(view: TableView, chain: list[Snapshot], checkpoint: str) -> Iterator[int]:
-    """The head, the snapshot that carries its state, the checkpoint's, and everything between them."""
+    """Yield the head, the snapshot that holds its state, the checkpoint's, and all snapshots between them."""
     last = 0
     for position, snapshot in enumerate(chain):
         if snapshot.id == view.tags.get(checkpoint):
@@ -79,7 +79,7 @@ def _state_of_head(view: TableView, chain: list[Snapshot], checkpoint: str) -> I
 
 
 def _branches(view: TableView, of_main: set[int]) -> Iterator[int]:
-    """Every snapshot of the other branches, down to and with the one of `main` that they began at."""
+    """Yield every snapshot of the other branches, including the snapshot of `main` from which they branched."""
     for name, head in view.branches.items():
         if name == MAIN:
             continue
@@ -90,7 +90,7 @@ def _branches(view: TableView, of_main: set[int]) -> Iterator[int]:
 
 
 def _unreferenced(view: TableView, kept: set[int], chain: list[Snapshot], oldest: datetime) -> set[int]:
-    """Snapshots on no branch, such as those that a rollback left behind: kept for the same age, in any number."""
+    """Return snapshots on no branch, such as those before a rollback, that are young enough to keep, in any number."""
     elsewhere = view.snapshots.keys() - kept - {snapshot.id for snapshot in chain}
     return {each for each in elsewhere if view.snapshots[each].committed_at >= oldest}
 
@@ -98,7 +98,7 @@ def _unreferenced(view: TableView, kept: set[int], chain: list[Snapshot], oldest
 def _daily_tags(
     view: TableView, chain: list[Snapshot], first: date, today: date
 ) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Tags to set on the last snapshot of each day that is over, and those that are out of date."""
+    """Return the tags to set on the last snapshot of each past day, and the outdated tags to drop."""
     last_of_day: dict[date, Snapshot] = {}
     for snapshot in chain:
         day = snapshot.committed_at.date()
@@ -112,7 +112,7 @@ def _daily_tags(
 
 
 def _day_of(tag: str) -> date | None:
-    """The day that one of our daily tags is for; None for any other tag, which is a pin."""
+    """Return the day of a daily tag; None for any other tag, whose snapshot a user wants to keep."""
     try:
         return date.fromisoformat(tag.removeprefix(DAILY_PREFIX)) if tag.startswith(DAILY_PREFIX) else None
     except ValueError:

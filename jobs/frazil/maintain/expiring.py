@@ -1,4 +1,4 @@
-"""Carries expiry out between the batches of a table: one commit, then the files in the background."""
+"""Expire snapshots between the batches of a table: one commit, then file deletion in the background."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LOG = logging.getLogger(__name__)
 
 
 def elapsed_seconds() -> float:
-    """Return seconds of a clock that never jumps and, on Linux, goes on while the machine is suspended."""
+    """Return the seconds of a monotonic clock, which on Linux also runs while the machine is suspended."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 @dataclass(frozen=True, slots=True)
 class _FirstSeen:
-    """The newest snapshot's time and the local one when a process first saw a table; `at` in seconds of its clock."""
+    """The newest snapshot's time, and the local time, when a process first saw a table; `at` is `elapsed_seconds()`."""
 
     newest: datetime
     now: datetime
@@ -39,11 +39,11 @@ class _FirstSeen:
 
 @dataclass(slots=True)
 class Expiring:
-    """Expires the snapshots of one table as a process sees them. Nothing in here fails a batch.
+    """Expires the snapshots of one table for one process. An error here does not fail a batch.
 
-    The local clock is trusted for snapshots that this process committed, and for the time that passed since it first
-    saw the table. The snapshots and daily tags that it found age from the newest of these snapshots, so a clock that is
-    ahead removes none of them early.
+    The local clock is trusted for snapshots that this process committed, and for the time since it first saw the table.
+    The ages of snapshots and daily tags that it found are measured from the newest of these snapshots, so a clock that
+    is ahead removes none of them too early.
     """
 
     keep: KeepSnapshots
@@ -62,7 +62,7 @@ class Expiring:
     def between_batches(
         self, lake: Lake, logs: Callable[[], DeltaLogs], view: TableView, background: Background, *, now: datetime
     ) -> bool:
-        """Whether snapshots were expired. The view may be older than the table: it is read again where that is due."""
+        """Expire snapshots if due; return whether any expired. An outdated view is enough: it is read again if due."""
         try:
             return self._expire(lake, logs, view, background, now)
         except FrazilError as failed:
@@ -100,7 +100,7 @@ class Expiring:
         return bool(expiry) and is_due(expiry, view, self.keep, now=now)
 
     def _is_time(self) -> bool:
-        """Whether to look: a look goes through every snapshot, so it comes once in some batches or minutes."""
+        """Return whether to check. A check visits every snapshot, so it runs only every few batches or minutes."""
         self._batches += 1
         if self._batches < enough(self.keep) and self.clock() - self._looked_at < LOOK_SECONDS:
             return False
@@ -108,15 +108,16 @@ class Expiring:
         return True
 
     def _no_later_than(self, view: TableView, now: datetime) -> datetime:
-        """Return the time to measure the ages of snapshots by: the local time or an earlier one.
+        """Return the time from which the ages of snapshots are measured: the local time or an earlier one.
 
-        Until the process has run for as long as snapshots are kept, only snapshots that it found can be too old, and
-        their time goes on from the newest of them. Later only its own are left, which its own clock has stamped.
+        Until the process has run for as long as snapshots are kept, only snapshots that it found can be too old; the
+        time then is that of the newest of them plus the elapsed time. Later only snapshots with the local clock's time
+        are left.
         """
         return self._trusted_after(self.keep.age, view, now)
 
     def _tag_time(self, view: TableView, now: datetime) -> datetime:
-        """Return the time to drop daily tags by, as above: a tag of the last day found stays for `daily` whole days."""
+        """Return the time from which the ages of daily tags are measured, so that found tags stay for `daily` days."""
         return self._trusted_after(max(self.keep.age, timedelta(days=self.keep.daily + 1)), view, now)
 
     def _trusted_after(self, kept: timedelta, view: TableView, now: datetime) -> datetime:
@@ -128,7 +129,7 @@ class Expiring:
 
 
 def clean(lake: Lake, logs: Callable[[], DeltaLogs], before: TableView, expiry: Expiry, since: datetime) -> None:
-    """Delete what only the expired snapshots referenced. What fails stays as orphans, which harm nothing."""
+    """Delete files that only the expired snapshots referenced. Files that cannot be deleted stay as orphans."""
     cleaned = lake.delete_unreachable(
         before, expiry.snapshots, named_elsewhere=lambda: logs().named_since(before.location, since)
     )
