@@ -1,5 +1,5 @@
 """`frazil doctor`: check that every service is reachable and permitted, with a hint for each failure.
 
-`examine` asks part after part and gives findings; no part keeps another from being asked, and none is waited for long.
-Nothing is changed: the one object that is written, to see whether that is allowed, is removed again.
+`examine` checks one part after the other and yields findings. A failed part does not prevent other checks, and every
+check has a time limit. Nothing is changed: the only object written, to test the permission, is removed again.
 """

@@ -1,4 +1,4 @@
-"""Which addresses the settings name, and how to talk to them. Values only."""
+"""The addresses in the settings, and their TLS settings. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.model.spec import RegistrySettings, SettingValue, revealed
 
 KAFKA_PORT = 9092
 ONLY_LIBRDKAFKA = ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem")
-"""Proofs that Python's TLS cannot take: a handshake without them might be refused."""
+"""Client certificates that Python's TLS cannot use. A server may refuse a handshake without them."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -20,13 +20,13 @@ def brokers_of(kafka: Mapping[str, SettingValue]) -> tuple[Address, ...]:
 
 
 def address_of(text: str) -> Address:
-    """`host:port`, also as `PROTOCOL://host:port` and with an IPv6 address in brackets."""
+    """Parse `host:port`, also as `PROTOCOL://host:port` or with an IPv6 address in brackets."""
     parts = urlsplit(f"//{text.rpartition('://')[2]}")
     return Address(parts.hostname or text, parts.port or KAFKA_PORT)
 
 
 def tls_of_kafka(kafka: Mapping[str, SettingValue]) -> Tls | None:
-    """None where the cluster is talked to in the clear, or where only its client can prove who we are."""
+    """Return the TLS settings; None if the cluster uses plain text or a client certificate that Python cannot use."""
     given = revealed(kafka)
     encrypted = given.get("aws_msk_iam") == "true" or given.get("security.protocol", "").lower().endswith("ssl")
     if not encrypted or any(given.get(name) for name in ONLY_LIBRDKAFKA):

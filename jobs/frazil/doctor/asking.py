@@ -1,4 +1,4 @@
-"""How each check is made: bounded in time, and whatever it raises becomes a finding."""
+"""Run checks with a time limit, and turn their errors into findings."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from frazil.doctor.finding import NO_ANSWER, Finding, Part, failed
 from frazil.model.errors import DefectError, FrazilError, ServiceError
 
 SECONDS = 5.0
-"""What a check may take: an address where nobody answers costs no more."""
+"""The time limit of a check, which also bounds the wait for an address that does not answer."""
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Makes the checks of one part."""
+    """Runs the checks of one part."""
 
     part: Part
     seconds: float = SECONDS
 
     def ask(self, what: str, act: Callable[[], str], *, hint: str = "") -> Finding:
-        """What `act` says, within the time; `hint` is for what went well and yet needs a word."""
+        """Run `act` with a time limit and return a finding with its result or error; `hint` is added on success."""
         try:
             return Finding(self.part, what, "ok", self.within(act), hint)
         except FrazilError as problem:
@@ -34,7 +34,7 @@ class Asking:
     def within(self, act: Callable[[], Answer]) -> Answer:
         """Run `act` with a time limit. Raises ServiceError if it takes longer, DefectError if it fails unexpectedly.
 
-        Libraries have time limits of their own, of up to minutes: the one that is late is left behind in its thread.
+        Libraries have their own time limits of up to minutes, so a late call is abandoned in its thread.
         """
         done: queue.Queue[Answer | FrazilError] = queue.Queue()
         threading.Thread(target=lambda: done.put(_outcome(act)), name=f"doctor-{self.part}", daemon=True).start()
@@ -55,7 +55,7 @@ def _outcome(act: Callable[[], Answer]) -> Answer | FrazilError:
         return act()
     except FrazilError as problem:
         return problem
-    except BaseException as problem:  # noqa: BLE001 - a panic of a native library is no Exception, and must be told, too
+    except BaseException as problem:  # noqa: BLE001 - a panic in a native library is not an Exception
         return DefectError(
             f"{type(problem).__name__}: {problem}", hint="report this as a defect, with the whole output"
         )

@@ -1,4 +1,4 @@
-"""The Kafka cluster: the way to each broker, whether it takes who we are, and each topic: there, and readable."""
+"""Check the Kafka cluster: connections to each broker, authentication, and that each topic exists and is readable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUP = "group"
 
 
 def ask_brokers(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
-    """Brokers are first asked where the others are: those have to be reached, too."""
+    """Check the bootstrap brokers, then the brokers that they list, which must be reachable too."""
     found = ways(asking, brokers_of(kafka), tls_of_kafka(kafka))
     yield from found
     topics = topics_of(specs)
@@ -68,7 +68,7 @@ def _ask_cluster(kafka: Mapping[str, SettingValue], topics: Sequence[str], askin
 
 
 def _ask_topics(admin: KafkaTopics, probe: KafkaProbe, topics: Sequence[str], asking: Asking) -> Iterator[Finding]:
-    """To describe a topic and to read it are two permissions. The probe ends by itself: it can be closed after it."""
+    """Describe each topic and read a record from it, which need different permissions."""
     for number, topic in enumerate(topics):
         facts: list[TopicFacts] = []
         described = asking.ask(f"topic {topic}", lambda topic=topic, facts=facts: _describe(admin, topic, facts))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The Iceberg catalog: does it answer, and may each table be loaded?"""
+"""Check that the Iceberg catalog answers and that each table can be loaded."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NOT_MADE = "not created yet"
 MAKES_IT = "`frazil materialize` creates it"
 EMBEDDED = "catalog.db"
 LAKE_FORMATION = "Lake Formation permission"
-"""Glue says so where Lake Formation refuses: `Insufficient Lake Formation permission(s): Required Describe on …`."""
+"""Part of Glue's message if Lake Formation refuses: `Insufficient Lake Formation permission(s): Required …`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the catalog answered: findings, and the tables that were loaded, by name."""
+    """The results for the catalog: findings, and the loaded tables by name."""
 
     findings: tuple[Finding, ...]
     views: Mapping[str, TableView]

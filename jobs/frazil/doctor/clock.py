@@ -1,4 +1,4 @@
-"""Does this machine's clock agree with others'? Signatures, tokens and certificates depend on it."""
+"""Compare this machine's clock with the clocks of services. Signatures, tokens and certificates depend on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from frazil.doctor.finding import Finding
 
 MOST_SECONDS = 60.0
-"""AWS refuses what is signed more than five minutes off; timestamps in tables are wrong long before."""
+"""The maximum difference. AWS rejects signatures 5 minutes off; timestamps in tables are wrong long before that."""
 
 
 def compare_clocks(whose: str, *, theirs: datetime, ours: datetime) -> Finding:

@@ -1,4 +1,4 @@
-"""The configuration and its secrets. One that is missing does not keep what needs none from being asked."""
+"""Check the configuration and its secrets. A missing secret does not prevent checks that do not need it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from frazil.specs.placeholders import LocalAddress, SecretSource, no_local_servi
 
 REFERENCE = re.compile(r"\$\{secret:([^}#]+)#([^}]+)\}")
 STAND_IN = "frazil-doctor-found-no-such-secret"
-"""Stands for a secret that could not be read, so that the rest of the configuration can."""
+"""Replaces a secret that cannot be read, so that the rest of the configuration can be parsed."""
 
 
 @dataclass(slots=True)
 class WatchedSecrets:
-    """Reads each secret once, notes what became of it, and stands in for what is not there.
+    """Reads each secret once, records the result, and returns a replacement for a missing secret.
 
-    `keys` are the JSON keys that the configuration takes from each secret.
+    `keys` are the JSON keys that the configuration uses, by secret.
     """
 
     source: SecretSource
@@ -100,7 +100,7 @@ def _members(text: str) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`settings` is None where they cannot be read; `secrets` are values that no output may show."""
+    """The loaded configuration. `settings` is None if it is invalid; `secrets` are values that no output may show."""
 
     findings: tuple[Finding, ...]
     settings: Settings | None
@@ -109,7 +109,7 @@ class Loaded:
     watched: WatchedSecrets | None = field(default=None, repr=False)
 
     def why_unreadable(self, secret: DeferredSecret) -> str | None:
-        """Of a secret that is looked up only by who uses it; None where it can be read."""
+        """Return why a deferred secret cannot be read, or None if it can."""
         told = [] if self.watched is None else self.watched.findings
         before = len(told)
         try:
@@ -140,7 +140,7 @@ def load(
 
 
 def keys_in(path: Path) -> Mapping[str, frozenset[str]]:
-    """Which keys of which secrets the file and the folders beside it name."""
+    """Return the JSON keys, by secret, that the file and the folders next to it refer to."""
     found: dict[str, frozenset[str]] = {}
     for file in (path, *path.parent.glob("*/*.y*ml")):
         text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""

@@ -1,4 +1,4 @@
-"""All checks, one part after the other."""
+"""Run all checks, one part after the other."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from frazil.model.spec import RegistrySettings, Settings
 from frazil.specs.placeholders import LocalAddress, SecretSource, no_local_services
 
 CONFIGURED: tuple[Part, ...] = ("identity", "broker", "registry", "clock", "warehouse", "catalog", "tables")
-"""What only the configuration tells about."""
+"""The parts that cannot be checked without a valid configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a process is given: who is asked for secrets, and what time and ids come from."""
+    """The environment of a process: the source of secrets, the clock and the source of ids."""
 
     env: Mapping[str, str]
     secrets: SecretSource
@@ -43,7 +43,7 @@ class Surroundings:
 
 
 def examine(config: Path, given: Surroundings) -> Iterator[Finding]:
-    """Findings as they come; whatever fails, the rest is asked as well."""
+    """Yield findings as checks complete. A failed check does not prevent the others."""
     loaded = load(config, given.env, given.secrets, Asking("configuration", given.seconds), local=given.local)
     yield from (without(finding, loaded.secrets) for finding in loaded.findings)
     yield from look_at_machine(given.env)
@@ -78,7 +78,7 @@ def _outside(settings: Settings, loaded: Loaded, given: Surroundings) -> Iterato
 def _snowflake(
     settings: Settings, loaded: Loaded, views: Mapping[str, TableView], asking: Asking, *, now: datetime
 ) -> Iterator[Finding]:
-    """Nothing where no account is named."""
+    """Check Snowflake, if an account is configured."""
     specs = [spec for spec in settings.tables if "snowflake" in spec.readers]
     if settings.snowflake is None or not specs:
         return

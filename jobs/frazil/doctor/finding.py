@@ -1,4 +1,4 @@
-"""What was found out about one thing, and all of it together."""
+"""The findings of checks, and the report of all of them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Part = Literal[
 NO_ANSWER = "no answer within"
 HIDDEN = "***"
 SHORTEST_HIDDEN = 8
-"""A shorter secret would be found in words that are none."""
+"""Shorter secrets are not masked, because they would also match parts of ordinary words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check. `found` is what was seen, or why it was not asked; `hint` is what to do about it."""
+    """The result of one check. `found` is the observation, or why the check was skipped; `hint` is what to do."""
 
     part: Part
     what: str
@@ -33,13 +33,13 @@ class Finding:
 
     @property
     def is_silence(self) -> bool:
-        """Whether the service did not answer in time. It is then not asked again."""
+        """Whether the service did not answer in time, so that further checks of it are skipped."""
         return self.verdict == "failed" and self.found.startswith(NO_ANSWER)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings of one place: this machine, or a job run."""
+    """All findings from one environment: this machine or a job run."""
 
     place: str
     findings: tuple[Finding, ...]
@@ -67,7 +67,7 @@ def not_asked(part: Part, what: str, why: str, hint: str = "") -> Finding:
 
 
 def without(finding: Finding, secrets: Iterable[str]) -> Finding:
-    """The same without these values, should a library have put one into its words."""
+    """Mask these values in a finding, because an error message of a library may contain one."""
     found, hint = finding.found, finding.hint
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST_HIDDEN:
@@ -76,7 +76,7 @@ def without(finding: Finding, secrets: Iterable[str]) -> Finding:
 
 
 def report_in(text: str) -> Report | None:
-    """The last report that was printed in a text which may hold other lines."""
+    """Return the last report in an output that may have other lines; None if there is none."""
     decoder = json.JSONDecoder()
     begins = [0, *(n + 1 for n, sign in enumerate(text) if sign == "\n")]
     for begin in reversed([n for n in begins if text.startswith("{", n)]):

@@ -1,4 +1,4 @@
-"""Who this process is to AWS, asked where AWS is used at all."""
+"""Check the AWS identity of this process, if the configuration uses AWS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL")
 def ask_identity(
     settings: Settings, env: Mapping[str, str], asking: Asking, *, asked_secrets: bool, now: Callable[[], datetime]
 ) -> list[Finding]:
-    """With it comes what time it is at AWS."""
+    """Check the identity, and compare the clock with the time in AWS's response."""
     catalog = settings.catalog
     why = _why_not(settings, env, asked_secrets=asked_secrets)
     if why is not None:

@@ -1,4 +1,4 @@
-"""The same checks from inside an EMR Serverless application: a job run made like its newest one, asked for a report."""
+"""Run the checks inside an EMR Serverless application, in a job run with the settings of its newest one."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 COMMAND = ("doctor", "--json")
 NAME = "doctor"
 OPTIONS = ("--config", "--tables")
-"""What the entry point of a job run (jobs/frazil/job_run.py) is told before the command."""
+"""The options of a job run's entry point (jobs/frazil/job_run.py) before the command."""
 
 NOT_HANDED_ON = ("frazil-definition",)
-"""A tag by which the keeper of the streaming job knows its own runs (lambdas/streaming_job)."""
+"""Tags that are not copied: lambdas/streaming_job identifies its own job runs by this tag."""
 
 MOST_MINUTES = 10
 LOOK_SECONDS = 2.0
 LOG_SECONDS = 60.0
-"""How long after its end a run's output may take to arrive."""
+"""How long to wait for the output after a run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Waiting:
 
 
 def report_from_inside(emr: EmrServerless, waiting: Waiting, *, token: str) -> Report:
-    """Raises Misuse where there is nothing to go by, ServiceError where no report came back."""
+    """Start a job run and return its report. Raises Misuse without a run to copy, ServiceError without a report."""
     like = run_to_imitate(emr.newest(), emr.application)
     waiting.say(f"as the job run {like.id} ({like.name or 'no name'}), with its role {like.role}")
     job_run = emr.start(request_like(like, token=token))
@@ -48,7 +48,7 @@ def report_from_inside(emr: EmrServerless, waiting: Waiting, *, token: str) -> R
 
 
 def run_to_imitate(runs: Iterable[JobRun], application: str) -> JobRun:
-    """The newest of Frazil's, whatever became of it. Raises Misuse."""
+    """Return Frazil's newest job run, in any state. Raises Misuse if there is none."""
     found = next((run for run in runs if set(OPTIONS) <= set(run.arguments)), None)
     if found is None:
         raise Misuse(
@@ -64,7 +64,7 @@ def run_to_imitate(runs: Iterable[JobRun], application: str) -> JobRun:
 
 
 def request_like(run: JobRun, *, token: str) -> Mapping[str, object]:
-    """What StartJobRun is asked for: the same program, settings and role, another command, a name of its own."""
+    """Return the StartJobRun request: the same program, settings and role, with another command and name."""
     submit = {
         "entryPoint": run.entry_point,
         "entryPointArguments": [*_options(run.arguments), *COMMAND],
@@ -84,13 +84,13 @@ def request_like(run: JobRun, *, token: str) -> Mapping[str, object]:
 
 
 def _options(arguments: tuple[str, ...]) -> list[str]:
-    """`--config` and `--tables` with what they were given, each once."""
+    """Return the options `--config` and `--tables` with their values, each once."""
     given = dict(pairwise(arguments))
     return [part for option in OPTIONS for part in (option, given[option])]
 
 
 def _wait(emr: EmrServerless, job_run: str, waiting: Waiting) -> JobRun:
-    """The run when it has ended. One that is not waited for any longer, for whatever reason, is cancelled."""
+    """Wait until the run has ended, and return it. Cancel the run if the wait ends for any other reason."""
     deadline, state = waiting.clock() + MOST_MINUTES * 60, ""
     try:
         while waiting.clock() < deadline:
@@ -112,7 +112,7 @@ def _wait(emr: EmrServerless, job_run: str, waiting: Waiting) -> JobRun:
 
 
 def _report(emr: EmrServerless, run: JobRun, waiting: Waiting) -> Report:
-    assert run.monitoring is not None  # noqa: S101 - it is made like one that has it
+    assert run.monitoring is not None  # noqa: S101 - copied from a run that has it
     deadline = waiting.clock() + LOG_SECONDS
     waiting.say(f"reading its report in the log group {run.monitoring.group}")
     while True:

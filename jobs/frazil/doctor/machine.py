@@ -1,4 +1,4 @@
-"""What this machine brings: Java and Spark, and the native decoder."""
+"""Check the tools on this machine: Java, Spark and the native decoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.local.java import ACCEPTED, present_java
 from frazil.model.errors import MissingToolError
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit, which has found its Java then."""
+"""Set by spark-submit, which has found a Java, so that Java needs no check."""
 
 
 def look_at_machine(env: Mapping[str, str] = os.environ) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The schema registry: the way to it, whether it takes who we are, and the subject of each topic."""
+"""Check the schema registry: the connection, authentication, and the subjects of each topic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ask_registry(registry: RegistrySettings, specs: Sequence[TableSpec], asking:
 
 
 def subjects_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
-    """Those that name the schemas of a table's values, and of its keys where they are Avro."""
+    """Return the subjects of the tables' values, and of their keys if they are Avro."""
     values = (spec.value_subject.of(topic, "value") for spec in specs for topic in spec.topics)
     keys = (spec.key_subject.of(topic, "key") for spec in specs if reads_keys_by_schema(spec) for topic in spec.topics)
     return tuple(dict.fromkeys(subject for subject in (*values, *keys) if subject is not None))

@@ -1,4 +1,4 @@
-"""Does Snowflake show the snapshot that the catalog names? By the metadata file that its queries read."""
+"""Check that Snowflake shows the catalog's current snapshot, by the metadata file that its queries read."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from frazil.ports import Snowflake
 from frazil.specs.snowflake_keys import LOOPBACK
 
 LOGIN_SECONDS = 10.0
-"""A login takes a second or two, and a warehouse none."""
+"""The time limit of a login, which takes a second or two and needs no warehouse."""
 
 FRESH = timedelta(minutes=5)
-"""Snowflake looks every half minute, and takes its time to read what it finds."""
+"""The age up to which a missing snapshot is normal. Snowflake polls every 30 seconds and then needs time to read."""
 
 READS = ("RUNNING", None)
 
@@ -32,7 +32,7 @@ READS = ("RUNNING", None)
 def reader_of(
     settings: SnowflakeSettings, why_unreadable: Callable[[DeferredSecret], str | None]
 ) -> tuple[Snowflake | None, str]:
-    """Return the account that asks, or None and the reason. A process that cannot read the key does not ask."""
+    """Return the account for the check, or None and the reason, such as a key that this process may not read."""
     reader = settings.reader
     if reader is None:
         return None, "frazil.yaml has no snowflake.reader"
@@ -47,7 +47,7 @@ def reader_of(
 def ask_snowflake(
     account: Snowflake, specs: Sequence[TableSpec], views: Mapping[str, TableView], asking: Asking, *, now: datetime
 ) -> Iterator[Finding]:
-    """Of each table that Snowflake reads; one that does not answer in time is not waited for again."""
+    """Check each table that Snowflake reads. After a timeout the remaining tables are skipped."""
     patient = replace(asking, seconds=max(asking.seconds, LOGIN_SECONDS))
     is_silent = False
     for spec in specs:
@@ -79,7 +79,7 @@ def _snapshot_of(view: TableView, served: Served) -> int | None:
 
 
 def compare(view: TableView, served: Served, shown: int | None, what: str, *, now: datetime) -> Finding:
-    """`shown` is the snapshot that queries see; None where there is none yet."""
+    """Compare the catalog's snapshot with `shown`, the snapshot that queries see; None if there is none yet."""
     if shown == view.head:
         return Finding("snowflake", what, "ok", f"{shown}, as in the catalog")
     if shown is None:

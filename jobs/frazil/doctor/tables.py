@@ -1,4 +1,4 @@
-"""Is each table in a state to go on from? Decided from its metadata alone."""
+"""Check that each table's state allows another batch, from its metadata only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 
 LONGEST_BATCH = timedelta(days=1)
-"""A branch that was staged longer ago is of a batch that never came to be published."""
+"""A staged branch older than this belongs to a batch that was never published."""
 
 
 def look_at_tables(specs: Sequence[TableSpec], views: Mapping[str, TableView], *, now: datetime) -> Iterator[Finding]:

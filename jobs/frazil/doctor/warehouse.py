@@ -1,4 +1,4 @@
-"""Where files lie: may they be listed, put, read and removed? Tried with one that no table knows."""
+"""Check that files in the warehouse can be listed, written, read and removed, with a file that belongs to no table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask_warehouse(catalog: CatalogSettings, asking: Asking, *, new_id: str) -> I
 
 
 def ask_bucket(probe: StorageProbe, asking: Asking) -> Iterator[Finding]:
-    """What was put is removed, whether or not it could be read; what could not be put is not asked for."""
+    """List the bucket; write, read and remove an object. It is removed even if it cannot be read."""
     patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
     listed = patient.ask("list", probe.list)
     yield listed
@@ -46,7 +46,7 @@ def ask_bucket(probe: StorageProbe, asking: Asking) -> Iterator[Finding]:
 
 
 def try_folder(folder: Path, *, new_id: str) -> str:
-    """In the folder, or where it would be made. Raises CatalogError."""
+    """Test the folder, or the existing parent in which it would be created. Raises CatalogError."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     file = there / f"{NAME}{new_id}"
     try:

@@ -1,4 +1,4 @@
-"""The way to several addresses, tried at once."""
+"""Test connections to several addresses in parallel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding
 
 SLACK_SECONDS = 1.0
-"""So that the step that is late says so itself."""
+"""Added to the time limit, so that the step's own timeout is reported first."""
 
 
 def ways(asking: Asking, addresses: Sequence[Address], tls: Tls | None) -> list[Finding]:
