@@ -1,1 +1,1 @@
-"""The command line: one file a verb, each with `register(app)`; `app.py` puts them together."""
+"""The command line: one file per command, each with `register(app)`. `app.py` registers all of them."""

@@ -1,4 +1,4 @@
-"""`frazil`: puts the verbs together, and turns whatever happens into an exit status.
+"""`frazil`: register the commands, and turn every outcome into an exit status.
 
 0 done, 1 failed, 2 misuse, 130 interrupted. Data goes to stdout, all else to stderr.
 """
@@ -31,7 +31,7 @@ from frazil.cli import (
 from frazil.model.errors import FrazilError, MissingToolError
 
 VERBS = (demo, local, peek, init, check, materialize, status, verify, query, dead_letters, pause, doctor)
-"""In the order in which `--help` lists them. Each has `register(app)`, and imports what is slow only when it runs."""
+"""The commands in the order of `--help`. Each has `register(app)`, and imports slow modules only when it runs."""
 
 EXTRAS = {
     "duckdb": "duckdb",
@@ -46,7 +46,7 @@ EXTRAS = {
     "jdk": "local",
     "moto": "local",
 }
-"""The extra of our distribution that brings a package, by the name that is imported."""
+"""The extra of our distribution that installs a package, by the package's import name."""
 
 EPILOG = "Every command has --help with an example. Exit status: 0 done, 1 failed, 2 misuse."
 
@@ -76,7 +76,7 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str], *, config_called: str | None = None) -> int:
     """Carry out one command and return the exit status.
 
-    Messages name the configuration by the value of `--config`, or by `config_called` if that is only a copy.
+    Messages refer to the configuration by the value of `--config`, or as `config_called` if `--config` is only a copy.
     """
     with config_name.called(config_called):
         return _run(arguments)
@@ -94,7 +94,7 @@ def _run(arguments: Sequence[str]) -> int:
         return 130
     except ModuleNotFoundError as missing:
         return _without_a_package(missing)
-    except Exception:  # noqa: BLE001 - the edge: whatever nobody foresaw is shown whole, once
+    except Exception:  # noqa: BLE001 - an unexpected error is shown with its stack trace, once
         traceback.print_exc()
         return 1
     return 0
@@ -107,13 +107,13 @@ def _print_error(error: FrazilError) -> None:
 
 
 def named(error: FrazilError) -> str:
-    """An error under the name that docs/operate.md lists it by; several of different kinds name themselves."""
+    """Return the error's text with its class name, which docs/operate.md lists; a list of errors has several names."""
     said = config_name.with_config_name(str(error))
     return said if type(error) is FrazilError else f"{type(error).__name__}: {said}"
 
 
 def _without_a_package(missing: ModuleNotFoundError) -> int:
-    """Say which extra brings a package that is not installed; others are defects, and shown whole."""
+    """Say which extra installs a missing package. Any other missing package is a defect, shown with its stack trace."""
     extra = EXTRAS.get((missing.name or "").partition(".")[0])
     if extra is None:
         traceback.print_exc()

@@ -1,4 +1,4 @@
-"""How far a table has come with what waits in its topics: the numbers of a progress bar."""
+"""The progress of a table through the backlog of its topics: the numbers of a progress bar."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 STALE_SECONDS = 60.0
-"""A batch that has been read, and not published for this long, has failed or was planned again."""
+"""A batch that has not been published this long after it was read has failed or was planned again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One table at one moment, in offsets. `seconds_left` is None without a rate or a lag."""
+    """The progress of one table at one time, in offsets. `seconds_left` is None without a rate or a lag."""
 
     table: str
     share: float
@@ -23,17 +23,17 @@ class Progress:
         return self.lag / self.per_second if self.per_second > 0 and self.lag else None
 
     def words(self) -> str:
-        """`45 %, 180,000 rows/s, lag 4,820,000, 27 s left`."""
+        """Return text such as `45 %, 180,000 rows/s, lag 4,820,000, 27 s left`."""
         left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
         return f"{self.share:.0%}, {self.per_second:,.0f} rows/s, lag {self.lag:,}{left}"
 
 
 @dataclass(slots=True)
 class Backlog:
-    """A table from the first batch of a backfill to its last one.
+    """The backlog of one table, from the first batch of a backfill to its last one.
 
-    `total` are the offsets that waited at its start or came since, `done` those that are published, and `batch` those
-    of the batch in flight, of which `read` says how many have been read.
+    `total` counts the offsets that were unread at its start or were added since, `done` the published ones, and `batch`
+    those of the batch in flight, of which `read` have been read.
     """
 
     table: str
@@ -65,7 +65,7 @@ class Backlog:
         self.batch, self.read, self.ingested_at = 0, None, None
 
     def progress(self, now: float) -> Progress | None:
-        """Return the numbers of this moment, or None if no batch is in flight."""
+        """Return the progress at the time `now`, or None if no batch is in flight."""
         if not self.batch or (self.ingested_at is not None and now - self.ingested_at > STALE_SECONDS):
             return None
         passed = self.done + (self.batch if self.read is None else min(self.read(), self.batch))
@@ -74,7 +74,7 @@ class Backlog:
 
 
 def duration(seconds: float) -> str:
-    """`26 s`, `4 min`, `3 h`: the largest unit of which there are at least two."""
+    """Return text such as `26 s`, `4 min` or `3 h`, in the largest unit that gives at least 2."""
     for size, unit in ((3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""`frazil check`: are the configuration and the table specs valid, and does anything stand against materializing?"""
+"""`frazil check`: validate the configuration and the table specs, and find what would prevent materializing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.model.spec import Settings, TableSpec
 from frazil.model.spelling import plural
 
 Check = Callable[[Settings], Iterable[FrazilError]]
-"""Gives (or raises) what it finds wrong. It imports what is slow when it is called."""
+"""Returns (or raises) the errors that it finds. It imports slow modules when it is called."""
 
 Offline = Annotated[
     bool,
@@ -23,10 +23,10 @@ Offline = Annotated[
 
 
 def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
-    """Broker, registry and catalog answer, and every table can be made, or gone on with. Nothing is made."""
+    """Check that broker, registry and catalog answer and that every table can be created or continued."""
     from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
 
-    topics = KafkaTopics(settings.kafka)  # connects while the catalog's library, the slowest, is imported
+    topics = KafkaTopics(settings.kafka)  # connects while the slow import of the catalog's library runs
 
     from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
@@ -50,7 +50,7 @@ def _tell(line: str) -> None:
 
 
 CHECKS: tuple[Check, ...] = (what_materialize_would_refuse,)
-"""What is asked beyond the files, in this order: reachable, permitted, consistent."""
+"""The checks beyond the files, in this order."""
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +71,7 @@ def check(offline: Offline = False, config: Config = DEFAULT_CONFIG) -> None:
 
 
 def find_problems(settings: Settings, checks: Iterable[Check]) -> list[FrazilError]:
-    """What all checks find; one that fails does not keep the others from being asked."""
+    """Run all checks and return their errors. A failed check does not prevent the others."""
     return [finding for each in checks for finding in _findings(each, settings)]
 
 
@@ -83,7 +83,7 @@ def _findings(ask: Check, settings: Settings) -> Iterator[FrazilError]:
 
 
 def together(findings: Sequence[FrazilError], *, says: str = "", command: str = "frazil check") -> FrazilError:
-    """One error for all: the only one as it is, or a list with each hint under its finding."""
+    """Return one error for all: a single one itself, or a list with the hint below each finding."""
     if len(findings) == 1:
         return findings[0]
     kinds = {type(finding) for finding in findings}
@@ -94,7 +94,7 @@ def together(findings: Sequence[FrazilError], *, says: str = "", command: str = 
 
 
 def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
-    """One line a table: its name, what it reads and how, and where that is written."""
+    """Yield one line per table: its name, its topics and formats, and the file of its spec."""
     for spec in tables:
         partitions = ", ".join(spec.partition_by) or "nothing"
         yield (

@@ -1,4 +1,4 @@
-"""Tables of results: columns are dropped until they fit the width, names are never cut, and a terminal gets colours."""
+"""Print tables of results, in colour on a terminal. Columns are dropped until the rest fits; names are never cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of text. The one with the greatest `rank` is dropped first; rank 0 always stays."""
+    """A column of text. The column with the greatest `rank` is dropped first; rank 0 is never dropped."""
 
     name: str
     cells: tuple[str, ...]
@@ -50,11 +50,11 @@ STYLES = {
     "failed": "red",
     "overdue": "red",
 }
-"""Colours of words that are the whole content of a cell."""
+"""The colours of cells by their exact text."""
 
 
 def show(columns: Sequence[Column]) -> None:
-    """Print a table to stdout: in colours on a terminal, else as plain text."""
+    """Print a table to stdout, in colour on a terminal, else as plain text."""
     chosen = fitting(columns, width_of(sys.stdout))
     if not sys.stdout.isatty():
         for row in zip(*(each.padded() for each in chosen), strict=True):
@@ -70,7 +70,7 @@ def show(columns: Sequence[Column]) -> None:
 
 
 def print_line(line: str, out: TextIO, *, head: str, style: str | None = None) -> None:
-    """Print a line whose beginning `head` a terminal shows in a colour: by default the one of that word."""
+    """Print a line that begins with `head`, which a terminal shows in colour: `style`, or the one in STYLES."""
     if not out.isatty() or not line.startswith(head):
         print(line, file=out, flush=True)
         return

@@ -13,14 +13,14 @@ DEFAULT = "frazil.yaml"
 PROGRAM = "frazil"
 
 _DEFAULT_ALONE = re.compile(rf"(?<![\w/.\\-]){re.escape(DEFAULT)}(?!\w)")
-"""The default name, but not as the end of a path."""
+"""Matches the default name, but not at the end of a path."""
 _COMMAND = re.compile(rf"(?<=`){PROGRAM}(?= )")
-"""The program in a command between backquotes."""
+"""Matches the program's name at the start of a command in backquotes."""
 
 
 @dataclass(slots=True)
 class _Current:
-    """A process carries out one command at a time, with threads that log, so this is no context variable."""
+    """The names of the current command. Threads of the command also log, so this is not a context variable."""
 
     name: str = DEFAULT
     program: str = PROGRAM
@@ -39,7 +39,7 @@ def remember(config: Path) -> Path:
 
 @contextmanager
 def called(name: str | None) -> Iterator[None]:
-    """During one command, use `name` for the configuration; None stands for the value of `--config`."""
+    """Use `name` for the configuration during one command; None means the value of `--config`."""
     _CURRENT.name, _CURRENT.is_fixed = name or DEFAULT, name is not None
     try:
         yield

@@ -1,4 +1,4 @@
-"""`frazil demo`: the promise, shown on this machine."""
+"""`frazil demo`: demonstrate exactly-once on this machine."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def demo() -> None:
     Produces stock trades to a Kafka broker of its own, materializes them, kills the run between stage and publish,
     goes on, and proves that every record is in the table exactly once. Everything is kept in .frazil/demo/.
     """
-    from frazil.demo.story import main  # noqa: PLC0415 - brings the local services
+    from frazil.demo.story import main  # noqa: PLC0415 - imports the local services
 
     raise typer.Exit(main())

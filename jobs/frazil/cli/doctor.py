@@ -50,7 +50,7 @@ def doctor(as_json: Json = False, application: Application = None, config: Confi
 
 
 def _here(config: Path, *, show: bool) -> Report:
-    """Findings are shown as they come: each may take seconds."""
+    """Run the checks here, and show each finding at once, because a check may take seconds."""
     from frazil.adapters.secrets import SecretsManager  # noqa: PLC0415
     from frazil.cli.doors import new_id  # noqa: PLC0415
     from frazil.doctor.examine import Surroundings, examine  # noqa: PLC0415
@@ -91,7 +91,7 @@ def _print(finding: Finding) -> None:
 
 
 def lines(finding: Finding) -> Iterator[str]:
-    """A line for the finding, and one for the hint where there is one; what has lines itself is indented."""
+    """Yield a line for the finding, and one for its hint if it has one. Further lines of a text are indented."""
     found = with_config_name(finding.found).replace("\n", f"\n{INDENT}")
     yield f"{finding.verdict:<9}  {finding.part}: {finding.what}: {found}"
     if finding.hint:

@@ -1,8 +1,8 @@
-"""Secrets rotate while a process runs for weeks: doors are opened anew where a secret has another value.
+"""Reconnect to services when a secret has been rotated, in a process that runs for weeks.
 
-A replaced key stays valid until the next rotation, so secrets are read only now and then; after a service failed they
-are read soon, in case a key was revoked. Only secrets are read again: any other change of the configuration takes a
-restart.
+A replaced key stays valid until the next rotation, so secrets are read only at intervals. After a service has failed
+they are read sooner, in case a key was revoked. Only secrets are read again: any other change of the configuration
+needs a restart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 LOOK_SECONDS = 900.0
 DOUBT_SECONDS = 60.0
-"""After a failure, and after secrets could not be read: no sooner, or an outage would ask for each batch."""
+"""The least time between reads after a failure, so that secrets are not read for each batch during an outage."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class SecretWatch:
         self._looked_at = self.clock()
 
     def doors(self) -> Doors:
-        """While one table looks, the others go on with what they have."""
+        """Return the current clients. While one thread reads the secrets, the others use the existing clients."""
         if self.clock() - self._looked_at >= self._look_again_after and self._looking.acquire(blocking=False):
             try:
                 self._look()
@@ -75,7 +75,7 @@ class SecretWatch:
 
 
 def _opened_anew(doors: Doors, before: Settings, now: Settings) -> Doors:
-    """Only what a changed secret opens."""
+    """Replace only the clients that use a changed secret."""
     if now.kafka != before.kafka:
         LOG.info("secrets_taken_up", extra={"of": "kafka"})
         doors = replace(doors, kafka=now.kafka, topics=KafkaTopics(now.kafka))

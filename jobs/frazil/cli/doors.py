@@ -1,4 +1,4 @@
-"""The outside world as the settings describe it, opened for the verbs that need it."""
+"""Create the clients of external services from the settings, for the commands that need them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def open_loader(settings: SnowflakeSettings | None) -> Snowflake | None:
 
 
 def delta_logs_of(lake: Lake) -> Callable[[], DeltaLogs]:
-    """Beside the tables of the lake, opened once and when a table has a log: the library takes a moment to load."""
+    """Return a function that opens the Delta logs of the lake on first use, because the library loads slowly."""
 
     @cache
     def opened() -> DeltaLogs:
@@ -75,7 +75,7 @@ def open_onlooker(settings: SnowflakeSettings | None) -> Snowflake | None:
 def table_runs(
     doors: Doors, specs: tuple[TableSpec, ...], *, adopt: bool = False, keeper: Doorkeeper | None = None
 ) -> list[TableRun]:
-    """One run a table, all by this process: the writer's id is new in every process."""
+    """Return one run per table, all with the same writer id, which is new in every process."""
     writer = new_id()
     return [TableRun(spec, doors, writer, adopt=adopt, keeper=keeper) for spec in specs]
 

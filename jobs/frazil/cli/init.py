@@ -26,7 +26,7 @@ Like = Annotated[
     typer.Option("--like", metavar="PATTERN", help="Also all topics with such a name; * stands for any characters."),
 ]
 SAMPLE = 10
-"""Records that are looked at for the format of keys."""
+"""The number of records from which the format of keys is guessed."""
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +71,7 @@ def _matching(broker: KafkaTopics, like: str | None) -> Sequence[str]:
 def _write_all(
     settings: Settings, broker: KafkaTopics, topics: Sequence[str], *, named: Collection[str]
 ) -> Iterator[FrazilError]:
-    """Write what is missing, topic after topic; yield why there is no spec for those that were named."""
+    """Write the missing specs; yield an error for each topic in `named` that cannot have a spec."""
     known = {topic: spec.source_file for spec in settings.tables for topic in spec.topics}
     folder = Path(settings.tables_folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The keys in `frazil status`: a line for each secret that the configuration refers to, and a line for each trouble."""
+"""The keys in `frazil status`: one line for each secret in the configuration, and one for each problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show_keys(settings: Settings) -> None:
-    """Nothing where the configuration refers to no secret."""
+    """Print the keys; nothing if the configuration refers to no secret."""
     from frazil.cli.columns import show  # noqa: PLC0415
 
     found = _look(settings)

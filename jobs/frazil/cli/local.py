@@ -95,7 +95,7 @@ def produce(
 
 
 def _running(directory: Path) -> LocalServices:
-    """The addresses of the services that run. Raises LocalServicesError where one that is needed does not."""
+    """Return the addresses of the running services. Raises LocalServicesError if a required one does not run."""
     from frazil.local import supervisor  # noqa: PLC0415
 
     addresses = {name: supervisor.running_address(name, directory) for name in supervisor.OWNERS}
@@ -108,7 +108,7 @@ def _running(directory: Path) -> LocalServices:
 
 
 def _names_others(config: Path) -> bool:
-    """Whether the configuration is there and does not refer to the local services."""
+    """Return whether the configuration exists and does not refer to the local services."""
     return config.is_file() and "${local:" not in config.read_text(encoding="utf-8", errors="replace")
 
 

@@ -1,8 +1,8 @@
-"""Logs are events with fields, on stderr: `2026-01-31T12:00:00Z committed table=lake.orders rows=5`.
+"""Log events with fields to stderr: `2026-01-31T12:00:00Z committed table=lake.orders rows=5`.
 
 Any module writes them through the standard library: `LOG.info("committed", extra={"table": name, "rows": 5})`.
-What may be shown is allow-listed by type: words, numbers, times, ids and paths, and lists of these. Anything else
-(settings, connections, whole records) shows as the name of its type, a secret as ***.
+Fields are allow-listed by type: text, numbers, times, ids, paths, and lists of these. Any other value (settings,
+connections, whole records) is logged as the name of its type, and a secret as ***.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MASK = "***"
 
 
 def configure(stream: TextIO, level: int = logging.INFO) -> None:
-    """Send our events to a stream, and of all libraries only warnings. Safe to call again."""
+    """Send our events to a stream, and only warnings of libraries. May be called again."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(EventFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
@@ -36,7 +36,7 @@ def configure(stream: TextIO, level: int = logging.INFO) -> None:
 
 
 class EventFormatter(logging.Formatter):
-    """One line an event: when (UTC), what, and the fields in the order given; a failure's trace follows."""
+    """Formats one line per event: the UTC time, the event and the fields in the order given, then any stack trace."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
@@ -47,12 +47,12 @@ class EventFormatter(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, object]:
-    """What the caller gave as `extra`."""
+    """Return the fields that the caller passed as `extra`."""
     return {name: value for name, value in record.__dict__.items() if name not in STANDARD}
 
 
 def shown(name: str, value: object) -> str:
-    """How a field's value stands in a log; quoted where it could be taken for more than one."""
+    """Return a field's value as text for the log, quoted if it could be read as more than one field."""
     if isinstance(value, Secret) or is_sensitive(name):
         return MASK
     text = _text(value)

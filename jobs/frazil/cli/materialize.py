@@ -111,7 +111,7 @@ def _runs(
     adopt: bool = False,
     check: Callable[[CatalogSettings], None] | None = None,
 ) -> list[TableRun]:
-    """The tables that are named; `check` raises where their catalog cannot be used."""
+    """Return the runs of the named tables. `check` raises if their catalog cannot be used."""
     from frazil.adapters.spark import SparkRunner  # noqa: PLC0415
     from frazil.cli.doorkeeper import SecretWatch  # noqa: PLC0415
     from frazil.cli.doors import open_doors, table_runs  # noqa: PLC0415
@@ -171,7 +171,7 @@ def _carry_out(runs: Sequence[TableRun], display: Display, *, once: bool, every:
 
 
 def _waiting(runs: Sequence[TableRun], every: timedelta | None) -> str:
-    """`5 tables, every 10 s, waiting`."""
+    """Return text such as `5 tables, every 10 s, waiting`."""
     from frazil.cli.backlog import duration  # noqa: PLC0415
 
     triggers = {every} if every is not None else {run.spec.trigger.every for run in runs}
@@ -181,10 +181,9 @@ def _waiting(runs: Sequence[TableRun], every: timedelta | None) -> str:
 
 @contextmanager
 def _stopped_by_signals(stopping: Stopping, display: Display) -> Iterator[threading.Event]:
-    """The first SIGINT or SIGTERM lets the batches in flight finish, a second one ends the process at once.
+    """On the first SIGINT or SIGTERM, let the batches in flight finish; on a second one, end the process at once.
 
-    A SIGINT while Spark starts ends the process at once: nothing is in flight. The event that is yielded is set by
-    SIGINT.
+    A SIGINT while Spark starts ends the process at once, because no batch is in flight. SIGINT sets the yielded event.
     """
     interrupted = threading.Event()
 

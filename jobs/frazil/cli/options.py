@@ -1,4 +1,4 @@
-"""What the verbs have in common: the options that they share, the settings, and how examples are shown."""
+"""Shared parts of the commands: common options, loading the settings, and the format of examples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_CONFIG = Path("frazil.yaml")
 
 
 def settings_from(config: Path) -> Settings:
-    """The settings, with this process's environment, AWS Secrets Manager and the local services of the folder.
+    """Load the settings with this process's environment, AWS Secrets Manager and the local services of the folder.
 
     Raises SettingError or SpecError.
     """
@@ -43,7 +43,7 @@ def settings_from(config: Path) -> Settings:
 
 
 def connections_from(config: Path) -> Settings:
-    """The settings for a command that needs no table spec. Raises as `settings_from`."""
+    """Load the settings for a command that needs no table spec. Raises the same errors as `settings_from`."""
     from frazil.adapters.secrets import SecretsManager  # noqa: PLC0415
     from frazil.specs.load import load_connections  # noqa: PLC0415
 
@@ -51,10 +51,10 @@ def connections_from(config: Path) -> Settings:
 
 
 def local_address_in(config: Path) -> Callable[[str], str]:
-    """Fills in `${local:…}` from the services that `frazil local up` started beside this configuration."""
+    """Return the source of `${local:…}`: the services that `frazil local up` started for this configuration."""
 
     def address(name: str) -> str:
-        from frazil.local.supervisor import running_address  # noqa: PLC0415 - only where the configuration asks for it
+        from frazil.local.supervisor import running_address  # noqa: PLC0415 - only if the configuration uses it
 
         return running_address(name, local_directory(config))
 
@@ -62,11 +62,11 @@ def local_address_in(config: Path) -> Callable[[str], str]:
 
 
 def local_directory(config: Path) -> Path:
-    """Where the local services of a configuration keep their state."""
+    """Return the folder in which the local services of a configuration keep their state."""
     return config.parent / ".frazil" / "local"
 
 
 def example(*commands: str) -> str:
-    """The last lines of a verb's `--help`; each command may carry a `# remark`."""
+    """Return the last lines of a command's `--help`: example commands, each of which may end with a `# remark`."""
     title = "Example" if len(commands) == 1 else "Examples"
     return "\n".join(("\b", f"{title}:", *(f"  {command}" for command in commands)))

@@ -1,4 +1,4 @@
-"""`frazil peek`: some records of a topic, before there is a table."""
+"""`frazil peek`: show some records of a topic, which needs no table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic of the clus
 Count = Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="How many records to show.")]
 
 LEAST_WIDTH = 20
-"""Of a value, whatever the length of the column's name."""
+"""The least width of a value, even after a long column name."""
 
 
 def register(app: typer.Typer) -> None:
@@ -57,7 +57,7 @@ def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config =
 
 
 def lines(each: PeekedRecord, *, width: int) -> Iterator[str]:
-    """A line about the record, and one for each column or for the reason; values are shortened to the width."""
+    """Yield a line about the record, and one for each column or for the reject; values are shortened to the width."""
     from frazil.cli.text import moment  # noqa: PLC0415
 
     raw = each.raw
@@ -97,7 +97,7 @@ def _preview(content: bytes | None) -> str:
 
 
 def _reason(each: PeekedRecord) -> str:
-    assert each.reject is not None  # noqa: S101 - asked only then
+    assert each.reject is not None  # noqa: S101 - called only with a reject
     where = f" at {each.reject.path}" if each.reject.path else ""
     return f"{each.reject.reason.value}{where}: {each.reject.detail}"
 
@@ -113,7 +113,7 @@ def _summary(facts: TopicFacts, found: Sequence[PeekedRecord]) -> str:
 
 
 def _next(facts: TopicFacts, found: Sequence[PeekedRecord], dead: int) -> str:
-    """What to do next: a table spec helps only if some record can become a row."""
+    """Return what to do next: a table spec helps only if some record can become a row."""
     if dead == len(found):
         return "only Avro values that were written with a schema registry become rows"
     return with_config_name(f"`frazil init {facts.topic}` writes a table spec")
@@ -138,7 +138,7 @@ def _to_json(each: PeekedRecord) -> dict[str, Any]:
 
 
 def _preview_whole(content: bytes | None) -> str | None:
-    """Text where it is UTF-8, else hexadecimal digits."""
+    """Return the content as text if it is UTF-8, else as hexadecimal digits."""
     try:
         return None if content is None else content.decode()
     except UnicodeDecodeError:

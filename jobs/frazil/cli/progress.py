@@ -1,4 +1,4 @@
-"""What `frazil materialize` shows on stderr while it works: progress bars on a terminal, else a line each 30 s."""
+"""The progress of `frazil materialize` on stderr: progress bars on a terminal, else a line every 30 s."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEAST_BAR, MOST_BAR = 8, 30
 
 @dataclass(slots=True)
 class Display:
-    """Gathers what the threads of a run do. Without `shown` it only keeps the numbers."""
+    """Collects the progress of a run's threads. It prints only inside `shown()`."""
 
     idle: str = "planning the next batch…"
     clock: Callable[[], float] = time.monotonic
@@ -42,7 +42,7 @@ class Display:
 
     @property
     def is_starting(self) -> bool:
-        """Whether Spark is starting, so that no batch can be further than its plan."""
+        """Whether Spark is starting, so that batches can only be planned."""
         return self._starting > 0
 
     @contextmanager
@@ -77,7 +77,7 @@ class Display:
                 self._backlogs[receipt.table].publish(sum(each.end - each.start for each in receipt.ranges))
 
     def progress(self) -> list[Progress]:
-        """Every table with a batch in flight."""
+        """Return the progress of every table with a batch in flight."""
         with self._lock:
             found = [each.progress(self.clock()) for each in self._backlogs.values()]
         return [each for each in found if each is not None]
@@ -91,16 +91,16 @@ class Display:
 
 
 class CountingRunner(TaskRunner, Protocol):
-    """A task runner that can tell how far a batch is."""
+    """A task runner that reports the progress of a batch."""
 
     def offsets_read(self, name: str) -> int:
-        """Return the offsets that the tasks of the batch have read so far; 0 where that is not known."""
+        """Return how many offsets the tasks of the batch have read so far; 0 if unknown."""
         ...
 
 
 @dataclass(slots=True)
 class WatchedRunner:
-    """A task runner whose starts and batches are shown (`ports.TaskRunner`)."""
+    """A task runner (`ports.TaskRunner`) that reports its starts and batches to the display."""
 
     runner: CountingRunner
     display: Display
@@ -143,7 +143,7 @@ class WatchedRunner:
 
 @contextmanager
 def own_stderr() -> Iterator[None]:
-    """Give Python's messages a file descriptor of their own: while Spark starts, number 2 leads to its log."""
+    """Give Python's stderr its own file descriptor, because descriptor 2 leads to Spark's log while Spark starts."""
     kept = sys.stderr
     if not _is_descriptor_2(kept):
         yield
@@ -171,7 +171,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def _in_lines(display: Display) -> Iterator[None]:
-    """One line a table each 30 s, and one when there is nothing to do for the first time."""
+    """Print a line per table every 30 s, and one when there is nothing to do for the first time."""
     ended = threading.Event()
     thread = threading.Thread(target=_write_lines, args=(display, ended), name="progress", daemon=True)
     thread.start()
@@ -209,7 +209,7 @@ def _on_terminal(display: Display) -> Iterator[None]:
         redirect_stdout=sys.stdout.isatty(),
     )
     with live:
-        console.show_cursor(True)  # a process that is killed would leave the terminal without one
+        console.show_cursor(True)  # a killed process would leave the cursor hidden
         logs.configure(sys.stderr)
         try:
             yield

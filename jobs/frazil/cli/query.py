@@ -1,4 +1,4 @@
-"""`frazil query`: SQL over the tables."""
+"""`frazil query`: query the tables with SQL."""
 
 from __future__ import annotations
 

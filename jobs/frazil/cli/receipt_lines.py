@@ -1,4 +1,4 @@
-"""A receipt, for people."""
+"""Format a receipt as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.model.spelling import plural
 
 
 def lines(receipt: Receipt) -> Iterator[str]:
-    """What was read, what became of it, where it is, and what each step cost."""
+    """Yield what was read, the outcome of the records, the snapshot, and the time of each step."""
     yield f"{receipt.table} epoch {receipt.epoch}, snapshot {receipt.snapshot_id}, batch {receipt.batch_id}"
     yield f"  {receipt.counts.formula()}"
     yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"

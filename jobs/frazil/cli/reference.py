@@ -1,4 +1,4 @@
-"""`python -m frazil.cli.reference`: writes docs/reference/ from the declarations of settings and commands."""
+"""`python -m frazil.cli.reference`: generate docs/reference/ from the declarations of settings and commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ After this page you can find every command and option. `frazil COMMAND --help` p
 
 
 def pages() -> Mapping[str, str]:
-    """Every generated file by its name in docs/reference/."""
+    """Return the content of every generated file, by its name in docs/reference/."""
     return {
         "settings.md": markdown(SETTINGS_PAGE),
         "settings.schema.json": json_schema(SETTINGS_PAGE),
@@ -42,7 +42,7 @@ def commands_page() -> str:
 
 
 def helps() -> Iterator[tuple[str, str]]:
-    """Every command and its help text, in the order of `frazil --help`."""
+    """Yield every command and its help text, in the order of `frazil --help`."""
     yield from _helps(cast("Helpful", typer.main.get_command(build_app())), "frazil")
 
 

@@ -1,4 +1,4 @@
-"""The terminal that a command writes to: its width, and whether there is one."""
+"""The width of a command's output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from typing import TextIO
 
 WIDTH = 80
-"""Where the output is no terminal and COLUMNS is not set."""
+"""The width if the output is not a terminal and COLUMNS is not set."""
 
 
 def width_of(stream: TextIO) -> int:

@@ -1,4 +1,4 @@
-"""`frazil status`: where each table stands."""
+"""`frazil status`: show the state of each table."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ RANKS = {
     "skipped": 6,
     "epoch": 7,
 }
-"""Which of the figures are dropped first where a line has no room for all."""
+"""The ranks of the figures: those with greater ranks are dropped first if a line is too narrow."""
 
 
 def overview(found: Sequence[TableStatus]) -> list[Column]:
-    """One row a table; the figures in the order of their names, dropped by their ranks."""
+    """Return the columns of the overview, with one row per table and the figures in the order of their names."""
     from frazil.cli.columns import Column  # noqa: PLC0415
 
     names = ("lag", "complete through", "age", "epoch", "rows", "dead letters", "skipped", "last batch")
@@ -184,7 +184,7 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
 
 
 def _of_records(each: TableStatus) -> Iterator[str]:
-    """What of the records is not in the table because a setting or the schema says so."""
+    """Yield remarks about records that are not rows because of a setting or of their schema."""
     if each.left_out:
         yield f"{each.table}: fields left out because their types hold no data: {', '.join(each.left_out)}"
     for reason, count in each.skipped_by_reason.items():

@@ -1,4 +1,4 @@
-"""Values as text in columns, for results that go to stdout: nothing is cut off, whatever the terminal."""
+"""Format values as text for results on stdout. Nothing is cut off, even on a narrow terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = Sequence[object]
 
 
 def aligned(columns: Sequence[str], rows: Iterable[Row], *, numeric: Sequence[bool] = ()) -> list[str]:
-    """A line of names, a rule, and a line a row; numbers stand to the right."""
+    """Return a header line, a rule and one line per row. Numbers are right-aligned."""
     texts = [[shown(value) for value in row] for row in rows]
     widths = [max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)]
     right = [*numeric, *([False] * (len(columns) - len(numeric)))]
@@ -49,7 +49,7 @@ def moment(at: datetime) -> str:
 
 
 def plain(value: object) -> object:
-    """What JSON can hold: bytes become hexadecimal digits, decimals and times text, NaN and infinities null."""
+    """Convert a value for JSON: bytes to hexadecimal digits, decimals and times to text, NaN and infinities to null."""
     match value:
         case float():
             return value if math.isfinite(value) else None
@@ -70,7 +70,7 @@ def _day_or_time(value: date | time) -> str:
 
 
 def write_json(columns: Sequence[str], rows: Iterable[Row], out: TextIO) -> None:
-    """A list of objects, a row a line, written as the rows come."""
+    """Write a JSON array with one row per line, while the rows are read."""
     separator = "["
     for row in rows:
         pairs = {name: plain(value) for name, value in zip(columns, row, strict=True)}
@@ -80,7 +80,7 @@ def write_json(columns: Sequence[str], rows: Iterable[Row], out: TextIO) -> None
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Row], out: TextIO) -> None:
-    """RFC 4180 but for the line ends; null is an empty field."""
+    """Write CSV as in RFC 4180, except for the line ends. Null is an empty field."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(["" if value is None else _field(value) for value in row] for row in rows)
@@ -91,7 +91,7 @@ def _field(value: object) -> str:
 
 
 def age(seconds: float) -> str:
-    """`12 s`, `5 min`, `3 h`, `4 d`: the largest unit of which there are at least two."""
+    """Return text such as `12 s`, `5 min`, `3 h` or `4 d`, in the largest unit that gives at least 2."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

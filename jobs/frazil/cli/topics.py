@@ -1,4 +1,4 @@
-"""Topics that are named on the command line."""
+"""Look up topics that are named on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LISTED = 12
 
 
 def described(topics: Topics, topic: str) -> TopicFacts:
-    """Return what the broker says of a topic. Raises TopicMissingError with the name that was probably meant."""
+    """Return a topic's facts from the broker. Raises TopicMissingError, which suggests a similar name."""
     facts = topics.describe(topic)
     if facts is None:
         raise TopicMissingError(
@@ -33,5 +33,5 @@ def _hint(topics: Topics, topic: str) -> str:
 
 
 def visible(topics: Topics) -> list[str]:
-    """Return the topics of the cluster but the internal ones, whose names start with an underscore."""
+    """Return the topics of the cluster, except internal ones, whose names start with an underscore."""
     return sorted(name for name in topics.names() if not name.startswith("_"))

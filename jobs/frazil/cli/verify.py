@@ -1,4 +1,4 @@
-"""`frazil verify`: the completeness proof."""
+"""`frazil verify`: prove that tables are complete."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _kafka(settings: Settings) -> Iterator[KafkaSide]:
 
 @contextmanager
 def _watched(table: str) -> Iterator[Watch]:
-    """A progress bar on stderr where that is a terminal."""
+    """Show a progress bar on stderr if it is a terminal."""
     from frazil.verify.table import unwatched  # noqa: PLC0415
 
     if not sys.stderr.isatty():
@@ -104,7 +104,7 @@ def _watched(table: str) -> Iterator[Watch]:
 
 
 def lines(verification: Verification) -> Iterator[str]:
-    """The proof of one table, to be read: a line a check, its findings and notes under it, the verdict first."""
+    """Yield the proof of one table as text: the verdict, then a line per check with its findings and notes below."""
     yield f"{verification.table}: {_verdict(verification)}"
     for check in verification.checks:
         yield f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says if check.passed else _failed(check)}"
