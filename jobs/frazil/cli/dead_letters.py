@@ -34,7 +34,7 @@ def list_newest(
 ) -> None:
     """List a table's dead letters: how many for which reason, then the newest, with reason, place and bytes.
 
-    With --pending, those of the batch that paused the table because too many of its records were bad.
+    With --pending, list those of the batch that paused the table because too many of its records were bad.
     """
     from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from frazil.dead_letters import list_dead_letters  # noqa: PLC0415

@@ -14,8 +14,8 @@ def register(app: typer.Typer) -> None:
 def demo() -> None:
     """Show exactly-once on this machine, in about a minute.
 
-    Produces stock trades to a Kafka broker of its own, materializes them, kills the run between stage and publish,
-    goes on, and proves that every record is in the table exactly once. Everything is kept in .frazil/demo/.
+    It produces stock trades to its own Kafka broker, materializes them, kills the run between stage and publish, runs
+    again, and proves that every record is in the table exactly once. All its files are in .frazil/demo/.
     """
     from frazil.demo.story import main  # noqa: PLC0415 - imports the local services
 

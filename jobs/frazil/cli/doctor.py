@@ -37,8 +37,8 @@ def register(app: typer.Typer) -> None:
 def doctor(as_json: Json = False, application: Application = None, config: Config = DEFAULT_CONFIG) -> None:
     """Check that every service is reachable and permitted, with a hint for each failure; exit 1 on any failure.
 
-    Nothing is changed: one small object is put into the warehouse and removed again. With --application, a job run
-    that is made like the newest one of the application asks the same where the jobs run, in a few minutes.
+    Nothing is changed: one small object is written to the warehouse and removed again. With --application, a job run
+    with the settings of the application's newest one makes the same checks there, which takes a few minutes.
     """
     report = _here(config, show=not as_json) if application is None else _inside(application, show=not as_json)
     if as_json:

@@ -36,10 +36,9 @@ def register(app: typer.Typer) -> None:
 def init(topics: Names = None, like: Like = None, config: Config = DEFAULT_CONFIG) -> None:
     """Write table specs for topics that have none.
 
-    The registry and the newest records say what is in a topic. The specs go to the folder that `tables` names, with
-    comments that explain their keys. No file is ever changed or overwritten, so the command can be run again when
-    topics are added. With --like, topics whose names start with an underscore and topics that cannot become tables are
-    left out.
+    The formats come from the registry and the newest records. The specs are written to the folder in `tables`, with
+    comments that explain their keys. Existing files are never changed, so the command can be run again when topics are
+    added. --like skips topics whose names start with an underscore and topics that cannot become tables.
     """
     from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
 

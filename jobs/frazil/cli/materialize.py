@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
     """Show the plan that materialize would carry out; nothing is done.
 
-    Exits as materialize would: with 1 if a table cannot go on, with 2 if its spec contradicts itself or the topic.
+    The exit status is that of materialize: 1 if a table cannot continue, 2 if its spec contradicts itself or the topic.
     """
     from frazil.materialize.preview.explain import explain as explain_table  # noqa: PLC0415
     from frazil.materialize.preview.explain import lines  # noqa: PLC0415
@@ -79,9 +79,9 @@ def materialize(
 ) -> None:
     """Turn topics into tables: batch after batch, each all visible at once or not at all.
 
-    Without --once it goes on for ever, each table as often as its `trigger` says. Ctrl-C and SIGTERM let the batches
-    on their way finish; Ctrl-C again stops at once, which is safe as well. With --create-only the exit status is 3
-    where nothing but missing topics or subjects kept tables from being made.
+    Without --once it runs until stopped, with a batch of each table as often as its `trigger` says. Ctrl-C and SIGTERM
+    let the batches in flight finish; a second Ctrl-C stops at once, which is also safe. With --create-only, the exit
+    status is 3 if tables could not be created only because topics or subjects are missing.
     """
     from frazil.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.cli.progress import Display, own_stderr  # noqa: PLC0415

@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG) -> None:
     """Keep a table from being materialized, until it is resumed; what it holds can still be read.
 
-    Who, when and why stay in the table as a property. A batch that is on its way still ends.
+    A table property records who paused it, when and why. A batch in flight still finishes.
     """
     from frazil.pause import pause as pause_table  # noqa: PLC0415
 
@@ -54,8 +54,8 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
 def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Config = DEFAULT_CONFIG) -> None:
     """Resume a paused table from its current offsets.
 
-    If it was paused because too many records were bad, those are accepted: the same batch then goes through. If it was
-    paused because of a schema, --dead-letter-schema makes dead letters of the records that were written with it.
+    If too many bad records paused the table, they are accepted, and the next run publishes the same batch. If a schema
+    paused the table, --dead-letter-schema turns the records that were written with it into dead letters.
     """
     from frazil.pause import resume as resume_table  # noqa: PLC0415
 

@@ -32,9 +32,9 @@ def register(app: typer.Typer) -> None:
 def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config = DEFAULT_CONFIG) -> None:
     """Show the newest records of a topic, decoded.
 
-    The registry's schemas decode them; a table is not needed. A record that cannot be decoded shows the reason why it
-    would become a dead letter. Nothing is written, and no consumer offset is committed. Long values are shortened to
-    the width of the terminal; --json shows them whole.
+    Records are decoded with the registry's schemas; no table is needed. A record that cannot be decoded is shown with
+    the reason why it would become a dead letter. Nothing is written, and no consumer offset is committed. Long values
+    are shortened to the width of the terminal; --json shows them in full.
     """
     from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
     from frazil.adapters.kafka_reader import KafkaReader  # noqa: PLC0415

@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 def query(sql: Sql, as_json: Json = False, as_csv: Csv = False, config: Config = DEFAULT_CONFIG) -> None:
     """Ask the tables in SQL, by DuckDB in this process; dead letters are tables as well.
 
-    Tables are named as they are, or with their database before a dot. Nothing is written.
+    Name tables as `table` or `database.table`. Nothing is written.
     """
     from frazil.cli.text import aligned, write_csv, write_json  # noqa: PLC0415
     from frazil.query import ask, is_numeric  # noqa: PLC0415

@@ -52,9 +52,8 @@ def status(
     """Show how far behind and how fresh each table is, what it holds, and why it does not go on.
 
     Columns that do not fit the terminal are left out (without a terminal: 80 columns, or COLUMNS); --json shows all.
-    Partitions are shown for tables that are named. Tables are shown as they are when Kafka does not answer; only the
-    lag is unknown then. Where no table is named, the keys in AWS Secrets Manager that the configuration refers to are
-    shown as well: their age, and how they rotate.
+    Partitions are shown only for tables that are named. If Kafka does not answer, only the lag is unknown. If no table
+    is named, the age and rotation of the configuration's keys in AWS Secrets Manager are shown too.
     """
     from frazil.fail_on import met_by, parse_conditions  # noqa: PLC0415
 

@@ -36,8 +36,8 @@ def verify(
 ) -> None:
     """Prove that no record is missing and none is double, from each table alone; exit 1 where that fails.
 
-    Rows and dead letters are counted and their offsets added up per partition, and compared with the figures that
-    every batch has kept; every file is looked at. What others did to the table openly is named, and is no fault.
+    The counts of rows and dead letters, and the sums of their offsets per partition, are compared with the figures that
+    every batch has stored. Every file is checked. Commits of other writers are listed and are not failures.
     """
     from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
