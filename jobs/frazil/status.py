@@ -78,7 +78,8 @@ class TableStatus:
 
     @property
     def lag(self) -> int | None:
-        lags = [partition.lag for partition in self.partitions]
+        """The number of unread offsets; None if it is not known, as for a table that does not exist yet."""
+        lags = [partition.lag for partition in self.partitions] or [None]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
     @property

@@ -28,6 +28,12 @@ Seed = Annotated[int, typer.Option("--seed", help="Seed of the random records.")
 Wipe = Annotated[bool, typer.Option("--wipe", help="Delete the services' data as well.")]
 
 
+WIPED = (
+    "Tables in the warehouse stay, and do not continue from topics that are created again: delete the warehouse too, or"
+    " name other tables in the specs."
+)
+
+
 def register(app: typer.Typer) -> None:
     verbs = typer.Typer(no_args_is_help=True, help="Run Kafka, a schema registry and a local AWS on this machine.")
     verbs.command("up", epilog=example("frazil local up"))(up)
@@ -67,6 +73,8 @@ def down(config: Config = DEFAULT_CONFIG, wipe: Wipe = False) -> None:
     print(f"stopped {', '.join(stopped)}" if stopped else "no local service was running", file=sys.stderr)
     if directory.exists():
         print(f"{'deleted' if wipe else 'kept'} their data in {directory}", file=sys.stderr)
+        if wipe:
+            print(WIPED, file=sys.stderr)
 
 
 def status(config: Config = DEFAULT_CONFIG, as_json: Json = False) -> None:

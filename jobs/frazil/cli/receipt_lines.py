@@ -16,7 +16,7 @@ def lines(receipt: Receipt) -> Iterator[str]:
     yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
     yield from _reasons("dead letters", receipt.dead_letters_by_reason)
     yield from _reasons("skipped", receipt.skipped_by_reason)
-    yield f"  {_megabytes(receipt.payload_bytes)} read, {_megabytes(receipt.file_bytes)} in {_files(receipt.files)}"
+    yield f"  {_size(receipt.payload_bytes)} read, {_size(receipt.file_bytes)} in {_files(receipt.files)}"
     for change in receipt.schema_changes:
         yield f"  schema: {change}"
     if receipt.truncated_nanos:
@@ -47,5 +47,5 @@ def _files(count: int) -> str:
     return plural(count, "file")
 
 
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} KB"

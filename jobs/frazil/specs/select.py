@@ -14,7 +14,9 @@ def select_tables(settings: Settings, names: Sequence[str]) -> tuple[TableSpec, 
     unknown = [name for name in names if not any(_is_named(spec, name) for spec in settings.tables)]
     if unknown:
         known = [spec.table for spec in settings.tables]
-        raise SpecError(f"no table {unknown[0]} in {settings.source_file}", hint=suggest(unknown[0], known))
+        raise SpecError(
+            f"no table {unknown[0]} in the specs of {settings.source_file}", hint=suggest(unknown[0], known)
+        )
     return tuple(spec for spec in settings.tables if not names or any(_is_named(spec, name) for name in names))
 
 

@@ -59,3 +59,7 @@ def test_a_table_meets_what_it_exceeds_and_what_is_unknown(
     status: TableStatus, condition: str, expected: list[str]
 ) -> None:
     assert list(met_by([status], parse_conditions(condition))) == expected
+
+
+def test_the_lag_of_a_table_that_does_not_exist_is_not_known() -> None:
+    assert TableStatus("lake.orders", problem="not created yet").lag is None

@@ -78,8 +78,10 @@ def _way_out(table: str, schema_id: int | None) -> str:
     if schema_id is None:
         return f"change `metadata` in the spec, or materialize into another `table`; then `frazil resume {table}`"
     return (
-        f"register a compatible schema and write with it. To write the records with schema {schema_id} as"
-        f" dead letters, run `frazil resume {table} --dead-letter-schema {schema_id}`; or use another `table`"
+        f"run `frazil resume {table} --dead-letter-schema {schema_id}` to go on: records with schema {schema_id} become"
+        " dead letters, which this release cannot replay; another `table` can have them as rows. New records need a"
+        f" compatible schema. If no record was written with schema {schema_id} yet, register a compatible one and run"
+        f" `frazil resume {table}`"
     )
 
 
