@@ -28,6 +28,7 @@ LOCAL = "local"
 CHECKOUT = Path(__file__).parents[2]
 AWS_CREDENTIAL_VARS = (
     "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -39,8 +40,8 @@ AWS_CREDENTIAL_VARS = (
 )
 SERVICE_ENDPOINT = re.compile(r"AWS_ENDPOINT_URL_\w+|(TF_)?AWS_\w+_ENDPOINT")
 """The variables by which AWS's libraries and Terraform find the endpoint of one service."""
-KEPT_ENDPOINTS = frozenset({"AWS_EC2_METADATA_SERVICE_ENDPOINT"})
-"""Where a machine of EC2 asks for credentials; a profile may take them from there."""
+KEPT_ENDPOINTS = frozenset({"AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"})
+"""The address at which a machine of EC2 asks for credentials, which a profile may use, and two switches."""
 NO_FLAGS = AccountFlags()
 STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs", "snowflake")
 """In order of dependency."""

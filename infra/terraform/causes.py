@@ -32,7 +32,7 @@ CAUSES = (
         "policy; then rerun the same command",
     ),
     Cause(
-        r"open snowflake connection|failed to connect to db|failed to auth for unknown reason|390144"
+        r"open snowflake connection|failed to connect to db|failed to auth for unknown reason|\b390144 \("
         r"|JWT token is invalid|[Ff]ree trial has ended|[Aa]ccount (is|has been|was) (suspended|locked|deleted)"
         r"|snowflakecomputing\.com.*(no such host|HTTP: 40[34])|HTTP: 40[34].*snowflakecomputing\.com",
         f"the login to Snowflake failed. If the account exists, run `scripts/deploy.sh check {OPTIONS}`, which tests "

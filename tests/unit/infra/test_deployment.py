@@ -52,13 +52,14 @@ def test_a_profile_is_not_overruled_by_keys_that_the_shell_still_has() -> None:
     shell = dict.fromkeys(
         ("AWS_ENDPOINT_URL_S3", "AWS_STS_ENDPOINT", "TF_AWS_S3_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT"),
         "http://x",
-    )
+    ) | {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_DEFAULT_PROFILE": "another"}
     given = credentials(open_deployment("dev", "me", asks=True), None, shell | {"AWS_CA_BUNDLE": "kept"})
 
     assert given == {
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_PROFILE": "me",
+        "AWS_DEFAULT_PROFILE": None,
         "AWS_ACCESS_KEY_ID": None,
         "AWS_SECRET_ACCESS_KEY": None,
         "AWS_SESSION_TOKEN": None,
