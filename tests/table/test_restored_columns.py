@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
-from pyiceberg.types import StringType
+from pyiceberg.types import BinaryType, LongType, StringType, UUIDType
 
 from frazil.adapters.iceberg_restore import restore_columns
 from frazil.model.errors import ForeignTableError
@@ -128,3 +129,73 @@ def test_values_of_rows_that_are_only_marked_as_deleted_hide_nothing(lake: Small
     assert {each.kind for each in before.findings} == {FindingKind.UNPROVABLE}
     after = verify_table(lake.lake, lake.spec)
     assert after.clean, after.findings
+
+
+@pytest.mark.parametrize(
+    ("where", "column", "kind"), [("rows", "kafka_offset", LongType()), ("dead letters", "value", BinaryType())]
+)
+def test_a_renamed_column_that_was_made_again_gets_its_values_back(
+    lake: SmallLake, where: str, column: str, kind: Any
+) -> None:
+    """The finding says to drop the renamed column: then its values belong to the column with its first name."""
+    before = values(lake, where, column)
+    for change in (
+        lambda update: update.rename_column(column, "theirs"),
+        lambda update: update.add_column(column, kind),
+        lambda update: update.delete_column("theirs"),
+    ):
+        with table(lake, where).update_schema(allow_incompatible_changes=True) as update:
+            change(update)
+
+    assert restore_columns(table(lake, where)) == (column,)
+    assert values(lake, where, column) == before
+    lake.restart()
+    assert verify_table(lake.lake, lake.spec).clean
+
+
+def test_a_column_that_had_the_names_of_two_present_ones_is_refused(lake: SmallLake) -> None:
+    for change in (
+        lambda update: update.rename_column("kafka_offset", "theirs"),
+        lambda update: update.rename_column("theirs", "mine"),
+        lambda update: update.delete_column("mine"),
+        lambda update: update.add_column("kafka_offset", LongType()),
+        lambda update: update.add_column("theirs", LongType()),
+    ):
+        with lake.table.update_schema(allow_incompatible_changes=True) as update:
+            change(update)
+
+    with pytest.raises(ForeignTableError, match="was called kafka_offset and theirs"):
+        restore_columns(lake.table)
+
+
+def test_a_dropped_column_of_uuids_is_restored(lake: SmallLake) -> None:
+    with lake.table.update_schema() as update:
+        update.add_column("id", UUIDType())
+    rows = lake.table.scan().to_arrow()
+    at = rows.schema.get_field_index("id")
+    ids = pa.array([bytes(16)] * len(rows), pa.binary(16)).cast(rows.schema.field(at).type)
+    lake.table.overwrite(rows.set_column(at, rows.schema.field(at), ids))
+    make_again(lake, lake.spec.identifier, "id", kind=UUIDType())
+
+    assert restore_columns(lake.table) == ("id",)
+    assert lake.table.scan(selected_fields=("id",)).to_arrow()["id"].null_count == 0
+
+
+@pytest.mark.parametrize("earlier", ["a deletion", "a restore"])
+def test_rows_that_lost_their_source_in_a_rewrite_are_not_taken_for_inserted_ones(
+    lake: SmallLake, earlier: str
+) -> None:
+    """What others removed and added before must not excuse it, and the files no longer have the values."""
+    if earlier == "a deletion":
+        lake.table.delete("kafka_offset == 7 and kafka_partition == 1")
+    else:
+        make_again(lake, lake.spec.identifier, "kafka_offset")
+        restore_columns(lake.table)
+    lake.restart()
+    assert verify_table(lake.lake, lake.spec).clean
+
+    make_again(lake, lake.spec.identifier, "kafka_partition", "kafka_offset")
+    lake.compact()
+
+    kinds = {each.kind for each in verify_table(lake.lake, lake.spec).findings}
+    assert kinds & {FindingKind.UNPROVABLE, FindingKind.LOST_ROWS}

@@ -21,13 +21,10 @@ from frazil.model.errors import ForeignTableError
 
 @dataclass(frozen=True, slots=True)
 class _Dropped:
-    """A column as the newest schema that had it says, and the name under which its values are read."""
+    """A column as the newest schema that had it says, and the column that gets its values."""
 
     field: NestedField
-
-    @property
-    def name(self) -> str:
-        return str(self.field.name)
+    name: str
 
     @property
     def read_as(self) -> str:
@@ -57,13 +54,28 @@ def restore_columns(table: Table, *, give_up: Collection[str] = ()) -> tuple[str
 def _dropped(table: Table) -> list[_Dropped]:
     """Columns that the schema no longer has and live files have values of; the one dropped last is the first."""
     held = _held(table) - set(table.schema().field_ids)
-    by_id: dict[int, NestedField] = {}
+    by_id: dict[int, list[NestedField]] = {}
     for schema in sorted(table.metadata.schemas, key=lambda each: each.schema_id):
         for field in schema.fields:
-            by_id.pop(field.field_id, None)
-            by_id[field.field_id] = field
-    there = [_Dropped(field) for field in by_id.values() if held & set(leaves_of(field))]
-    return [each for each in reversed(there) if each.field.field_id not in set(table.schema().field_ids)]
+            by_id[field.field_id] = [*by_id.pop(field.field_id, ()), field]
+    there = [found for found in by_id.values() if held & set(leaves_of(found[-1]))]
+    here = set(table.schema().field_ids)
+    return [_Dropped(f[-1], _name_for(table, f)) for f in reversed(there) if f[-1].field_id not in here]
+
+
+def _name_for(table: Table, field: Sequence[NestedField]) -> str:
+    """Of the names that a field had, oldest first: the one that was made again, or else the newest.
+
+    A column may be renamed, made again under its first name, and dropped under the second.
+    """
+    again = list(dict.fromkeys(each.name for each in field if _present(table.schema(), each.name) is not None))
+    if len(again) > 1:
+        raise ForeignTableError(
+            f"{_identifier(table)}: another writer dropped a column that was called {' and '.join(again)}; the table"
+            " has columns of all these names",
+            hint="rename all of them but the one that is to get the values, restore, and rename them back",
+        )
+    return str(again[0] if again else field[-1].name)
 
 
 def _held(table: Table) -> frozenset[int]:
@@ -138,7 +150,9 @@ def _restored(rows: pa.Table, wanted: Sequence[_Dropped], names: Sequence[str]) 
 
 def _first_value(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     """Columns that a file lacks and those that it has differ in the width of their offsets: the first decides."""
-    return pc.coalesce(*(each.cast(columns[0].type) for each in columns))
+    kind = columns[0].type
+    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind  # Arrow coalesces no uuids
+    return pc.coalesce(*(each.cast(stored) for each in columns)).cast(kind)
 
 
 def _identifier(table: Table) -> str:

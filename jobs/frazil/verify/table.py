@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyroaring import BitMap64
+
 from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing, standing
@@ -16,9 +18,9 @@ from frazil.model.spec import TableSpec
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
 from frazil.proof.rows import Expected, lost_rows
-from frazil.proof.tally import Source
+from frazil.proof.tally import Source, Tallies
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
-from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
+from frazil.verify.changed_columns import columns_emptied, columns_made_again, columns_of_other_types
 from frazil.verify.dead import check_dead_letters, tally_dead_letters
 from frazil.verify.files import CheckedFiles, check_files
 from frazil.verify.scan import Watch, progress_by_source, source_columns, tally_rows
@@ -109,8 +111,7 @@ def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Wa
         return _Proven((*checks, Check("rows", "", untraced)))
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
     progress = progress_by_source(at.state)
-    expected = Expected(progress, at.state_with_foreign.foreign)
-    checks.append(open_mode(spec.write).check_rows(expected, rows, {} if dead is None else dead.offsets))
+    checks.append(_check_rows(spec, at, rows, {} if dead is None else dead.offsets))
     checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
     sums_hold = frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
     return _Proven(tuple(checks), sums_hold, lost_rows(progress, rows))
@@ -132,6 +133,14 @@ def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterat
 def _untraced(spec: TableSpec, view: TableView, head: Snapshot, unreadable: Collection[str]) -> Iterator[Discrepancy]:
     effect = "earlier rows are null in it and cannot be traced to their records"
     return columns_made_again(view, head.id, source_columns(spec).names, effect, without=unreadable)
+
+
+def _check_rows(spec: TableSpec, at: Standing, rows: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
+    """Check the rows by the spec's write mode. Numbers that agree prove nothing if sources may have been lost."""
+    foreign = at.state_with_foreign.foreign
+    check = open_mode(spec.write).check_rows(Expected(progress_by_source(at.state), foreign), rows, dead)
+    emptied = tuple(columns_emptied(at.view, source_columns(spec).names, rows.unsourced, foreign))
+    return Check("rows", "", emptied) if emptied and check.passed else check
 
 
 def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:
