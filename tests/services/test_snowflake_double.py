@@ -90,7 +90,9 @@ def test_check_logs_in_with_the_key_that_terraform_is_given(server: int) -> None
     account = replace(DEPLOYERS, organization="FRAZIL", account="LOCAL", stand_in=f"http://127.0.0.1:{server}")
     given = {"SNOWFLAKE_PRIVATE_KEY": KEY.pem.reveal()}
 
-    found, refused = (of_snowflake(replace(account, user=user), given, log_in) for user in ("LOADER", "NOBODY"))
+    found, refused = (
+        of_snowflake(replace(account, user=user), given, log_in, abandon="abandon") for user in ("LOADER", "NOBODY")
+    )
 
     assert (found.is_met, found.found) == (True, f"{KEY.fingerprint}, FRAZIL-LOCAL as LOADER")
     assert not refused.is_met
