@@ -163,15 +163,23 @@ class Terraform:
                 ) from error
 
     def _answered(self, words: Sequence[str], log: BinaryIO) -> tuple[list[str], int]:
-        """Run a command that only reads or edits the state. Its output goes to the log unless it may hold secrets."""
-        with tempfile.TemporaryFile() as output:
-            shown, status = self._follow(words, output)
-        if words[1] not in MAY_HOLD_SECRETS:
-            log.write("".join(f"{line}\n" for line in shown).encode())
-        return shown, status
+        """Run a command that only reads or edits the state. Its output goes to the log unless it may hold secrets.
 
-    def _follow(self, words: Sequence[str], output: BinaryIO) -> tuple[list[str], int]:
-        """Run Terraform with its output appended to a file, and return the lines and the exit status.
+        The lines of a command that succeeded are those of its standard output: Terraform writes warnings, such as of
+        a CLI configuration that does not exist, to the other.
+        """
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            shown, status = self._follow(words, output, errors)
+            errors.seek(0)
+            warned = errors.read().decode(errors="replace").splitlines()
+        if words[1] not in MAY_HOLD_SECRETS:
+            log.write("".join(f"{line}\n" for line in (*shown, *warned)).encode())
+        return (shown if status == 0 else [*shown, *warned]), status
+
+    def _follow(self, words: Sequence[str], output: BinaryIO, errors: BinaryIO | None = None) -> tuple[list[str], int]:
+        """Run Terraform with its output appended to a file, and return its lines and the exit status.
+
+        Standard error goes to the same file unless `errors` is given.
 
         With a pipe instead of a file, the end of this process would end Terraform too, at its next line, and what it
         was creating would be missing from its state.
@@ -179,7 +187,7 @@ class Terraform:
         unread = Tail(output, os.fstat(output.fileno()).st_size)
         starting = contextlib.ExitStack()
         starting.enter_context(signals_held_back())
-        with starting, self._started(words, output) as process:
+        with starting, self._started(words, output, errors) as process:
             shown: list[str] = []
 
             def follow() -> None:
@@ -193,14 +201,14 @@ class Terraform:
             _end_providers_of(process.pid)
         return shown, process.returncode
 
-    def _started(self, words: Sequence[str], output: BinaryIO) -> subprocess.Popen[bytes]:
+    def _started(self, words: Sequence[str], output: BinaryIO, errors: BinaryIO | None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             words,
             cwd=self.directory,
             env=dict(self.env),
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=errors or subprocess.STDOUT,
             process_group=0,  # Ctrl-C must not reach Terraform
             umask=0o077,  # states and plans may hold secrets
             pass_fds=to_inherit(),  # Terraform may outlive this process, and no other run may begin before it ends

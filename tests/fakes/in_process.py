@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 from frazil.adapters import worker
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 
+_one_at_a_time = Lock()
+"""A process of Spark runs one task at a time, and the worker's reader is the process's own."""
+
 
 @dataclass(slots=True)
 class InProcessRunner:
-    """Carries out tasks one after the other (`ports.TaskRunner`)."""
+    """Carries out tasks one after the other, also if several tables ask at once (`ports.TaskRunner`)."""
 
     parallelism: int = 2
 
@@ -20,7 +24,8 @@ class InProcessRunner:
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name
-        return [_succeeded(worker.run(task)) for task in tasks]
+        with _one_at_a_time:
+            return [_succeeded(worker.run(task)) for task in tasks]
 
 
 def _succeeded(result: TaskResult | FrazilError) -> TaskResult:

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terra
 
 @pytest.fixture
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    """An environment with local states, whose stacks need no provider."""
+    """An environment with local states, whose stacks need no provider, and Terraform warns in each command."""
+    monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(tmp_path / "missing.tfrc"))
     monkeypatch.setattr("infra.deploy.stacks.deployed.prepare", lambda *_: {})
     return replace(open_deployment("dev", "me", asks=False), checkout=tmp_path / "a checkout")
 
