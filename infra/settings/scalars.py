@@ -61,72 +61,6 @@ def parse_schedule(text: str) -> Streamed | Scheduled:
     return Scheduled(text)
 
 
-def parse_bucket(text: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", text):
-        raise Unfit("use 3 to 63 lower-case letters, digits and -, starting and ending with a letter or digit")
-    return text
-
-
-def parse_region(text: str) -> str:
-    if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]", text):
-        raise Unfit("write an AWS region: us-east-1")
-    return text
-
-
-def parse_email(text: str) -> str:
-    if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", text):
-        raise Unfit("write an e-mail address: name@example.com")
-    return text
-
-
-def parse_principal(text: str) -> str:
-    if not re.fullmatch(r"arn:aws(-[a-z]+)*:iam::[0-9]{12}:(root|(role|user)/[\w+=,.@/-]+)", text):
-        raise Unfit("write arn:aws:iam::123456789012:role/name, :user/name or :root")
-    return text
-
-
-def parse_policy(text: str) -> str:
-    if not re.fullmatch(r"arn:aws(-[a-z]+)*:iam::([0-9]{12}|aws):policy/[\w+=,.@/-]+", text):
-        raise Unfit("write arn:aws:iam::123456789012:policy/name")
-    return text
-
-
-def parse_kms_key(text: str) -> str:
-    if not re.fullmatch(r"arn:aws(-[a-z]+)*:kms:[a-z0-9-]+:[0-9]{12}:key/[\w-]+", text):
-        raise Unfit("write arn:aws:kms:us-east-1:123456789012:key/id, not an alias")
-    return text
-
-
-def parse_external_id(text: str) -> str:
-    if not re.fullmatch(r"[\w+=,.@:/-]{2,1224}", text, re.ASCII):
-        raise Unfit("use 2 to 1224 letters, digits and +=,.@:/-_")
-    return text
-
-
-def parse_reader(text: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,24}", text):
-        raise Unfit("use up to 25 lower-case letters, digits and -, starting with a letter: it is part of a role name")
-    return text
-
-
-def parse_service(text: str) -> str:
-    if not re.fullmatch(r"com\.amazonaws\.vpce\.[a-z0-9-]+\.vpce-svc-[0-9a-f]+", text):
-        raise Unfit("write an endpoint service name: com.amazonaws.vpce.us-east-1.vpce-svc-0123456789abcdef0")
-    return text
-
-
-def parse_domain(text: str) -> str:
-    if not re.fullmatch(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}", text):
-        raise Unfit("write a domain without * and without a trailing dot: us-east-1.aws.private.confluent.cloud")
-    return text
-
-
-def parse_subject(text: str) -> str:
-    if not re.fullmatch(r"[^*\s/]*\*?", text) or not text:
-        raise Unfit("write a subject name, or a prefix followed by *: orders-*")
-    return text
-
-
 def parse_tag_name(text: str) -> str:
     if not 0 < len(text) <= 128 or text.lower().startswith("aws:"):
         raise Unfit("use 1 to 128 characters, not starting with aws:")
@@ -146,12 +80,6 @@ def parse_seconds(text: str) -> int:
     return int(seconds)
 
 
-def parse_loopback(text: str) -> str:
-    if not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", text):
-        raise Unfit("write http://127.0.0.1:PORT: stand-ins run only on this machine")
-    return text
-
-
 def parse_retained(text: str) -> int:
     number = parse_whole(text)
     if number < FEWEST_RETAINED:
@@ -166,23 +94,64 @@ def parse_refresh(text: str) -> int:
     return seconds
 
 
+def _matching(label: str, pattern: str, advice: str) -> Scalar[str]:
+    """The scalar of texts that match `pattern` as a whole."""
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise Unfit(advice)
+        return text
+
+    return Scalar(label, parse)
+
+
 BOOLEAN = Scalar("true or false", lambda text: parse_boolean(text) == "true", {"type": "boolean"}, numeric=True)
-BUCKET_NAME = Scalar("a bucket's name", parse_bucket)
+BUCKET_NAME = _matching(
+    "a bucket's name",
+    r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]",
+    "use 3 to 63 lower-case letters, digits and -, starting and ending with a letter or digit",
+)
 CIDR = Scalar("an IPv4 network", parse_cidr)
 DAYS = Scalar("whole days", parse_days)
-DOMAIN_NAME = Scalar("a domain", parse_domain)
-EMAIL = Scalar("an e-mail address", parse_email)
-EXTERNAL_ID_TEXT = Scalar("an external id", parse_external_id)
+DOMAIN_NAME = _matching(
+    "a domain",
+    r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}",
+    "write a domain without * and without a trailing dot: us-east-1.aws.private.confluent.cloud",
+)
+EMAIL = _matching("an e-mail address", r"[^@\s]+@[^@\s]+\.[^@\s]+", "write an e-mail address: name@example.com")
+EXTERNAL_ID_TEXT = _matching(
+    "an external id", r"(?a)[\w+=,.@:/-]{2,1224}", "use 2 to 1224 letters, digits and +=,.@:/-_"
+)
 GIGABYTES = Scalar("whole gigabytes", parse_gigabytes)
 LOG_DAYS = Scalar("whole days", parse_log_days)
-LOOPBACK_URL = Scalar("an address of this machine", parse_loopback)
+LOOPBACK_URL = _matching(
+    "an address of this machine",
+    r"http://127\.0\.0\.1:[0-9]{1,5}",
+    "write http://127.0.0.1:PORT: stand-ins run only on this machine",
+)
 PORT = Scalar("a port", parse_port, {"type": "integer", "minimum": 1, "maximum": 65535}, numeric=True)
-KMS_KEY_ARN = Scalar("an ARN", parse_kms_key)
-POLICY_ARN = Scalar("an ARN", parse_policy)
-PRINCIPAL_ARN = Scalar("an ARN", parse_principal)
-READER_NAME = Scalar("a name", parse_reader)
+KMS_KEY_ARN = _matching(
+    "an ARN",
+    r"(?a)arn:aws(-[a-z]+)*:kms:[a-z0-9-]+:[0-9]{12}:key/[\w-]+",
+    "write arn:aws:kms:us-east-1:123456789012:key/id, not an alias",
+)
+POLICY_ARN = _matching(
+    "an ARN",
+    r"(?a)arn:aws(-[a-z]+)*:iam::([0-9]{12}|aws):policy/[\w+=,.@/-]+",
+    "write arn:aws:iam::123456789012:policy/name",
+)
+PRINCIPAL_ARN = _matching(
+    "an ARN",
+    r"(?a)arn:aws(-[a-z]+)*:iam::[0-9]{12}:(root|(role|user)/[\w+=,.@/-]+)",
+    "write arn:aws:iam::123456789012:role/name, :user/name or :root",
+)
+READER_NAME = _matching(
+    "a name",
+    r"[a-z][a-z0-9-]{0,24}",
+    "use up to 25 lower-case letters, digits and -, starting with a letter: it is part of a role name",
+)
 REFRESH = Scalar("a duration", parse_refresh)
-REGION_NAME = Scalar("a region", parse_region)
+REGION_NAME = _matching("a region", r"[a-z]{2}(-[a-z]+)+-[0-9]", "write an AWS region: us-east-1")
 RETAINED = Scalar(
     f"a whole number from {FEWEST_RETAINED}",
     parse_retained,
@@ -191,8 +160,14 @@ RETAINED = Scalar(
 )
 SCHEDULE = Scalar("streaming, or a schedule", parse_schedule)
 SECONDS = Scalar("a duration", parse_seconds)
-SERVICE_NAME = Scalar("an endpoint service", parse_service)
+SERVICE_NAME = _matching(
+    "an endpoint service",
+    r"com\.amazonaws\.vpce\.[a-z0-9-]+\.vpce-svc-[0-9a-f]+",
+    "write an endpoint service name: com.amazonaws.vpce.us-east-1.vpce-svc-0123456789abcdef0",
+)
 SNOWFLAKE_NAME = Scalar("a name in Snowflake", parse_snowflake_name)
-SUBJECT_NAME = Scalar("a subject's name", parse_subject)
+SUBJECT_NAME = _matching(
+    "a subject's name", r"[^*\s/]+\*?|\*", "write a subject name, or a prefix followed by *: orders-*"
+)
 TAG_NAME = Scalar("a tag", parse_tag_name)
 TAG_VALUE = Scalar("text", parse_tag_value)

@@ -398,3 +398,5 @@ def test_a_permissions_boundary_is_the_arn_of_a_policy(load: Load) -> None:
     assert load(BASE).permissions_boundary is None
     with pytest.raises(SettingError, match=r"iam.permissions_boundary: .*arn:aws:iam::1:role/x"):
         load(f"{BASE}iam: {{permissions_boundary: arn:aws:iam::1:role/x}}\n")
+    with pytest.raises(SettingError, match=r"iam.permissions_boundary: .*policy/bôrder"):
+        load(f"{BASE}iam: {{permissions_boundary: arn:aws:iam::123456789012:policy/bôrder}}\n")
