@@ -162,7 +162,7 @@ $(SPARK): $(SPARK_WHEEL) | $(PACKAGES)
 	@rm -rf $(VENV)/spark
 
 $(SPARK_CLASSES): $(SPARK) $(FRAZIL)
-	@if $(BIN)/python -m frazil.adapters.spark_classes; then touch $@; fi
+	@if $(BIN)/python -m frazil.adapters.spark.classes; then touch $@; fi
 
 $(SERVICES): jobs/frazil/local/broker.lock jobs/frazil/local/registry.lock $(PACKAGES)
 	@if PYTHONPATH=jobs $(BIN)/python -m frazil.demo.fetch; then touch $@; fi

@@ -31,7 +31,7 @@ import pyarrow as pa
 from bench.chart import Panel, svg
 from bench.orders import SCHEMA
 from bench.sections import put
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.materialize.branches import STAGE_PREFIX, branch_names, stage_on_branch

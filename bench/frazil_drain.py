@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.measure import measured
 from bench.orders import TOPIC
-from frazil.adapters.spark import SparkRunner
+from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.doors import open_doors, table_runs
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.spec import (

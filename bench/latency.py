@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from bench.frazil_drain import settings_of
-from frazil.adapters.spark import SparkRunner
+from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.doors import open_doors, table_runs
 from frazil.local.produce import produce
 from frazil.local.supervisor import LocalServices

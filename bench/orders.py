@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from frazil.adapters.kafka import KafkaTopics
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.local.supervisor import LocalServices
 from frazil.model.plan import OffsetRange
 from frazil.records import Wanted

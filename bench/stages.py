@@ -16,9 +16,9 @@ from typing import Literal
 import pyarrow as pa
 
 from bench.orders import SCHEMA, TOPIC, encoded
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.kafka import KafkaTopics
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.formats.arrow import project
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.open import open_decoder

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.adapters.iceberg_scan import TableScan
+from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letters import check_columns, pending_batches
 from frazil.model.errors import Misuse
 from frazil.model.moments import rfc3339

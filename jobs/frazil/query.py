@@ -14,8 +14,8 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.iceberg_scan import metadata_location
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.scan import metadata_location
 from frazil.model.errors import CatalogError, MissingToolError, Misuse
 from frazil.model.spec import CatalogSettings, Settings, revealed
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from frazil.adapters import worker
+from frazil.adapters.spark import worker
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog
 
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.spec import CatalogSettings
 
 Commit = Callable[[], object]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from frazil.adapters import delta_log
-from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.delta import log
+from frazil.adapters.delta.log import DeltaLogs
 from frazil.model.delta import LogWrite
 from frazil.model.spec import SettingValue
 
@@ -18,16 +18,16 @@ class WatchedLogs(DeltaLogs):
         self._reach = reach
 
     def write(self, location: str, write: LogWrite) -> None:
-        put = delta_log._put
+        put = log._put
 
         def inside(*what: object) -> None:
             self._reach("inside log")
             put(*what)  # type: ignore[arg-type]
 
         self._reach("before log")
-        delta_log._put = inside
+        log._put = inside
         try:
             super().write(location, write)
         finally:
-            delta_log._put = put
+            log._put = put
         self._reach("after log")

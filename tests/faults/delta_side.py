@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.delta.log import DeltaLogs
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.readers.delta import DELTA_TAG, NEXT_DELTA_TAG
 from frazil.query import extension_file

@@ -23,9 +23,9 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import NoReturn
 
-from frazil.adapters import worker
-from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
+from frazil.adapters.spark import worker
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult

@@ -17,7 +17,8 @@ from typing import NoReturn
 
 import pyspark.core.context
 
-from frazil.adapters import spark, worker
+from frazil.adapters.spark import runner as spark_runner
+from frazil.adapters.spark import worker
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
@@ -56,8 +57,8 @@ def main() -> None:
 
     if moment == IN_A_TASK:
         once = Path(folder) / f"{who} died"
-        spark.run = partial(dying, who=who, driver=os.getpid(), once=once)  # type: ignore[assignment]
-    runner = spark.SparkRunner(log_file=Path(folder) / "spark.log")
+        spark_runner.run = partial(dying, who=who, driver=os.getpid(), once=once)  # type: ignore[assignment]
+    runner = spark_runner.SparkRunner(log_file=Path(folder) / "spark.log")
     reports = run_once([setting.run(setting.doors(runner=runner, observe=reach))], Stopping())
     runner.stop()
     for report in reports:

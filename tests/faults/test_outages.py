@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from frazil.adapters import kafka, kafka_reader
-from frazil.adapters.kafka import consumer_settings
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.kafka import reader, topics
+from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.kafka.topics import consumer_settings
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, status, up
 from frazil.materialize.ingest.task import ingest
 from frazil.materialize.scheduling.schedule import Stopping, run_once
@@ -93,8 +93,8 @@ def own(began: Own) -> Own:
 def reading_little_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that has not the rest of a small topic in memory when it hands on its first records."""
     little = {"queued.min.messages": 1, "fetch.message.max.bytes": 1024}
-    monkeypatch.setattr(kafka_reader, "consumer_settings", lambda settings: {**consumer_settings(settings), **little})
-    monkeypatch.setattr(kafka_reader, "CHUNK", 5)
+    monkeypatch.setattr(reader, "consumer_settings", lambda settings: {**consumer_settings(settings), **little})
+    monkeypatch.setattr(reader, "CHUNK", 5)
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_the_broker_restarts_while_a_range_is_read(own: Own, world: World) -> No
 def test_the_broker_is_killed_while_a_range_is_read_and_comes_back_when_the_run_waits(
     own: Own, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_reader, "STALLED_SECONDS", 1.0)
+    monkeypatch.setattr(reader, "STALLED_SECONDS", 1.0)
     world = with_trigger(world, rows=2 * MANY)
     world.produce(MANY)
     runner = DisturbedRunner(registry_of(own.services), once(lambda: own.end("broker", signal.SIGKILL)))
@@ -215,7 +215,7 @@ def test_the_broker_is_killed_while_a_range_is_read_and_comes_back_when_the_run_
 def test_the_broker_is_down_when_a_batch_is_planned_and_comes_back_when_the_run_waits(
     own: Own, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(topics, "ANSWER_SECONDS", 2.0)
     world.produce(2 * FEW)
     stopping = Waiting(lambda: own.start("broker"))
 

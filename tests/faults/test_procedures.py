@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from frazil.adapters.iceberg import CATALOG_NAME
+from frazil.adapters.iceberg.lake import CATALOG_NAME
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.run import Again, Published
 from frazil.model.spec import CatalogSettings

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.branches import STAGE_PREFIX
 from frazil.materialize.run import Published
 from frazil.materialize.scheduling.schedule import Stopping, run_once

@@ -21,10 +21,10 @@ from confluent_kafka.admin import AdminClient
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
-from frazil.adapters.delta_log import DeltaLogs as OpenedLogs
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.kafka import KafkaTopics
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.delta.log import DeltaLogs as OpenedLogs
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.doors import Doors, Observer

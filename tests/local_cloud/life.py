@@ -12,9 +12,9 @@ from deployed import CLOUD_KEY, REGION, Deployed, Ended
 from permission_proof import Account, Granted, Needed, granted_to, needed_by
 from waiting import eventually
 
-from frazil.adapters.delta_log import DeltaLogs
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.model.spec import Settings
 from frazil.specs.select import select_tables
 from frazil.status import TableStatus, table_statuses

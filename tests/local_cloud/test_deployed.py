@@ -24,7 +24,7 @@ from search import files_with, written_files
 from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
 from waiting import eventually
 
-from frazil.adapters.secrets import SecretsManager
+from frazil.adapters.aws.secrets import SecretsManager
 from frazil.local.aws_double.leash import END_SECONDS
 from frazil.local.produce import produce
 from frazil.specs.load import load_settings

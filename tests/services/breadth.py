@@ -20,9 +20,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
-from frazil.adapters.delta_log import DeltaLogs
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.doors import Doors

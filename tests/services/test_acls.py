@@ -21,8 +21,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from frazil.adapters.kafka import KafkaTopics
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.local import broker
 from frazil.local.loopback import choosing_ports
 from frazil.model.errors import BrokerError

@@ -10,9 +10,9 @@ import pytest
 from breadth import Place, Table, catch_up, encode, framed, receipts, record_of
 from raw_headers import send_with_headers
 
-from frazil.adapters import worker
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.registry import ConfluentRegistry
+from frazil.adapters.spark import worker
 from frazil.materialize.scheduling import schedule
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import BadRecordLimitError, PausedError, RegistryError

@@ -13,8 +13,9 @@ from breadth import NoSecrets, Place, record_of
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from frazil.adapters import kafka, registry
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters import registry
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka import topics
 from frazil.cli import app, doors
 from frazil.model.spec import RegistrySettings
 from frazil.specs.load import load_settings
@@ -102,7 +103,7 @@ def test_a_topic_and_a_subject_that_are_not_there(place: Place, capsys: Said) ->
 
 
 def test_a_broker_that_does_not_answer(place: Place, capsys: Said, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(topics, "ANSWER_SECONDS", 1.0)
     topic = topic_with(place)
     place.settings(f"topic: {topic}", f"topic: {topic}\ntable: second")
     rewrite(place, "kafka", {"bootstrap.servers": "127.0.0.1:9"})

@@ -10,7 +10,7 @@ from breadth import Place, Table, catch_up, encode, record_of
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import (
     BadRecordLimitError,

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from frazil.adapters.kafka import consumer_settings, librdkafka
-from frazil.adapters.msk_iam import new_token, region_of
+from frazil.adapters.kafka.msk_iam import new_token, region_of
+from frazil.adapters.kafka.topics import consumer_settings, librdkafka
 from frazil.model.errors import BrokerError, SettingError
 from frazil.model.spec import SettingValue
 
@@ -33,7 +33,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         regions.append(region)
         return "token", time.time() + 900
 
-    monkeypatch.setattr("frazil.adapters.msk_iam.new_token", token)
+    monkeypatch.setattr("frazil.adapters.kafka.msk_iam.new_token", token)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     yield regions
 

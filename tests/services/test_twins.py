@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 from breadth import Place
 
-from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import PartitionFacts, TopicFacts

@@ -21,10 +21,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
-from frazil.adapters.delta_log import DeltaLogs
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.kafka import KafkaTopics
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.formats.placement import place_by_name
 from frazil.local.supervisor import LocalServices

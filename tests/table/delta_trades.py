@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from frazil.adapters.delta_files import head_files, shapes
-from frazil.adapters.delta_log import DeltaLogs
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.iceberg_scan import metadata_location
+from frazil.adapters.delta.files import head_files, shapes
+from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.scan import metadata_location
 from frazil.delta.plan import plan_log
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table
 
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.iceberg_scan import live_files
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.scan import live_files
 from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
 from frazil.materialize.dead_letters import ensure_dead_letters, prepare, reveal
 from frazil.materialize.ingest.distribute import write_target

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from frazil.adapters.iceberg_scan import metadata_location
+from frazil.adapters.iceberg.scan import metadata_location
 from frazil.cli.app import run
 from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
 from frazil.model.changes import AddColumn

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.table.metadata import TableMetadata
 
-from frazil.adapters import iceberg_commits
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg import commits
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CommitError, CommitRejectedError
@@ -49,14 +49,14 @@ def test_a_commit_shares_what_it_leaves_alone(lake: IcebergLake) -> None:
 
 def test_metadata_that_this_process_wrote_is_not_read_again(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    unread = iceberg_commits.Recent.put
+    unread = commits.Recent.put
 
     def put(self: object, key: str, value: object, *, weight: int) -> None:
         read.append(key)
         unread(self, key, value, weight=weight)  # type: ignore[arg-type]
 
     view_of(lake)
-    monkeypatch.setattr(iceberg_commits.Recent, "put", put)
+    monkeypatch.setattr(commits.Recent, "put", put)
     publish(lake)
     publish(lake)
     view_of(lake)

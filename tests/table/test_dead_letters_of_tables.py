@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyiceberg.types import BooleanType
 
-from frazil.adapters.iceberg_scan import TableScan
+from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letters import ACCEPT_LOST_PROPERTY, PREPARED_PREFIX, drop_others, ensure_dead_letters
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.errors import ForeignTableError, StateLostError

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo, IsNull
 from pyiceberg.table import Table
 
-from frazil.adapters.delta_log import DeltaLogs
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.iceberg_scan import metadata_location
+from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.scan import metadata_location
 from frazil.delta.standing import log_standing
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles

@@ -9,7 +9,7 @@ import pytest
 from deltalake import Field, Schema
 from deltalake.schema import PrimitiveType
 
-from frazil.adapters.delta_log import DeltaLogs as RealLogs
+from frazil.adapters.delta.log import DeltaLogs as RealLogs
 from frazil.model.delta import AddFile, BeginLog, DeltaMetadata, ExtendLog, LoggedFile, LogWrite, RemoveFile, ReplaceLog
 from frazil.model.errors import CommitRejectedError
 from frazil.ports import DeltaLogs

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.delta.log import DeltaLogs
 from frazil.cli.status import remarks
 from frazil.delta.in_snowflake import Look
 from frazil.materialize.readers.delta import announce_delta

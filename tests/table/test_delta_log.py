@@ -19,9 +19,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from moto.server import ThreadedMotoServer
 
-from frazil.adapters import iceberg_manifests
-from frazil.adapters.delta_log import DeltaLogs
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.iceberg import manifests
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.delta.standing import log_standing
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, Scalar
@@ -54,7 +54,7 @@ def test_all_three_read_the_same_rows(trades: Trades, partition_by: tuple[str, .
 
 
 def test_the_log_follows_manifests_that_are_merged(trades: Trades, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iceberg_manifests, "AT_MOST_ALIKE", 2)
+    monkeypatch.setattr(manifests, "AT_MOST_ALIKE", 2)
     trades.create(partition_by=("symbol",))
     for number in range(9):
         trades.append(number)

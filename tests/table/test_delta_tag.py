@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.table import Table
 
-from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.delta.log import DeltaLogs
 from frazil.doctor.tables import look_at_table
 from frazil.materialize.readers.delta import DELTA_TAG, announce_delta
 from frazil.materialize.state import standing

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.adapters.iceberg_scan import metadata_location
+from frazil.adapters.iceberg.scan import metadata_location
 from frazil.doctor import snowflake
 from frazil.doctor.asking import Asking
 from frazil.doctor.examine import Surroundings, examine

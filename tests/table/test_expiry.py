@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyiceberg.table import Table
 from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
 
-from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.delta.log import DeltaLogs
 from frazil.maintain.background import Background
 from frazil.maintain.expire import expiry_of
 from frazil.maintain.expiring import Expiring

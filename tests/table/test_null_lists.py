@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.types import LongType
 
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.iceberg_scan import TableScan
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles
 from frazil.model.columns import Column, ListOf, MapOf, Scalar, Struct

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli.app import run
 from frazil.dead_letters import list_dead_letters, preview

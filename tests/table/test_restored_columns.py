@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.types import BinaryType, LongType, StringType, UUIDType
 
-from frazil.adapters.iceberg_restore import restore_columns
+from frazil.adapters.iceberg.restore import restore_columns
 from frazil.model.errors import ForeignTableError
 from frazil.proof.verification import FindingKind
 from frazil.verify.table import verify_table

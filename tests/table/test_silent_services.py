@@ -14,11 +14,11 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.iceberg_glue import QuickGlueCatalog
-from frazil.adapters.kafka import KafkaTopics
-from frazil.adapters.storage_probe import bounded
-from frazil.adapters.warehouse_folder import check_warehouse
+from frazil.adapters.iceberg.glue_catalog import QuickGlueCatalog
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.topics import KafkaTopics
+from frazil.adapters.storage.probe import bounded
+from frazil.adapters.storage.warehouse_folder import check_warehouse
 from frazil.cli.app import run
 from frazil.materialize.run import TableRun
 from frazil.materialize.scheduling.fair_queue import FairQueue
@@ -32,8 +32,8 @@ def test_a_cluster_that_refuses_connections_is_known_to_be_unreachable(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without that, the only limit would be the one for slow answers, which is out of reach here."""
-    monkeypatch.setattr("frazil.adapters.kafka.FIRST_ANSWER_SECONDS", 300.0)
-    monkeypatch.setattr("frazil.adapters.kafka.ANSWER_SECONDS", 300.0)
+    monkeypatch.setattr("frazil.adapters.kafka.topics.FIRST_ANSWER_SECONDS", 300.0)
+    monkeypatch.setattr("frazil.adapters.kafka.topics.ANSWER_SECONDS", 300.0)
     topics = KafkaTopics({"bootstrap.servers": "127.0.0.1:1"})
 
     with pytest.raises(BrokerError, match=r"the Kafka cluster at 127\.0\.0\.1:1 could not describe the topic orders"):
@@ -64,7 +64,7 @@ def test_a_cluster_that_does_not_answer_is_reported_within_ten_seconds_of_the_st
 ) -> None:
     """The client is opened at 0, and asked for the first time after the imports."""
     clock = Clock()
-    monkeypatch.setattr("frazil.adapters.kafka.time", clock)
+    monkeypatch.setattr("frazil.adapters.kafka.topics.time", clock)
     topics = KafkaTopics({"bootstrap.servers": "127.0.0.1:1"})
     monkeypatch.setattr(
         topics, "_admin", SimpleNamespace(poll=lambda _: 0, describe_topics=lambda *_, **__: {"orders": clock})
@@ -105,7 +105,7 @@ def test_a_number_of_attempts_for_glue_that_is_none_is_a_wrong_setting(value: st
 
 
 def test_a_new_cluster_is_asked_again_while_it_has_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.adapters.kafka.COORDINATOR_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("frazil.adapters.kafka.topics.COORDINATOR_PAUSE_SECONDS", 0.0)
     answers = [
         KafkaError.NOT_COORDINATOR,
         KafkaError.COORDINATOR_NOT_AVAILABLE,

@@ -12,8 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from frazil.adapters.iceberg import CATALOG_NAME, IcebergLake
-from frazil.adapters.iceberg_scan import metadata_location
+from frazil.adapters.iceberg.lake import CATALOG_NAME, IcebergLake
+from frazil.adapters.iceberg.scan import metadata_location
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.changes import AddColumn, RenameColumn
 from frazil.model.columns import Column, Scalar

@@ -11,9 +11,8 @@ import pytest
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 
-from frazil.adapters import iceberg_manifests
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.iceberg_scan import live_files
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.scan import live_files
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import TableFiles
 from frazil.model.columns import Column, Scalar
@@ -110,7 +109,7 @@ def test_files_of_a_partition_spec_that_the_table_does_not_have_are_refused(orde
 def test_manifests_are_merged_and_their_entries_keep_the_snapshots_that_added_them(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(iceberg_manifests, "AT_MOST_ALIKE", 4)
+    monkeypatch.setattr("frazil.adapters.iceberg.manifests.AT_MOST_ALIKE", 4)
     first = orders.files(["a", "b"])
     published: dict[int, set[str]] = {}
     for number in range(15):

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from frazil.adapters.delta_log import DeltaLogs
+from frazil.adapters.delta.log import DeltaLogs
 from frazil.cli.status import remarks
 from frazil.delta.standing import LogStanding
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import IcebergType, LongType, StringType
 
-from frazil.adapters.iceberg_scan import LiveFiles, live_files
+from frazil.adapters.iceberg.scan import LiveFiles, live_files
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.dead_letters import ensure_dead_letters
 from frazil.materialize.state import standing

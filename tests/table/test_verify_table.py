@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.adapters.iceberg_scan import LiveFile, live_files
+from frazil.adapters.iceberg.scan import LiveFile, live_files
 from frazil.model.changes import RenameColumn
 from frazil.model.progress import Counts, TableState
 from frazil.proof.verification import Discrepancy, FindingKind, Verification

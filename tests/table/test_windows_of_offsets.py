@@ -26,8 +26,8 @@ from pyiceberg.types import (
     StructType,
 )
 
-from frazil.adapters import iceberg_windows
-from frazil.adapters.iceberg_scan import TableScan
+from frazil.adapters.iceberg import windows
+from frazil.adapters.iceberg.scan import TableScan
 from frazil.dead_letters import list_dead_letters
 from tests.table import small_lake
 from tests.table.small_lake import Read, SmallLake
@@ -47,11 +47,11 @@ def evolved(lake: SmallLake) -> SmallLake:
     return lake
 
 
-@pytest.mark.parametrize("batch_bytes", [1, iceberg_windows.BATCH_BYTES])
+@pytest.mark.parametrize("batch_bytes", [1, windows.BATCH_BYTES])
 def test_a_range_of_offsets_is_what_a_filtered_scan_gives(
     evolved: SmallLake, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(iceberg_windows, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(windows, "BATCH_BYTES", batch_bytes)
     scan = TableScan(evolved.view, columns=("*",), equal={"kafka_partition": 0})
 
     for start, end in RANGES:
@@ -65,13 +65,13 @@ def test_a_range_of_offsets_is_what_a_filtered_scan_gives(
 
 def test_row_groups_outside_the_range_are_not_decoded(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    plain = iceberg_windows.slices
+    plain = windows.slices
 
     def counting(parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, group: int, *rest: Any) -> object:
         read.append(group)
         return plain(parquet, dictionaries, group, *rest)
 
-    monkeypatch.setattr(iceberg_windows, "slices", counting)
+    monkeypatch.setattr(windows, "slices", counting)
     lake.batch(Read("orders", 0, 100, 120))
 
     list(TableScan(lake.view, columns=("*",)).between("kafka_offset", 105, 106))
@@ -147,7 +147,7 @@ def test_nulls_of_a_fixed_column_that_a_file_lacks_are_built_a_few_at_a_time(lak
     sizes = [(batch.num_rows, batch.nbytes) for batch in scan.between("kafka_offset", 1_000, 11_000)]
 
     assert sum(rows for rows, _ in sizes) == 10_000
-    assert max(size for _, size in sizes) <= iceberg_windows.BATCH_BYTES
+    assert max(size for _, size in sizes) <= windows.BATCH_BYTES
 
 
 @pytest.mark.parametrize("kind", ["list", "map", "list of lists"])
@@ -183,15 +183,15 @@ def test_nulls_of_a_fixed_field_that_elements_of_a_file_lack_are_built_a_few_at_
     sizes = [(batch.num_rows, batch.nbytes) for batch in scan.between("kafka_offset", 1_000, 11_000)]
 
     assert sum(rows for rows, _ in sizes) == 10_000
-    assert max(size for _, size in sizes) <= iceberg_windows.BATCH_BYTES
+    assert max(size for _, size in sizes) <= windows.BATCH_BYTES
 
 
-@pytest.mark.parametrize("batch_bytes", [1, iceberg_windows.BATCH_BYTES])
+@pytest.mark.parametrize("batch_bytes", [1, windows.BATCH_BYTES])
 def test_rows_that_position_deletes_name_are_left_out(
     lake: SmallLake, batch_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the third row group as well, whose rows are not the first of the file."""
-    monkeypatch.setattr(iceberg_windows, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(windows, "BATCH_BYTES", batch_bytes)
     lake.batch(Read("orders", 0, 1_000, 1_500))
     path = lake.files()[0]
     pq.write_table(pq.read_table(path), path, row_group_size=200)

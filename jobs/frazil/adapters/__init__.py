@@ -1,1 +1,1 @@
-"""The only places that talk to the outside world, one file for each thing out there."""
+"""The only code that talks to external systems: one folder, or one file, for each."""

@@ -24,13 +24,13 @@ Offline = Annotated[
 
 def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
     """Check that broker, registry and catalog answer and that every table can be created or continued."""
-    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
+    from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
 
     topics = KafkaTopics(settings.kafka)  # connects while the slow import of the catalog's library runs
 
-    from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
-    from frazil.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
+    from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.materialize.preview.preflight import problems  # noqa: PLC0415
 
     check_warehouse(settings.catalog)

@@ -36,7 +36,7 @@ def list_newest(
 
     With --pending, list those of the batch that paused the table because too many of its records were bad.
     """
-    from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.dead_letters import list_dead_letters  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 

@@ -51,7 +51,7 @@ def doctor(as_json: Json = False, application: Application = None, config: Confi
 
 def _here(config: Path, *, show: bool) -> Report:
     """Run the checks here, and show each finding at once, because a check may take seconds."""
-    from frazil.adapters.secrets import SecretsManager  # noqa: PLC0415
+    from frazil.adapters.aws.secrets import SecretsManager  # noqa: PLC0415
     from frazil.cli.doors import new_id  # noqa: PLC0415
     from frazil.doctor.examine import Surroundings, examine  # noqa: PLC0415
     from frazil.doctor.finding import Report  # noqa: PLC0415
@@ -72,7 +72,7 @@ def _here(config: Path, *, show: bool) -> Report:
 
 
 def _inside(application: str, *, show: bool) -> Report:
-    from frazil.adapters.job_runs import EmrServerless  # noqa: PLC0415
+    from frazil.adapters.aws.job_runs import EmrServerless  # noqa: PLC0415
     from frazil.cli.doors import new_id  # noqa: PLC0415
     from frazil.doctor.inside import Waiting, report_from_inside  # noqa: PLC0415
 

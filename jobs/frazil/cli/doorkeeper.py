@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli.doors import delta_logs_of
 from frazil.materialize.doors import Doors

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.kafka import KafkaTopics
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.materialize.doors import Doorkeeper, Doors, Observer, Step
 from frazil.materialize.run import TableRun
@@ -55,7 +55,7 @@ def delta_logs_of(lake: Lake) -> Callable[[], DeltaLogs]:
 
     @cache
     def opened() -> DeltaLogs:
-        from frazil.adapters.delta_log import DeltaLogs as Opened  # noqa: PLC0415
+        from frazil.adapters.delta.log import DeltaLogs as Opened  # noqa: PLC0415
 
         return Opened(lake.storage)
 

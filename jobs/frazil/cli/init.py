@@ -16,7 +16,7 @@ from frazil.cli.options import DEFAULT_CONFIG, Config, connections_from, example
 from frazil.model.errors import FrazilError, IncompatibleSchemaError, Misuse, SubjectMissingError, TopicMissingError
 
 if TYPE_CHECKING:
-    from frazil.adapters.kafka import KafkaTopics
+    from frazil.adapters.kafka.topics import KafkaTopics
     from frazil.draft_spec import Draft
     from frazil.model.spec import Settings
 
@@ -40,7 +40,7 @@ def init(topics: Names = None, like: Like = None, config: Config = DEFAULT_CONFI
     comments that explain their keys. Existing files are never changed, so the command can be run again when topics are
     added. --like skips topics whose names start with an underscore and topics that cannot become tables.
     """
-    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
+    from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
 
     if not topics and like is None:
         raise Misuse("no topic was named", hint="name one, or use --like 'orders.*'; `frazil init --help` says more")
@@ -96,7 +96,7 @@ def _write_all(
 
 
 def _draft(settings: Settings, broker: KafkaTopics, topic: str, taken: Collection[str]) -> Draft:
-    from frazil.adapters.kafka_reader import KafkaReader  # noqa: PLC0415
+    from frazil.adapters.kafka.reader import KafkaReader  # noqa: PLC0415
     from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
     from frazil.cli.topics import described  # noqa: PLC0415
     from frazil.draft_spec import draft  # noqa: PLC0415

@@ -40,7 +40,7 @@ def remarks(found: Sequence[KeyStatus]) -> Iterator[str]:
 
 
 def _look(settings: Settings) -> list[KeyStatus]:
-    from frazil.adapters.secret_histories import SecretsManagerHistories  # noqa: PLC0415
+    from frazil.adapters.aws.secret_histories import SecretsManagerHistories  # noqa: PLC0415
     from frazil.key_status import key_statuses  # noqa: PLC0415
 
     return list(key_statuses(SecretsManagerHistories(), settings.secrets, now=datetime.now(UTC)))

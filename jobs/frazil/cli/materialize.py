@@ -83,7 +83,7 @@ def materialize(
     let the batches in flight finish; a second Ctrl-C stops at once, which is also safe. With --create-only, the exit
     status is 3 if tables could not be created only because topics or subjects are missing.
     """
-    from frazil.adapters.warehouse_folder import check_warehouse  # noqa: PLC0415
+    from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.cli.progress import Display, own_stderr  # noqa: PLC0415
 
     if create_only and (once or every is not None):
@@ -112,7 +112,7 @@ def _runs(
     check: Callable[[CatalogSettings], None] | None = None,
 ) -> list[TableRun]:
     """Return the runs of the named tables. `check` raises if their catalog cannot be used."""
-    from frazil.adapters.spark import SparkRunner  # noqa: PLC0415
+    from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
     from frazil.cli.doorkeeper import SecretWatch  # noqa: PLC0415
     from frazil.cli.doors import open_doors, table_runs  # noqa: PLC0415
     from frazil.cli.progress import Display, WatchedRunner  # noqa: PLC0415

@@ -36,7 +36,7 @@ def settings_from(config: Path) -> Settings:
 
     Raises SettingError or SpecError.
     """
-    from frazil.adapters.secrets import SecretsManager  # noqa: PLC0415 - `--help` needs none of it
+    from frazil.adapters.aws.secrets import SecretsManager  # noqa: PLC0415 - `--help` needs none of it
     from frazil.specs.load import load_settings  # noqa: PLC0415
 
     return load_settings(config, os.environ, SecretsManager(), local=local_address_in(config))
@@ -44,7 +44,7 @@ def settings_from(config: Path) -> Settings:
 
 def connections_from(config: Path) -> Settings:
     """Load the settings for a command that needs no table spec. Raises the same errors as `settings_from`."""
-    from frazil.adapters.secrets import SecretsManager  # noqa: PLC0415
+    from frazil.adapters.aws.secrets import SecretsManager  # noqa: PLC0415
     from frazil.specs.load import load_connections  # noqa: PLC0415
 
     return load_connections(config, os.environ, SecretsManager(), local=local_address_in(config))

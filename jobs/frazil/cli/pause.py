@@ -75,7 +75,7 @@ def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Co
 
 
 def _table(config: Config, name: str) -> tuple[Lake, TableSpec]:
-    from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
     settings = settings_from(config)

@@ -36,8 +36,8 @@ def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config =
     the reason why it would become a dead letter. Nothing is written, and no consumer offset is committed. Long values
     are shortened to the width of the terminal; --json shows them in full.
     """
-    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
-    from frazil.adapters.kafka_reader import KafkaReader  # noqa: PLC0415
+    from frazil.adapters.kafka.reader import KafkaReader  # noqa: PLC0415
+    from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
     from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
     from frazil.cli.topics import described  # noqa: PLC0415
     from frazil.peek import peek as newest  # noqa: PLC0415

@@ -39,7 +39,7 @@ def verify(
     The counts of rows and dead letters, and the sums of their offsets per partition, are compared with the figures that
     every batch has stored. Every file is checked. Commits of other writers are listed and are not failures.
     """
-    from frazil.adapters.iceberg import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
     from frazil.verify.table import verify_table  # noqa: PLC0415
 
@@ -69,8 +69,8 @@ def _bound_memory() -> None:
 
 @contextmanager
 def _kafka(settings: Settings) -> Iterator[KafkaSide]:
-    from frazil.adapters.kafka import KafkaTopics  # noqa: PLC0415
-    from frazil.adapters.kafka_reader import KafkaReader  # noqa: PLC0415
+    from frazil.adapters.kafka.reader import KafkaReader  # noqa: PLC0415
+    from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
     from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
     from frazil.verify.against_kafka import CHUNK_BYTES, KafkaSide  # noqa: PLC0415
 

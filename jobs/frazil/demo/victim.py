@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from frazil.adapters.spark import SparkRunner
+from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.doors import open_doors, table_runs
 from frazil.cli.options import settings_from
 from frazil.cli.receipt_lines import lines

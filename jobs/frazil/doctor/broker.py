@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from frazil.adapters.kafka import KafkaTopics
-from frazil.adapters.kafka_probe import KafkaProbe
+from frazil.adapters.kafka.probe import KafkaProbe
+from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.network import Address
 from frazil.doctor.addresses import address_of, brokers_of, tls_of_kafka
 from frazil.doctor.asking import Asking

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.storage_probe import bounded
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.storage.probe import bounded
 from frazil.doctor.asking import Asking
 from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from frazil.adapters.aws_caller import who_am_i
+from frazil.adapters.aws.caller import who_am_i
 from frazil.doctor.asking import Asking
 from frazil.doctor.clock import compare_clocks
 from frazil.doctor.configuration import lacks_a_secret

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from frazil.adapters.job_runs import EmrServerless, JobRun
+from frazil.adapters.aws.job_runs import EmrServerless, JobRun
 from frazil.doctor.finding import Report, report_in
 from frazil.model.errors import FrazilError, Misuse, ServiceError
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from urllib.parse import urlsplit
 
-from frazil.adapters.iceberg_scan import metadata_location, snapshot_in
+from frazil.adapters.iceberg.scan import metadata_location, snapshot_in
 from frazil.adapters.snowflake import SnowflakeAccount
 from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding, failed, not_asked

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from frazil.adapters.storage_probe import CONTENT, NAME, StorageProbe
+from frazil.adapters.storage.probe import CONTENT, NAME, StorageProbe
 from frazil.doctor.asking import Asking
 from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked

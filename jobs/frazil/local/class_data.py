@@ -18,7 +18,7 @@ from frazil.local.cache import cache_folder
 FOLDER = "class-data"
 QUIET = ("-Xshare:auto", "-Xlog:cds*=off", "-Xlog:class+path=off")
 SPARK_ARCHIVE = Path(sys.prefix).resolve() / "spark-classes.jsa"
-"""The archive for the Spark of this environment. `make` records it with `python -m frazil.adapters.spark_classes`."""
+"""The archive for the Spark of this environment. `make` records it with `python -m frazil.adapters.spark.classes`."""
 
 
 def using(command: Sequence[str]) -> tuple[str, ...]:

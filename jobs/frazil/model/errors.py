@@ -30,7 +30,7 @@ FrazilError
     │   ├── CommitRejectedError    another writer committed first: this commit did not take effect
     │   └── CommitUnknownError     no response: the commit may have taken effect
     ├── SnowflakeError
-    ├── TaskFailedError        a Spark task failed at every attempt (in adapters/spark.py)
+    ├── TaskFailedError        a Spark task failed at every attempt (in adapters/spark/runner.py)
     ├── LocalServicesError     the local services that the configuration refers to are not running
     └── MissingToolError       Java, a jar or a compiler is missing on this machine
 

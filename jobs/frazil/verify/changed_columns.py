@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from frazil.adapters.iceberg_former import former_columns, hidden_columns
+from frazil.adapters.iceberg.former_columns import former_columns, hidden_columns
 from frazil.materialize.dead_letters import TYPE_HINT
 from frazil.model.columns import Column, retyped
 from frazil.model.progress import ForeignChanges

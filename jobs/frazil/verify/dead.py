@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from frazil.adapters.iceberg_former import former_columns
-from frazil.adapters.iceberg_scan import TableScan
+from frazil.adapters.iceberg.former_columns import former_columns
+from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letters import COLUMNS_HINT, PREPARED_PREFIX, missing_columns
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing

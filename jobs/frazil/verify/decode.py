@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
-from frazil.adapters.iceberg_scan import schemas_of
+from frazil.adapters.iceberg.scan import schemas_of
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop

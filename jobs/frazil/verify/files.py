@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from frazil.adapters.iceberg_scan import Footer, LiveFile, LiveFiles, footers, live_files
+from frazil.adapters.iceberg.scan import Footer, LiveFile, LiveFiles, footers, live_files
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spelling import plural
 from frazil.proof.verification import Check, Discrepancy, FindingKind

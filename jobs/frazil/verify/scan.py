@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.adapters.iceberg_scan import TableScan
+from frazil.adapters.iceberg.scan import TableScan
 from frazil.model.progress import PartitionProgress, TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from frazil.adapters.iceberg_scan import TableScan
+from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.arrow import project
 from frazil.formats.framing import group_by_schema_id
 from frazil.materialize.ingest.dead_rows import header_structs, micros

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.adapters.avro_header import NoAvroHeaderError, read_header
+from frazil.adapters.iceberg.avro_header import NoAvroHeaderError, read_header
 
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}
 

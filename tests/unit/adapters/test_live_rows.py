@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from frazil.adapters import iceberg_live
-from frazil.adapters.iceberg_live import LiveRows
+from frazil.adapters.iceberg import live_rows
+from frazil.adapters.iceberg.live_rows import LiveRows
 
 SNAPSHOT = cast("Any", SimpleNamespace(snapshot_id=1, manifest_list="snap-1.avro", manifests=lambda io: []))
 IO = cast("Any", None)
@@ -21,7 +21,7 @@ def _answering(answers: list[int | Exception | None], monkeypatch: pytest.Monkey
             raise answer
         return answer
 
-    monkeypatch.setattr(iceberg_live, "live_rows", count)
+    monkeypatch.setattr(live_rows, "live_rows", count)
 
 
 @pytest.mark.parametrize("found", [7, None])

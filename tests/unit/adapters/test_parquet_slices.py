@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.adapters.parquet_slices import FEW_ROWS, SLICE_BYTES, opened_for_dictionaries, slices
+from frazil.adapters.iceberg.parquet_slices import FEW_ROWS, SLICE_BYTES, opened_for_dictionaries, slices
 
 BATCH_BYTES = 4 << 20
 ROWS = 4_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Message
 
-from frazil.adapters import kafka_reader
-from frazil.adapters.kafka_reader import TWICE_BYTES, KafkaReader
+from frazil.adapters.kafka import reader
+from frazil.adapters.kafka.reader import TWICE_BYTES, KafkaReader
 from frazil.model.plan import OffsetRange
 from frazil.records import Wanted
 
@@ -31,7 +31,7 @@ def test_large_values_are_not_held_by_the_messages_as_well(
     size: int, held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = [Message("orders", 0, n, b"key", b"v" * size, [("trace", b"1")]) for n in range(10)]
-    monkeypatch.setattr(kafka_reader, "Consumer", lambda settings: Consumer(messages))
+    monkeypatch.setattr(reader, "Consumer", lambda settings: Consumer(messages))
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 30)
 
     (records,) = KafkaReader({}).read(ten, Wanted(timestamp_type=False, leader_epoch=False))

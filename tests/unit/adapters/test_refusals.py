@@ -14,11 +14,12 @@ from botocore.exceptions import ClientError
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from frazil.adapters import kafka, kafka_reader, spark
-from frazil.adapters.iceberg import IcebergLake
-from frazil.adapters.kafka import KafkaTopics, consumer_settings
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka import reader, topics
+from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.kafka.topics import KafkaTopics, consumer_settings
 from frazil.adapters.registry import ConfluentRegistry
+from frazil.adapters.spark import runner
 from frazil.model.errors import BrokerError, CatalogError, RegistryError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import CatalogSettings, RegistrySettings
@@ -50,7 +51,7 @@ class Admin:
 @pytest.fixture
 def refusal(monkeypatch: pytest.MonkeyPatch) -> Any:
     def refused(answer: int, *told: int) -> BrokerError:
-        monkeypatch.setattr(kafka, "AdminClient", lambda settings: Admin(settings, answer=answer, told=told))
+        monkeypatch.setattr(topics, "AdminClient", lambda settings: Admin(settings, answer=answer, told=told))
         with pytest.raises(BrokerError) as raised:
             KafkaTopics(SERVERS).describe("orders")
         return raised.value
@@ -87,7 +88,7 @@ def test_a_broker_that_is_down_is_still_one_to_look_at(refusal: Any) -> None:
 
 def test_no_client_writes_lines_of_its_own_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[dict[str, Any]] = []
-    monkeypatch.setattr(kafka, "AdminClient", made.append)
+    monkeypatch.setattr(topics, "AdminClient", made.append)
     KafkaTopics(SERVERS)
 
     assert made[0]["log_level"] == 0
@@ -120,8 +121,8 @@ class Message:
 
 def test_a_task_that_may_not_read_a_topic_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     forbidden = KafkaError.TOPIC_AUTHORIZATION_FAILED
-    monkeypatch.setattr(kafka_reader, "Consumer", lambda settings: Consumer(settings, code=forbidden))
-    monkeypatch.setattr(kafka_reader, "Message", Message)
+    monkeypatch.setattr(reader, "Consumer", lambda settings: Consumer(settings, code=forbidden))
+    monkeypatch.setattr(reader, "Message", Message)
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 20)
 
     with pytest.raises(BrokerError, match="grant READ and DESCRIBE on the topic orders"):
@@ -175,7 +176,7 @@ def test_spark_leaves_ctrl_c_to_who_handles_it(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(pyspark, "SparkConf", Conf)
 
     try:
-        spark._start("test", tmp_path / "spark.log")
+        runner._start("test", tmp_path / "spark.log")
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, before)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from frazil.adapters.spark import SparkRunner, _settings
+from frazil.adapters.spark.runner import SparkRunner, _settings
 
 
 def test_the_parallelism_is_that_of_the_cluster_and_follows_it(tmp_path: Path) -> None:

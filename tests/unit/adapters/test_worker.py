@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from frazil.adapters import worker
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.spark import worker
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import RegistrySettings, SettingValue

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from frazil.adapters import worker
 from frazil.adapters.registry import ConfluentRegistry
+from frazil.adapters.spark import worker
 from frazil.cli.doorkeeper import DOUBT_SECONDS, LOOK_SECONDS, SecretWatch
 from frazil.cli.doors import open_doors
 from frazil.model.errors import ServiceError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from frazil.adapters.secret_histories import SecretsManagerHistories
+from frazil.adapters.aws.secret_histories import SecretsManagerHistories
 from frazil.cli import keys
 from frazil.key_status import KeyStatus, key_statuses
 from frazil.model.errors import ServiceError

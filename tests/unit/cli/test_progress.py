@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from frazil.adapters.task_progress import CountingReader, offsets_read
+from frazil.adapters.spark.task_progress import CountingReader, offsets_read
 from frazil.cli import progress
 from frazil.cli.backlog import Progress
 from frazil.cli.materialize import _waiting
@@ -141,7 +141,7 @@ def test_waiting_says_how_many_tables_and_how_often() -> None:
 
 
 def test_a_task_keeps_its_progress_in_a_file(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.adapters.task_progress.WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("frazil.adapters.spark.task_progress.WRITE_SECONDS", 0.0)
 
     def chunks(*ends: int) -> Any:
         return SimpleNamespace(read=lambda *_: (Records([], [], binary([]), binary([]), [], end) for end in ends))

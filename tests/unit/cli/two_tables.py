@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from frazil.adapters import spark
+from frazil.adapters.spark import runner as spark_runner
 from frazil.cli import app, materialize
 from frazil.cli.progress import WatchedRunner
 from frazil.maintain.background import Background
@@ -75,8 +75,8 @@ class SparkRun(Run):
 
 
 def spark_runs(folder: Path) -> list[Run]:
-    spark.run = time.sleep  # type: ignore[assignment]
-    runner = spark.SparkRunner(log_file=folder / "spark.log")
+    spark_runner.run = time.sleep  # type: ignore[assignment]
+    runner = spark_runner.SparkRunner(log_file=folder / "spark.log")
     runs: list[Run] = [SparkRun(name, 0) for name in ("lake.a", "lake.b")]
     for run in runs:
         run.doors.runner = runner

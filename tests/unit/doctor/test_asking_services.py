@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from frazil.adapters.storage_probe import _hint as storage_hint
+from frazil.adapters.storage.probe import _hint as storage_hint
 from frazil.doctor.asking import Asking
 from frazil.doctor.catalog import ask_tables
 from frazil.doctor.clock import compare_clocks

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.validate import validate_parameters
 
-from frazil.adapters.job_runs import JobRun, Monitoring
+from frazil.adapters.aws.job_runs import JobRun, Monitoring
 from frazil.doctor.finding import Finding, Report
 from frazil.doctor.inside import Waiting, report_from_inside, request_like, run_to_imitate
 from frazil.model.errors import Misuse, ServiceError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from frazil.adapters.kafka import consumer_settings
+from frazil.adapters.kafka.topics import consumer_settings
 from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
 from infra.settings.model import ConfluentKafka, Topic

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.adapters.iceberg_types import from_schema, to_schema
+from frazil.adapters.iceberg.types import from_schema, to_schema
 from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema

@@ -19,7 +19,7 @@ from pyiceberg.schema import assign_fresh_schema_ids
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import PrimitiveType
 
-from frazil.adapters.iceberg_types import to_partition_spec, to_schema
+from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.formats.arrow import array_of
 from frazil.materialize.ingest import write
 from frazil.materialize.ingest.statistics import file_statistics

@@ -14,7 +14,7 @@ import fastavro
 import pytest
 from values_of_tables import NOW, spec, topic
 
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.doors import Doors
 from frazil.materialize.ingest.task import ingest

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from values_of_tables import NOW, spec, topic
 
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.doors import Doors
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
 from frazil.materialize.readers.delta import CHECK_EVERY, DELTA_TAG

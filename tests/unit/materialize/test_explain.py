@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from values_of_tables import NOW, SPEC, spec, topic
 
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize import run as run_module
 from frazil.materialize.doors import Doors
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyiceberg.schema import assign_fresh_schema_ids
 from values_of_tables import spec
 
-from frazil.adapters.iceberg_types import to_partition_spec, to_schema
+from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.open import open_decoder

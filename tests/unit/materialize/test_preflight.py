@@ -15,7 +15,7 @@ from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType
 from values_of_tables import SPEC, names, spec, topic
 
 import frazil
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize import evolve as evolve_module
 from frazil.materialize.changed_spec.follow_spec import follow_spec
 from frazil.materialize.create import ensure_table, new_table

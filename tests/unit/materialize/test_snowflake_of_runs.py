@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from values_of_tables import NOW, spec, topic
 
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.doors import Doors
 from frazil.materialize.readers.snowflake import REST
 from frazil.materialize.run import TableRun

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from values_of_tables import NOW, topic
 
-from frazil.adapters.iceberg import IcebergLake
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_by, spec_property
 from frazil.materialize.changed_spec.spec_changes import RULES, spec_changes
 from frazil.materialize.doors import Doors

@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 from config_files import GOOD, Load
 
-from frazil.adapters.secrets import REMEMBERED_SECONDS, SecretsManager
+from frazil.adapters.aws.secrets import REMEMBERED_SECONDS, SecretsManager
 from frazil.cli import logs
 from frazil.model.errors import Misuse, ServiceError
 from frazil.model.spec import Secret

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from frazil.adapters.kafka_reader import CHUNK, KafkaReader
+from frazil.adapters.kafka.reader import CHUNK, KafkaReader
 from frazil.dead_letters import _newest
 from frazil.model.plan import OffsetRange
 from frazil.records import HEADER_OBJECTS, Records, Wanted, binary

@@ -11,7 +11,7 @@ from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
-from frazil.adapters.iceberg_scan import FOOTERS_AT_ONCE, reading
+from frazil.adapters.iceberg.scan import FOOTERS_AT_ONCE, reading
 from frazil.model.delta import FileShape, TableFile, TableFiles
 from frazil.model.snapshot import TableView
 

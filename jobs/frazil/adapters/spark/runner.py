@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from frazil.adapters.task_progress import FOLDER_PROPERTY, offsets_read
-from frazil.adapters.worker import run
+from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, offsets_read
+from frazil.adapters.spark.worker import run
 from frazil.local import class_data
 from frazil.local.java import find_java
 from frazil.model.errors import FrazilError, MissingToolError, ServiceError
@@ -164,7 +164,7 @@ def _submitted() -> bool:
 _EVERYWHERE = {
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "frazil.adapters.daemon",
+    "spark.python.daemon.module": "frazil.adapters.spark.daemon",
     "spark.speculation": "false",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
-from frazil.adapters.kafka_errors import ear, hint_of, said
-from frazil.adapters.msk_iam import for_this_process
+from frazil.adapters.kafka.errors import ear, hint_of, said
+from frazil.adapters.kafka.msk_iam import for_this_process
 from frazil.model.errors import BrokerError, LocalServicesError, SettingError
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.spec import (

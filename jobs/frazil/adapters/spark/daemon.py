@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
-from frazil.adapters import worker
+from frazil.adapters.spark import worker
 
 if __name__ == "__main__":
     worker.trim()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pyspark import TaskContext as SparkTask
 
-from frazil.adapters.kafka_reader import KafkaReader
+from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.adapters.task_progress import FOLDER_PROPERTY, CountingReader
+from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, CountingReader
 from frazil.materialize.ingest.task import ingest
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult

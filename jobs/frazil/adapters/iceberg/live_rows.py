@@ -14,8 +14,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, Manif
 from pyiceberg.table.snapshots import Snapshot
 from pyroaring import BitMap64
 
-from frazil.adapters.iceberg_deletes import positions
-from frazil.adapters.recent import Recent
+from frazil.adapters.iceberg.position_deletes import positions
+from frazil.adapters.iceberg.recent import Recent
 from frazil.model.errors import CatalogError
 
 COUNTS_KEPT = 1_024

@@ -25,8 +25,8 @@ from deltalake.transaction import (
     create_table_with_add_actions,
 )
 
-from frazil.adapters.aws_caller import session_options
-from frazil.adapters.delta_files import SnapshotFiles, shapes
+from frazil.adapters.aws.caller import session_options
+from frazil.adapters.delta.files import SnapshotFiles, shapes
 from frazil.model.delta import (
     AddFile,
     BeginLog,

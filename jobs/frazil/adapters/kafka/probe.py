@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from frazil.adapters.kafka import consumer_settings
-from frazil.adapters.kafka_errors import REFUSALS, ear, hint_of, said
+from frazil.adapters.kafka.errors import REFUSALS, ear, hint_of, said
+from frazil.adapters.kafka.topics import consumer_settings
 from frazil.model.errors import BrokerError, SettingError
 from frazil.model.spec import SettingValue
 

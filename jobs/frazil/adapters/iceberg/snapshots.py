@@ -33,7 +33,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.typedef import Record
 
-from frazil.adapters.iceberg_manifests import to_merge
+from frazil.adapters.iceberg.manifests import to_merge
 from frazil.model.errors import CommitRejectedError
 from frazil.model.ingested import WrittenFile
 

@@ -15,8 +15,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from frazil.adapters.iceberg_scan import FOOTERS_AT_ONCE, planned, reading
-from frazil.adapters.iceberg_windows import Range, can_read, rows_in
+from frazil.adapters.iceberg.scan import FOOTERS_AT_ONCE, planned, reading
+from frazil.adapters.iceberg.windows import Range, can_read, rows_in
 from frazil.model.snapshot import TableView
 
 

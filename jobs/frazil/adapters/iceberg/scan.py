@@ -18,7 +18,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.types import PrimitiveType
 
-from frazil.adapters.iceberg_windows import Range, can_read, rows_in
+from frazil.adapters.iceberg.windows import Range, can_read, rows_in
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import TableView
 

@@ -11,7 +11,7 @@ from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update.schema import UpdateSchema
 
-from frazil.adapters.iceberg_types import to_partition_spec, to_type
+from frazil.adapters.iceberg.types import to_partition_spec, to_type
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.errors import IncompatibleSchemaError
 

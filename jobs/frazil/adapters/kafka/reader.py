@@ -18,8 +18,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from frazil.adapters.kafka import consumer_settings
-from frazil.adapters.kafka_errors import ear, hint_of, said
+from frazil.adapters.kafka.errors import ear, hint_of, said
+from frazil.adapters.kafka.topics import consumer_settings
 from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import SettingValue

@@ -6,7 +6,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.table import Table
 
-from frazil.adapters.iceberg_commits import QuickCommits
+from frazil.adapters.iceberg.commits import QuickCommits
 
 
 class QuickSqlCatalog(QuickCommits, SqlCatalog):

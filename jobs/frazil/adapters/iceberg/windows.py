@@ -28,9 +28,9 @@ from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import ListType, MapType
 
-from frazil.adapters.iceberg_deletes import left_of, positions_in
-from frazil.adapters.iceberg_lacking import LackedNulls
-from frazil.adapters.parquet_slices import opened_for_dictionaries, slices
+from frazil.adapters.iceberg.lacking_nulls import LackedNulls
+from frazil.adapters.iceberg.parquet_slices import opened_for_dictionaries, slices
+from frazil.adapters.iceberg.position_deletes import left_of, positions_in
 
 BATCH_BYTES = 4 << 20
 

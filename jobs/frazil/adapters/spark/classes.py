@@ -1,6 +1,6 @@
 """Record the classes that Spark loads for a first task into the archive of `frazil.local.class_data`.
 
-    python -m frazil.adapters.spark_classes
+    python -m frazil.adapters.spark.classes
 
 A JVM that maps the archive needs half the CPU time until its first task. Java ignores an archive that does not fit its
 version or Spark's jars, so an old one costs time and nothing else.
@@ -15,7 +15,7 @@ import tempfile
 from operator import neg
 from pathlib import Path
 
-from frazil.adapters.spark import SparkRunner
+from frazil.adapters.spark.runner import SparkRunner
 from frazil.local.class_data import QUIET, SPARK_ARCHIVE
 from frazil.model.errors import FrazilError
 

@@ -26,7 +26,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.typedef import Identifier
 
-from frazil.adapters.recent import Recent
+from frazil.adapters.iceberg.recent import Recent
 
 SNAPSHOTS_KEPT = 20_000
 """How many snapshots, over all tables, are remembered between two commits: about 5 KB of memory each."""

@@ -13,9 +13,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import NestedField
 
-from frazil.adapters.iceberg_former import held_in, leaves_of
-from frazil.adapters.iceberg_scan import reading
-from frazil.adapters.iceberg_types import from_type
+from frazil.adapters.iceberg.former_columns import held_in, leaves_of
+from frazil.adapters.iceberg.scan import reading
+from frazil.adapters.iceberg.types import from_type
 from frazil.model.errors import ForeignTableError
 
 

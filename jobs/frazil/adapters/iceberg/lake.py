@@ -33,15 +33,15 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
-from frazil.adapters.iceberg_changes import change_columns, repartition
-from frazil.adapters.iceberg_commits import QuickCommits, commit_time, local_clock
-from frazil.adapters.iceberg_expiry import delete_unreachable, expiry_commit
-from frazil.adapters.iceberg_live import LiveRows
-from frazil.adapters.iceberg_nulls import keep_nulls
-from frazil.adapters.iceberg_snapshots import SnapshotWriter, written_file
-from frazil.adapters.iceberg_types import to_partition_spec, to_schema
-from frazil.adapters.iceberg_view import read_document, view_of
-from frazil.adapters.recent import Recent
+from frazil.adapters.iceberg.changes import change_columns, repartition
+from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clock
+from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit
+from frazil.adapters.iceberg.live_rows import LiveRows
+from frazil.adapters.iceberg.null_lists import keep_nulls
+from frazil.adapters.iceberg.recent import Recent
+from frazil.adapters.iceberg.snapshots import SnapshotWriter, written_file
+from frazil.adapters.iceberg.types import to_partition_spec, to_schema
+from frazil.adapters.iceberg.view import read_document, view_of
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
@@ -344,10 +344,10 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
             folder = Path(settings.warehouse)
             folder.mkdir(parents=True, exist_ok=True)
             uri = f"sqlite:///{folder / 'catalog.db'}"
-            implementation = "frazil.adapters.iceberg_sql.QuickSqlCatalog"
+            implementation = "frazil.adapters.iceberg.sql_catalog.QuickSqlCatalog"
             return {"py-catalog-impl": implementation, "uri": uri, "warehouse": settings.warehouse, **given}
         case "glue":
-            implementation = "frazil.adapters.iceberg_glue.QuickGlueCatalog"
+            implementation = "frazil.adapters.iceberg.glue_catalog.QuickGlueCatalog"
             return {"py-catalog-impl": implementation, "warehouse": settings.warehouse, **given}
         case never:
             assert_never(never)

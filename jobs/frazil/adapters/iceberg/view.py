@@ -13,10 +13,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
-from frazil.adapters.avro_header import NoAvroHeaderError, read_header
-from frazil.adapters.iceberg_changes import partitioned_by
-from frazil.adapters.iceberg_snapshots import DOCUMENT_KEY
-from frazil.adapters.iceberg_types import from_schema
+from frazil.adapters.iceberg.avro_header import NoAvroHeaderError, read_header
+from frazil.adapters.iceberg.changes import partitioned_by
+from frazil.adapters.iceberg.snapshots import DOCUMENT_KEY
+from frazil.adapters.iceberg.types import from_schema
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.unions import marked
 

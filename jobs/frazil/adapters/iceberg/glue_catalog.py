@@ -8,7 +8,7 @@ from pyiceberg.catalog import METADATA_LOCATION
 from pyiceberg.catalog.glue import GLUE_MAX_RETRIES, GlueCatalog
 from pyiceberg.table import Table
 
-from frazil.adapters.iceberg_commits import QuickCommits
+from frazil.adapters.iceberg.commits import QuickCommits
 from frazil.model.errors import SettingError
 
 

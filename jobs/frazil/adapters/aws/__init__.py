@@ -1,0 +1,1 @@
+"""AWS services, through boto3."""

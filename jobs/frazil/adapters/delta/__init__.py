@@ -1,0 +1,1 @@
+"""Delta logs, through delta-rs."""

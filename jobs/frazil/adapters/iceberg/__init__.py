@@ -1,0 +1,1 @@
+"""Iceberg tables and their catalogs, through PyIceberg."""

@@ -1,0 +1,1 @@
+"""Spark: its application, and the tasks on its executors."""
