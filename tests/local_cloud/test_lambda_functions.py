@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -67,6 +68,64 @@ def test_a_function_that_takes_too_long_is_stopped(cloud: Cloud, role: str) -> N
 
     assert kind == "Unhandled"
     assert "Task timed out after 1.00 seconds" in told["errorMessage"]
+
+
+COUNTS = """
+import os
+import time
+count = 0
+def handler(event, context):
+    global count
+    count += 1
+    print(event, count)
+    time.sleep(event.get("sleep", 0))
+    if event.get("exit"):
+        os._exit(3)
+    return [count, context.aws_request_id, os.environ.get("GREETING", "")]
+"""
+
+
+def test_an_environment_runs_the_next_invocation_until_the_function_changes(cloud: Cloud, role: str) -> None:
+    name = make(cloud, role, COUNTS)
+
+    (_, first), (_, second) = invoke(cloud, name, {}), invoke(cloud, name, {})
+    cloud.client("lambda").update_function_configuration(
+        FunctionName=name, Environment={"Variables": {"GREETING": "hi"}}
+    )
+    _, third = invoke(cloud, name, {})
+    code = zipped(handler=COUNTS.replace("count = 0", "count = 10"))
+    cloud.client("lambda").update_function_code(FunctionName=name, ZipFile=code)
+    _, fourth = invoke(cloud, name, {})
+
+    assert [each[0] for each in (first, second, third, fourth)] == [1, 2, 1, 11]
+    assert len({each[1] for each in (first, second, third, fourth)}) == 4
+    assert [each[2] for each in (second, third)] == ["", "hi"]
+    events = cloud.client("logs").filter_log_events(logGroupName=f"/aws/lambda/{name}")["events"]
+    assert sorted(event["message"] for event in events) == ["{} 1", "{} 1", "{} 11", "{} 2"]
+
+
+def test_an_environment_that_ended_or_took_too_long_is_not_used_again(cloud: Cloud, role: str) -> None:
+    name = make(cloud, role, COUNTS, Timeout=2)
+
+    counts = [invoke(cloud, name, {})[1][0]]
+    kind, ended = invoke(cloud, name, {"exit": True})
+    counts += [invoke(cloud, name, {})[1][0], invoke(cloud, name, {})[1][0]]
+    _, late = invoke(cloud, name, {"sleep": 60})
+    counts += [invoke(cloud, name, {})[1][0]]
+
+    assert (kind, ended["errorType"]) == ("Unhandled", "Runtime.ExitError")
+    assert "exit status 3" in ended["errorMessage"]
+    assert late["errorType"] == "Sandbox.Timedout"
+    assert counts == [1, 1, 2, 1]
+
+
+def test_an_environment_runs_one_invocation_at_a_time(cloud: Cloud, role: str) -> None:
+    name = make(cloud, role, COUNTS)
+
+    with ThreadPoolExecutor(2) as pool:
+        both = [answer[0] for _, answer in pool.map(lambda _: invoke(cloud, name, {"sleep": 2}), range(2))]
+
+    assert both == [1, 1]
 
 
 def test_a_function_has_boto3_and_the_credentials_of_its_role_and_no_other_package(cloud: Cloud, role: str) -> None:

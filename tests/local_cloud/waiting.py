@@ -8,6 +8,8 @@ from typing import Any
 
 MOST_SECONDS = 500
 LOOK_SECONDS = 0.2
+LOOKS_SHARE = 0.25
+"""The share of the time that looks may take: those that read a whole table would slow down what they wait for."""
 
 
 def eventually(
@@ -19,7 +21,10 @@ def eventually(
 ) -> Any:
     """The first look that is so. The test fails with the last one, and with what `explain` says."""
     deadline = time.monotonic() + most_seconds
+    began = time.monotonic()
     while not is_so(seen := look()):
-        assert time.monotonic() < deadline, f"still {seen!r}\n{explain()}"
-        time.sleep(LOOK_SECONDS)
+        ended = time.monotonic()
+        assert ended < deadline, f"still {seen!r}\n{explain()}"
+        time.sleep(max(LOOK_SECONDS, (ended - began) * (1 / LOOKS_SHARE - 1)))
+        began = time.monotonic()
     return seen

@@ -1,4 +1,4 @@
-"""Lambda: run a function in a process of its own with the credentials of its role, without a container.
+"""Lambda: run a function in processes of its own with the credentials of its role, without a container.
 
 moto runs functions in Docker and returns "error running docker" without it. It also drops the logging and dead-letter
 configuration of a function, so every `terraform plan` would show a difference.
@@ -15,8 +15,7 @@ import sys
 import tempfile
 import uuid
 import zipfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,13 @@ import boto3  # type: ignore[import-untyped]
 from moto.awslambda.models import LambdaFunction, get_backend
 
 from frazil.local.aws_double import children, clients, lambda_runtime
+from frazil.local.aws_double.lambda_environments import (
+    ANSWERS,
+    EVENTS,
+    ExecutionEnvironment,
+    IdleEnvironments,
+    make_pipes,
+)
 from frazil.local.aws_double.log_streams import CopiedLog
 from frazil.local.aws_double.place import DoubleFolder
 from frazil.local.aws_double.principals import NotAssumableError, Session, assume
@@ -33,31 +39,10 @@ SERVICE = "lambda.amazonaws.com"
 DEFAULT_TIMEOUT_SECONDS = 3
 REMEMBERED = ("DeadLetterConfig", "LoggingConfig")
 _PACKAGES = str(Path(boto3.__file__).parent.parent)
+_idle = IdleEnvironments()
 
 Answer = tuple[str, bool, str]
 """The result of an invocation in moto: the response as JSON, whether it is an error, and the output."""
-
-
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    function: Any
-    request_id: str
-    folder: Path
-    session: Session
-    log_group: str
-    log_stream: str
-
-    @property
-    def code(self) -> Path:
-        return self.folder / "code"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "log"
-
-    @property
-    def answer(self) -> Path:
-        return self.folder / "answer.json"
 
 
 def invoke(place: DoubleFolder, function: Any, event: object) -> Answer:
@@ -67,100 +52,114 @@ def invoke(place: DoubleFolder, function: Any, event: object) -> Answer:
         session = assume(function.role, service=SERVICE, session_name=function.function_name)
     except NotAssumableError as exc:
         return _failed("AccessDeniedException", str(exc), request_id)
-    with tempfile.TemporaryDirectory(dir=place.functions) as folder:
-        run = Invocation(function, request_id, Path(folder), session, *_log_of(function, request_id))
-        _unpack(place, run, event)
-        status = _run(place, run)
-        _copy_log(place, run)
-        return _answer(run, status)
+    configuration = _configuration(place, function)
+    environment = _idle.take(configuration) or _started(place, function, session)
+    seconds = function.timeout or DEFAULT_TIMEOUT_SECONDS
+    result = environment.ask({"event": event, "request_id": request_id, "seconds": seconds}, within_seconds=seconds)
+    printed, status = environment.printed(), environment.status()
+    if result is None:
+        environment.end()
+        return _without_result(status, seconds, request_id, printed)
+    _idle.keep(configuration, environment)
+    return json.dumps(result.get("error", result.get("answer"))), "error" in result, printed
 
 
-def _log_of(function: Any, request_id: str) -> tuple[str, str]:
+def _configuration(place: DoubleFolder, function: Any) -> Hashable:
+    """Return all that a running environment cannot change."""
+    settings = {
+        "variables": function.environment_vars,
+        "layers": [layer["Arn"] for layer in function.layers],
+        "remembered": _remembered(function),
+    }
+    return (
+        place.endpoint_url,
+        function.function_arn,
+        str(function.version),
+        function.code_sha_256,
+        function.handler,
+        function.role,
+        function.run_time,
+        function.memory_size,
+        json.dumps(settings, sort_keys=True),
+    )
+
+
+def _started(place: DoubleFolder, function: Any, session: Session) -> ExecutionEnvironment:
+    folder = Path(tempfile.mkdtemp(dir=place.functions))
+    code, output = folder / "code", folder / "log"
+    code.symlink_to(_unpacked(place, function), target_is_directory=True)
+    _unpack_layers(function, folder / "layers")
+    make_pipes(folder)
+    group, stream = _log_of(function)
+    runtime = [sys.executable, "-E", "-S", lambda_runtime.__file__]
+    child = children.run(
+        [*runtime, str(folder / EVENTS), str(folder / ANSWERS), _PACKAGES],
+        environment={
+            **_environment(place, function, folder, session),
+            "AWS_LAMBDA_LOG_GROUP_NAME": group,
+            "AWS_LAMBDA_LOG_STREAM_NAME": stream,
+        },
+        folder=code,
+        stdout=output,
+        stderr=output,
+    )
+    logs = clients.client(place, "logs", session=session, region=function.region)
+    return ExecutionEnvironment(folder, child, output, CopiedLog(logs, group, stream, output))
+
+
+def _log_of(function: Any) -> tuple[str, str]:
     given = _remembered(function).get("LoggingConfig") or {}
     group = given.get("LogGroup") or f"/aws/lambda/{function.function_name}"
-    return group, f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{request_id.replace('-', '')}"
+    return group, f"{datetime.now(UTC):%Y/%m/%d}/[{function.version}]{uuid.uuid4().hex}"
 
 
-def _unpack(place: DoubleFolder, run: Invocation, event: object) -> None:
-    run.code.symlink_to(_unpacked(place, run), target_is_directory=True)
-    backend = get_backend(run.function.account_id, run.function.region)
-    for number, layer in enumerate(run.function.layers):
+def _unpack_layers(function: Any, folder: Path) -> None:
+    backend = get_backend(function.account_id, function.region)
+    for number, layer in enumerate(function.layers):
         content = backend.layers_versions_by_arn(layer["Arn"]).code_bytes
-        zipfile.ZipFile(io.BytesIO(content)).extractall(run.folder / "layers" / str(number))
-    (run.folder / "event.json").write_text(json.dumps(event), encoding="utf-8")
+        zipfile.ZipFile(io.BytesIO(content)).extractall(folder / str(number))
 
 
-def _unpacked(place: DoubleFolder, run: Invocation) -> Path:
-    """Return the folder of the code. It is unpacked once, so that modules are not compiled at every invocation."""
-    content = run.function.code_bytes
+def _unpacked(place: DoubleFolder, function: Any) -> Path:
+    """Return the folder of the code. It is unpacked once, so that modules are not compiled by every environment."""
+    content = function.code_bytes
     target = place.unpacked / f"function-{hashlib.sha256(content).hexdigest()[:32]}"
     if not target.exists():
-        half = target.with_name(f"{target.name}.{run.request_id}")
+        half = target.with_name(f"{target.name}.{uuid.uuid4().hex}")
         zipfile.ZipFile(io.BytesIO(content)).extractall(half)
         try:
             half.rename(target)
-        except OSError:  # a concurrent invocation has unpacked it
+        except OSError:  # another environment has unpacked it meanwhile
             shutil.rmtree(half)
     os.utime(target)
     return target
 
 
-def _run(place: DoubleFolder, run: Invocation) -> int | None:
-    """Run the process. Return its exit status, or None if it reached the function's timeout."""
-    runtime = [sys.executable, "-E", "-S", lambda_runtime.__file__]
-    child = children.run(
-        [*runtime, str(run.folder / "event.json"), str(run.answer), _PACKAGES],
-        environment=_environment(place, run),
-        folder=run.code,
-        stdout=run.log,
-        stderr=run.log,
-    )
-    status = child.wait(run.function.timeout or DEFAULT_TIMEOUT_SECONDS)
-    if status is None:
-        child.end(grace_seconds=0)
-    return status
-
-
-def _environment(place: DoubleFolder, run: Invocation) -> dict[str, str]:
-    function = run.function
-    layers = sorted((run.folder / "layers").glob("*/python"))
+def _environment(place: DoubleFolder, function: Any, folder: Path, session: Session) -> dict[str, str]:
+    layers = sorted((folder / "layers").glob("*/python"))
     return {
         "PATH": os.defpath,
         "LANG": "en_US.UTF-8",
         "TZ": ":UTC",
-        "HOME": str(run.folder),
-        **clients.environment(place, session=run.session, region=function.region),
+        "HOME": str(folder),
+        **clients.environment(place, session=session, region=function.region),
         **{name: str(value) for name, value in function.environment_vars.items()},
         "AWS_EXECUTION_ENV": f"AWS_Lambda_{function.run_time}",
         "AWS_LAMBDA_FUNCTION_NAME": function.function_name,
         "AWS_LAMBDA_FUNCTION_VERSION": str(function.version),
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_size),
-        "AWS_LAMBDA_LOG_GROUP_NAME": run.log_group,
-        "AWS_LAMBDA_LOG_STREAM_NAME": run.log_stream,
-        "LAMBDA_TASK_ROOT": str(run.code),
+        "LAMBDA_TASK_ROOT": str(folder / "code"),
         "_HANDLER": function.handler,
         "_INVOKED_FUNCTION_ARN": function.function_arn,
-        "_REQUEST_ID": run.request_id,
-        "_TIMEOUT_SECONDS": str(function.timeout or DEFAULT_TIMEOUT_SECONDS),
         "_LAYERS": os.pathsep.join(map(str, layers)),
     }
 
 
-def _copy_log(place: DoubleFolder, run: Invocation) -> None:
-    logs = clients.client(place, "logs", session=run.session, region=run.function.region)
-    CopiedLog(logs, run.log_group, run.log_stream, run.log).finish()
-
-
-def _answer(run: Invocation, status: int | None) -> Answer:
-    printed = run.log.read_text(encoding="utf-8", errors="replace")
+def _without_result(status: int | None, seconds: float, request_id: str, printed: str) -> Answer:
+    """Return the error of an invocation whose process ended with `status`, or is still running: None."""
     if status is None:
-        seconds = run.function.timeout or DEFAULT_TIMEOUT_SECONDS
-        return _failed("Sandbox.Timedout", f"Task timed out after {seconds:.2f} seconds", run.request_id, printed)
-    if not run.answer.exists():
-        found = f"Runtime exited with error: exit status {status}"
-        return _failed("Runtime.ExitError", found, run.request_id, printed)
-    told = json.loads(run.answer.read_text(encoding="utf-8"))
-    return json.dumps(told.get("error", told.get("answer"))), "error" in told, printed
+        return _failed("Sandbox.Timedout", f"Task timed out after {seconds:.2f} seconds", request_id, printed)
+    return _failed("Runtime.ExitError", f"Runtime exited with error: exit status {status}", request_id, printed)
 
 
 def _failed(kind: str, message: str, request_id: str, printed: str = "") -> Answer:

@@ -1,4 +1,7 @@
-"""The process of one invocation: `python -E -S lambda_runtime.py EVENT ANSWER PACKAGES`, in the folder of the code.
+"""The process of an execution environment: `python -E -S lambda_runtime.py EVENTS ANSWERS PACKAGES`.
+
+It runs in the folder of the code. EVENTS and ANSWERS are named pipes: each line of EVENTS is one invocation, and its
+result is one line of ANSWERS.
 
 As in Lambda, a function can import its own zip, its layers, the standard library and boto3, but no other package of the
 double's environment. A package that is missing from the zip is therefore missing here too.
@@ -38,23 +41,22 @@ class Provided:
 class Context:
     """The attributes of Lambda's context object that functions use."""
 
-    def __init__(self) -> None:
+    def __init__(self, request_id: str, seconds: float) -> None:
         self.function_name = os.environ["AWS_LAMBDA_FUNCTION_NAME"]
         self.function_version = os.environ["AWS_LAMBDA_FUNCTION_VERSION"]
         self.memory_limit_in_mb = os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]
         self.log_group_name = os.environ["AWS_LAMBDA_LOG_GROUP_NAME"]
         self.log_stream_name = os.environ["AWS_LAMBDA_LOG_STREAM_NAME"]
-        self.invoked_function_arn = os.environ.pop("_INVOKED_FUNCTION_ARN")
-        self.aws_request_id = os.environ.pop("_REQUEST_ID")
-        self._deadline = time.monotonic() + float(os.environ.pop("_TIMEOUT_SECONDS"))
+        self.invoked_function_arn = os.environ["_INVOKED_FUNCTION_ARN"]
+        self.aws_request_id = request_id
+        self._deadline = time.monotonic() + seconds
 
     def get_remaining_time_in_millis(self) -> int:
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
-def answer(event: object) -> dict[str, object]:
+def answer(event: object, context: Context) -> dict[str, object]:
     """Return `{"answer": …}` with the function's result, or `{"error": …}` in the form that Lambda reports errors."""
-    context = Context()
     try:
         module, function = os.environ["_HANDLER"].rsplit(".", 1)
         handler = getattr(importlib.import_module(module.replace("/", ".")), function)
@@ -69,13 +71,18 @@ def _failure(exc: BaseException, request_id: str) -> dict[str, object]:
     return {"errorMessage": str(exc), "errorType": type(exc).__name__, "requestId": request_id, "stackTrace": trace}
 
 
-def main(event: str, written: str, packages: str) -> None:
+def main(events: str, answers: str, packages: str) -> None:
     layers = os.environ.pop("_LAYERS", "")
     sys.path[:0] = [str(Path.cwd()), *filter(None, layers.split(os.pathsep))]
     sys.meta_path.append(Provided(packages))
-    result = answer(json.loads(Path(event).read_text(encoding="utf-8")))
-    sys.stdout.flush()
-    Path(written).write_text(json.dumps(result), encoding="utf-8")
+    with Path(events).open(encoding="utf-8") as asked, Path(answers).open("w", encoding="utf-8") as written:
+        for line in asked:
+            given = json.loads(line)
+            result = answer(given["event"], Context(given["request_id"], given["seconds"]))
+            sys.stdout.flush()
+            sys.stderr.flush()
+            written.write(f"{json.dumps(result)}\n")
+            written.flush()
 
 
 if __name__ == "__main__":
