@@ -15,9 +15,8 @@ from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from devcloud.stub_values import Value
+from shared.doubles import SNOWFLAKE_URL
 
-SNOWFLAKE = "FRAZIL_SNOWFLAKE_URL"
-"""Where the double of its login answers."""
 USER, GRANT = "snowflake_service_user", "snowflake_grant_privileges_to_account_role"
 EXTERNAL, OWNERSHIP = "snowflake_external_table", "snowflake_grant_ownership"
 KEYS = ("rsa_public_key", "rsa_public_key_2")
@@ -128,7 +127,7 @@ def behind(provider: str, environment: Mapping[str, str]) -> Behind:
     """What the environment says is behind a provider."""
     if provider == "confluent":
         return TableflowKey(is_given=all(environment.get(name) for name in TABLEFLOW_KEY))
-    address = environment.get(SNOWFLAKE) if provider == "snowflake" else None
+    address = environment.get(SNOWFLAKE_URL) if provider == "snowflake" else None
     return SnowflakeLogin(address) if address else Nothing()
 
 

@@ -19,10 +19,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from frazil.model.errors import FrazilError, ServiceError, SettingError
 from frazil.model.spec import Secret
+from shared.doubles import CONFLUENT_URL, LOOPBACK
 
 ADDRESS = "https://api.confluent.cloud"
-ADDRESS_VARIABLE = "FRAZIL_CONFLUENT_URL"
-"""Where a double of all of Confluent Cloud answers; on loopback only, since API keys are sent there."""
 
 KEY_VARIABLE, SECRET_VARIABLE = "CONFLUENT_CLOUD_API_KEY", "CONFLUENT_CLOUD_API_SECRET"
 
@@ -90,10 +89,10 @@ def key_from_environment(environment: Mapping[str, str]) -> KeyPair:
 
 def address_from_environment(environment: Mapping[str, str]) -> str:
     """Confluent Cloud, or its double. Raises SettingError for a double that is not on this machine."""
-    address = environment.get(ADDRESS_VARIABLE, ADDRESS).rstrip("/")
-    if address != ADDRESS and urlsplit(address).hostname not in {"127.0.0.1", "localhost", "::1"}:
+    address = environment.get(CONFLUENT_URL, ADDRESS).rstrip("/")
+    if address != ADDRESS and urlsplit(address).hostname not in LOOPBACK:
         raise SettingError(
-            f"{ADDRESS_VARIABLE} is for a double on loopback, found {address}", hint=f"run `unset {ADDRESS_VARIABLE}`"
+            f"{CONFLUENT_URL} is for a double on loopback, found {address}", hint=f"run `unset {CONFLUENT_URL}`"
         )
     return address
 

@@ -51,7 +51,7 @@ def snowflake_section(environment: str, account: Snowflake) -> Values:
         "warehouse": warehouse,
         "loader": _login(environment, "loader"),
         "reader": _login(environment, "reader"),
-        **({} if account.stand_in is None else {"url": account.stand_in}),
+        **({} if account.url is None else {"url": account.url}),
     }
 
 

@@ -22,7 +22,9 @@ REST_ACTIONS = ("glue:GetCatalog", "glue:GetDatabase", "glue:GetDatabases", "glu
 """What Snowflake documents as the least for the endpoint."""
 REST_USER = "API_AWS_IAM_USER_ARN"
 SECONDS_FOR_IAM = 20
-WAIT = f"sleep $${{FRAZIL_IAM_SECONDS:-{SECONDS_FOR_IAM}}}"
+IAM_SECONDS = "FRAZIL_IAM_SECONDS"
+"""The variable for another number of seconds."""
+WAIT = f"sleep $${{{IAM_SECONDS}:-{SECONDS_FOR_IAM}}}"
 """The doubled mark is Terraform's way to write one that is meant for the shell."""
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from infra.deploy.cloud import NO_SERVICES, Services
 from infra.deploy.console import tell
 from infra.deploy.deployment import Deployment
-from infra.deploy.local.services import Services
 from infra.deploy.stacks.deployed import Stacks
 from infra.deploy.stacks.synthesis import Synthesis
 
@@ -21,7 +21,7 @@ class Asked:
     keeps_data: bool
     secret: str | None = None
     leaked: bool = False
-    services: Services | None = None
+    services: Services = NO_SERVICES
     """The local services before the step."""
     synthesis: Synthesis = field(default_factory=lambda: Synthesis(tell))
     is_first: bool = True

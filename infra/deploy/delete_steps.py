@@ -10,7 +10,6 @@ from infra.deploy.deleting.emptying import empty_bucket, remove_databases, remov
 from infra.deploy.deleting.farewell import Farewell, ask_for_name, refuse_in_production
 from infra.deploy.deployment import Deployment
 from infra.deploy.kafka.accounts_and_topics import cloud_of, delete_all_keys
-from infra.deploy.local import services
 from infra.deploy.stacks.removed import refuse_removed_stacks
 
 
@@ -95,7 +94,7 @@ def services_down(deployment: Deployment, asked: Asked) -> None:
     if asked.keeps_data:
         return
     account_record.forget(deployment.folder)
-    if services.down(deployment):
+    if deployment.cloud.stop_services(deployment):
         tell("local services: stopped, data deleted")
 
 

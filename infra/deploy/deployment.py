@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shlex
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,18 +12,16 @@ from pathlib import Path
 from frazil.model.errors import SettingError
 from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import place_of
+from infra.checkout import CHECKOUT
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
-from infra.components.python_lambda import ARCHITECTURE, RUNTIME
-from infra.deploy import clouds
 from infra.deploy.accounts.account_record import recorded_id, refuse_the_other_cloud
 from infra.deploy.accounts.snowflake_account import AccountFlags, with_account
-from infra.deploy.clouds import Cloud
+from infra.deploy.cloud import Cloud
+from infra.deploy.clouds import cloud_of
 from infra.settings.file import load_environment
 from infra.settings.model import ConfluentKafka, EnvironmentSettings, Rotation
 from shared.naming import APPLICATION, log_group_name, resource_name
 
-LOCAL = "local"
-CHECKOUT = Path(__file__).parents[2]
 AWS_CREDENTIAL_VARS = (
     "AWS_PROFILE",
     "AWS_DEFAULT_PROFILE",
@@ -63,13 +59,9 @@ class Deployment:
         return self.settings.environment
 
     @property
-    def is_local(self) -> bool:
-        return self.profile == LOCAL
-
-    @property
     def cloud(self) -> Cloud:
-        """Return what differs between a real account and the local cloud."""
-        return _cloud_of(self.profile)
+        """What differs between a real account and the local cloud."""
+        return cloud_of(self.profile)
 
     @property
     def has_confluent(self) -> bool:
@@ -82,8 +74,8 @@ class Deployment:
 
     @property
     def needs_snowflake_key(self) -> bool:
-        """Whether Terraform needs a Snowflake private key; the local stand-in needs none."""
-        return self.settings.snowflake is not None and not self.is_local
+        """Whether Terraform needs a Snowflake private key."""
+        return self.settings.snowflake is not None and self.cloud.needs_credentials
 
     @property
     def folder(self) -> Path:
@@ -146,23 +138,13 @@ class Deployment:
     @property
     def rotation_zip(self) -> Path:
         """The path of the packed key rotation function."""
-        return place_of(CHECKOUT, ROTATE_KEYS, self.function_target, self.packed)
+        return place_of(CHECKOUT, ROTATE_KEYS, self.cloud.function_target, self.packed)
 
     @property
-    def function_target(self) -> Target:
-        """The Python version and architecture of the Lambda functions; the local double runs them on this machine."""
-        here = Target("{}.{}".format(*sys.version_info[:2]), platform.machine())
-        return here if self.is_local else Target(RUNTIME.removeprefix("python"), ARCHITECTURE)
-
-    def target(self, running: tuple[int, ...]) -> Target:
-        """Return the Python version and architecture of the job; the local double uses the `running` Python."""
+    def target(self) -> Target:
+        """The Python version and architecture of the job."""
         interpreter = Path(self.settings.jobs.python).name.removeprefix("python")
-        python = f"{running[0]}.{running[1]}" if self.is_local else interpreter
-        return Target(python, self.settings.jobs.architecture)
-
-
-def _cloud_of(profile: str) -> Cloud:
-    return clouds.LOCAL if profile == LOCAL else clouds.REAL
+        return Target(self.cloud.job_python or interpreter, self.settings.jobs.architecture)
 
 
 def folder_of(environment: str, checkout: Path = CHECKOUT) -> Path:
@@ -184,29 +166,21 @@ def open_deployment(
     `days` and `keys_to_retain` override the environment's `rotation`; `snowflake` names an existing warehouse.
     Raises SettingError if the settings are invalid, or if they or the recorded account do not fit the profile.
     """
-    folder = folder_of(environment)
+    folder, cloud = folder_of(environment), cloud_of(profile)
     settings = load_environment(environment, os.environ)
-    if profile != LOCAL and (plays := _played_here(settings)):
+    if settings.doubles and not cloud.allows_doubles:
         raise SettingError(
-            f"the environment {environment} runs {plays} on this machine and cannot be deployed with the AWS profile "
-            f"{profile}",
+            f"the environment {environment} runs {settings.doubles[0]} on this machine and cannot be deployed with the "
+            f"AWS profile {profile}",
             hint="use --environment=dev, another file of infra/environments/, or --profile=local",
         )
-    refuse_the_other_cloud(settings, profile, folder, is_local=profile == LOCAL)
-    told = settings.rotation
-    rotation = Rotation(days or told.days, keys_to_retain or told.keys_to_retain)
-    account = with_account(settings, snowflake, os.environ, folder, is_local=profile == LOCAL)
+    refuse_the_other_cloud(settings, profile, folder)
+    rotation = Rotation(days or settings.rotation.days, keys_to_retain or settings.rotation.keys_to_retain)
+    account = with_account(settings, snowflake, os.environ, folder, cloud)
     given = account is not None and settings.snowflake is None
     settings = replace(settings, rotation=rotation, snowflake=account, account_id=recorded_id(folder))
-    settings = replace(settings, backend=_cloud_of(profile).backend or settings.backend)
+    settings = replace(settings, backend=cloud.backend or settings.backend)
     return Deployment(settings, profile, CHECKOUT, asks, snowflake_is_given=given)
-
-
-def _played_here(settings: EnvironmentSettings) -> str | None:
-    """Return the first service that the settings replace by a local stand-in, or None."""
-    if isinstance(settings.kafka, ConfluentKafka) and settings.kafka.stand_in:
-        return "its cluster"
-    return "its Snowflake" if settings.snowflake is not None and settings.snowflake.stand_in else None
 
 
 def credentials(
@@ -219,7 +193,4 @@ def credentials(
     region = {"AWS_REGION": deployment.settings.region, "AWS_DEFAULT_REGION": deployment.settings.region}
     endpoints = [name for name in shell if SERVICE_ENDPOINT.fullmatch(name) and name not in KEPT_ENDPOINTS]
     unset: dict[str, str | None] = dict.fromkeys((*AWS_CREDENTIAL_VARS, *endpoints))
-    if not deployment.is_local:
-        return {**region, **unset, "AWS_PROFILE": deployment.profile}
-    nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_EC2_METADATA_DISABLED": "true"}
-    return {**region, **unset, **nobody, "AWS_ENDPOINT_URL": aws_endpoint_url}
+    return {**region, **unset, **deployment.cloud.aws_variables(deployment.profile, aws_endpoint_url)}

@@ -11,9 +11,10 @@ from infra.deploy import deployment as deployments
 from infra.deploy.accounts.recall import compare_accounts, recall
 from infra.deploy.accounts.snowflake_account import AccountFlags
 from infra.deploy.asked import Asked
+from infra.deploy.cloud import Cloud, Services
+from infra.deploy.clouds import cloud_of
 from infra.deploy.console import tell
-from infra.deploy.deployment import LOCAL, Deployment, credentials, open_deployment
-from infra.deploy.local import services
+from infra.deploy.deployment import Deployment, credentials, open_deployment
 from infra.deploy.prompts import ask_for_secrets
 from infra.deploy.stacks.synthesis import Synthesis
 from infra.deploy.steps import STEPS
@@ -33,7 +34,7 @@ class Session:
     given: argparse.Namespace
     doing: str = ""
     _synthesis: Synthesis = field(init=False)
-    _services: services.Services | None = None
+    _services: Services | None = None
     _began: bool = False
 
     def __post_init__(self) -> None:
@@ -55,9 +56,12 @@ class Session:
 
         This is done anew for each step, because a step may start services on other ports or record an account.
         """
-        given, here = self.given, self._services_here()
+        return self._opened(snowflake, self._find_services())
+
+    def _opened(self, snowflake: AccountFlags, services: Services) -> Deployment:
+        given = self.given
         os.environ.pop("FRAZIL_CONFIG", None)  # the shell may have it from another environment
-        os.environ.update({} if here is None else services.addresses(here, given.environment))
+        os.environ.update(services.variables)
         deployment = open_deployment(
             given.environment,
             given.profile,
@@ -66,44 +70,45 @@ class Session:
             keys_to_retain=given.number_of_api_keys_to_retain,
             snowflake=snowflake,
         )
-        endpoint = None if here is None else here.aws_endpoint_url
-        for name, value in credentials(deployment, endpoint, os.environ).items():
+        for name, value in credentials(deployment, services.aws_endpoint_url, os.environ).items():
             os.environ.pop(name, None)
             os.environ.update({} if value is None else {name: value})
         return deployment
 
     def ask_for_secrets(self) -> None:
-        """Ask for what is missing; the local cloud needs no secrets."""
-        if self.given.profile == LOCAL:
+        """Ask for what is missing."""
+        if not self._cloud.needs_credentials:
             return
         self.doing = "recall"
-        ask_for_secrets(self.open, self._flags, lambda deployment: recall(deployment, self._asked(Call("recall"))))
+        ask_for_secrets(self.open, self._flags, self._recall)
 
     def run(self, call: Call) -> None:
         """Run one step."""
         self.doing = call.step
-        deployment, asked = self.open(self._flags), self._asked(call)
-        compare_accounts(deployment, call.step, asked)
-        if not deployment.is_local:
-            deployment = self.open(self._flags)  # with the accounts that it has recalled
-        STEPS[call.step](deployment, asked)
+        services = self._find_services()
+        asked = self._asked(call, services)
+        compare_accounts(self._opened(self._flags, services), call.step, asked)
+        STEPS[call.step](self._opened(self._flags, services), asked)  # again, with the accounts that it has recalled
 
-    def _asked(self, call: Call) -> Asked:
+    def _asked(self, call: Call, services: Services) -> Asked:
         given = self.given
         is_first, self._began = not self._began, True
-        return Asked(
-            call.stacks, given.keep_data, given.secret, given.leaked, self._services, self._synthesis, is_first
-        )
+        return Asked(call.stacks, given.keep_data, given.secret, given.leaked, services, self._synthesis, is_first)
 
     @property
     def _flags(self) -> AccountFlags:
         given = self.given
         return AccountFlags(given.snowflake_warehouse, given.snowflake_organization, given.snowflake_account)
 
-    def _services_here(self) -> services.Services | None:
-        """Return the local services, asked for again until all are up: they may start on other ports."""
-        if self.given.profile != LOCAL:
-            return None
+    @property
+    def _cloud(self) -> Cloud:
+        return cloud_of(self.given.profile)
+
+    def _recall(self, deployment: Deployment) -> None:
+        recall(deployment, self._asked(Call("recall"), self._find_services()))
+
+    def _find_services(self) -> Services:
+        """Return the services, asked for again until all are up: they may start on other ports."""
         if self._services is None or not self._services.are_up:
-            self._services = services.services_here()
+            self._services = self._cloud.find_services(deployments.folder_of(self.given.environment))
         return self._services

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from infra.artefacts.lambda_zip import lambda_zip
 from infra.artefacts.pack import pack
 from infra.artefacts.upload import sweep
 from infra.artefacts.upload import upload as upload_artefacts
+from infra.checkout import CHECKOUT
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.deploy import delete_steps
 from infra.deploy.accounts import account_record
@@ -24,7 +24,7 @@ from infra.deploy.checks.findings import findings_of
 from infra.deploy.checks.prerequisites import raise_if_missing
 from infra.deploy.console import show, tell
 from infra.deploy.deleting.released_names import release_names
-from infra.deploy.deployment import CHECKOUT, Deployment
+from infra.deploy.deployment import Deployment
 from infra.deploy.kafka.accounts_and_topics import (
     delete_keys_of_removed,
     make_keys,
@@ -33,7 +33,6 @@ from infra.deploy.kafka.accounts_and_topics import (
 from infra.deploy.kafka.brokers import connect, out_of_reach
 from infra.deploy.keys.rotating import Clouds, Rotating
 from infra.deploy.keys.rotation_function import rotation_function
-from infra.deploy.local import services
 from infra.deploy.stacks.deployed import Stacks, resource_types
 from infra.deploy.stacks.removed import refuse_removed_stacks
 from infra.deploy.summary import summary_lines
@@ -61,14 +60,14 @@ def policy(deployment: Deployment, _: Asked) -> None:
 
 
 def services_up(deployment: Deployment, asked: Asked) -> None:
-    services.up(deployment, asked.services)
+    deployment.cloud.start_services(deployment, asked.services)
 
 
 def artefacts(deployment: Deployment, _: Asked) -> None:
     packed = pack(
         deployment.checkout,
         deployment.tables,
-        _target(deployment),
+        deployment.target,
         _made(deployment.packed),
         native_required=deployment.cloud.native_required,
     )
@@ -76,7 +75,7 @@ def artefacts(deployment: Deployment, _: Asked) -> None:
     for artefact in packed.all:
         tell(f"packed {artefact.file}: {artefact.size_bytes / 1e6:.1f} MB, {artefact.sha256[:12]}")
     if deployment.has_keys:
-        function = lambda_zip(CHECKOUT, ROTATE_KEYS, deployment.function_target, deployment.packed)
+        function = lambda_zip(CHECKOUT, ROTATE_KEYS, deployment.cloud.function_target, deployment.packed)
         tell(f"packed {function.name}: {function.stat().st_size / 1e6:.1f} MB")
 
 
@@ -211,10 +210,6 @@ def _stacks_for(deployment: Deployment, asked: Asked) -> Stacks:
 def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:
     if "frazil_config" in jobs:
         write_what_frazil_needs(deployment, jobs["frazil_config"])
-
-
-def _target(deployment: Deployment) -> Any:
-    return deployment.target(sys.version_info[:2])
 
 
 def _made(folder: Path) -> Path:

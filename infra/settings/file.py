@@ -19,6 +19,7 @@ from infra.settings import keys, snowflake_keys
 from infra.settings.model import (
     Architecture,
     Availability,
+    BrokerLogin,
     CatalogIntegration,
     ConfluentKafka,
     Egress,
@@ -52,6 +53,9 @@ NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
 """Without a hyphen, so that the prefix `frazil-dev-` identifies the resources of `dev` and of no other environment."""
 
 MEMORY_OF_CPU = {1: (2, 8, 1), 2: (4, 16, 1), 4: (8, 30, 1), 8: (16, 60, 4), 16: (32, 120, 8)}
+
+IN_PLAINTEXT = BrokerLogin("plaintext", None)
+"""How clients connect to the local broker, which plays a cluster in Confluent Cloud."""
 
 
 class _NoneRead:
@@ -318,7 +322,7 @@ def _confluent(values: Values, region: str) -> ConfluentKafka:
         tableflow=values[keys.TABLEFLOW],
         topics=values[keys.TOPICS],
         subjects=values[keys.SUBJECTS],
-        stand_in=values[keys.STAND_IN],
+        login=IN_PLAINTEXT if values[keys.STAND_IN] else BrokerLogin(),
     )
 
 
@@ -374,5 +378,5 @@ def _snowflake(values: Values) -> Snowflake:
         refresh_seconds=values[snowflake_keys.REFRESH_EVERY],
         reader_roles=values[snowflake_keys.READER_ROLES],
         allowed_cidrs=values[snowflake_keys.ALLOWED_CIDRS],
-        stand_in=values.get(snowflake_keys.SNOWFLAKE_STAND_IN),
+        url=values.get(snowflake_keys.SNOWFLAKE_STAND_IN),
     )

@@ -120,12 +120,19 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerLogin:
+    """How clients connect to the brokers of a cluster in Confluent Cloud. `mechanism` None: without an API key."""
+
+    protocol: Protocol = "sasl_ssl"
+    mechanism: Mechanism | None = "PLAIN"
+
+
+@dataclass(frozen=True, slots=True)
 class ConfluentKafka:
     """A cluster that the stacks make in Confluent Cloud.
 
     `tableflow` are the topics that Confluent's Tableflow keeps too.
     `topics` are made besides those of the table specs, or size these; `subjects` are read besides those of the tables.
-    `stand_in`: the cluster of a cloud on this machine, whose brokers ask nobody who they are.
     """
 
     region: str
@@ -135,7 +142,7 @@ class ConfluentKafka:
     tableflow: tuple[str, ...]
     topics: Mapping[str, Topic] = field(default_factory=dict)
     subjects: tuple[str, ...] = ()
-    stand_in: bool = False
+    login: BrokerLogin = BrokerLogin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +242,7 @@ class Snowflake:
     `user` and `role` are those that Terraform acts as. `database` None: a name that follows from the environment.
     `reader_roles`: who may read besides our own users; `allowed_cidrs`: from where these may log in, anywhere if empty.
     `catalog_integration`: whether Snowflake looks for tables by Glue's own calls or by its Iceberg REST endpoint.
-    `stand_in`: where the login of a cloud on this machine answers; None is Snowflake itself.
+    `url`: the address of a double of the login; None for Snowflake itself.
     """
 
     organization: str
@@ -249,7 +256,7 @@ class Snowflake:
     reader_roles: tuple[str, ...]
     allowed_cidrs: tuple[str, ...]
     catalog_integration: CatalogIntegration = "glue"
-    stand_in: str | None = None
+    url: str | None = None
 
     @property
     def identifier(self) -> str:
@@ -278,3 +285,10 @@ class EnvironmentSettings:
     """The ARN of the policy that bounds every role."""
     account_id: str | None = None
     """The AWS account that the environment is deployed to, if recorded; no key of the file."""
+
+    @property
+    def doubles(self) -> tuple[str, ...]:
+        """The services that are doubles on this machine, as messages call them."""
+        has_cluster = isinstance(self.kafka, ConfluentKafka) and self.kafka.login.mechanism is None
+        has_snowflake = self.snowflake is not None and self.snowflake.url is not None
+        return (*(["its cluster"] if has_cluster else []), *(["its Snowflake"] if has_snowflake else []))

@@ -34,7 +34,7 @@ class ConfluentStack(Stack):
         keep_state(self, settings)
         enter_confluent(self)
         self._settings = settings
-        self._stand_in = kafka.stand_in
+        self._login = kafka.login
         self._environment = self._make_environment(kafka)
         self._cluster = self._make_cluster(kafka)
         self._registry = self._find_registry()
@@ -48,14 +48,14 @@ class ConfluentStack(Stack):
     def kafka(self) -> Kafka:
         """The job proves who it is to brokers and registry with two keys of one account, in one secret."""
         materializer = naming.secret_name(self._settings.environment, "materializer")
-        asks = not self._stand_in
+        login = self._login
         return Kafka(
             name=self.cluster_id,
             bootstrap_servers=self._bootstrap_servers,
-            security_protocol="sasl_ssl" if asks else "plaintext",
-            sasl_mechanism="PLAIN" if asks else None,
+            security_protocol=login.protocol,
+            sasl_mechanism=login.mechanism,
             msk_iam=False,
-            credentials=materializer if asks else None,
+            credentials=None if login.mechanism is None else materializer,
             registry_url=self._registry.rest_endpoint,
             registry_credentials=materializer,
             key_holders=KeyHolders(

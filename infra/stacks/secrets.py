@@ -19,6 +19,7 @@ from infra.stacks.kafka import Kafka, KeyHolders
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import PURPOSES, Word
 from shared import naming
+from shared.doubles import SNOWFLAKE_URL
 from shared.naming import Account
 from shared.secret_tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
 
@@ -179,7 +180,7 @@ class SecretsStack(Stack):
         snowflake = self._settings.snowflake
         if snowflake is None:
             return {}
-        double = {} if snowflake.stand_in is None else {"FRAZIL_SNOWFLAKE_URL": snowflake.stand_in}
+        double = {} if snowflake.url is None else {SNOWFLAKE_URL: snowflake.url}
         return {"SNOWFLAKE_ACCOUNT": snowflake.identifier, **double}
 
     def _keep_rotating(self, rotation: KeyRotation) -> dict[Word, UserKeys]:

@@ -12,15 +12,13 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
+from infra.checkout import CHECKOUT
 from infra.generate import SOURCES
 from infra.terraform.provider_sources import REGISTRY, Method, configured, mirror, on_this_machine
 
-CHECKOUT = Path(__file__).parents[2]
 STUBS = ("confluent", "snowflake")
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 OVERRIDE = "FRAZIL_STUB_"
-LOGIN_OF_SNOWFLAKE = "FRAZIL_SNOWFLAKE_URL"
-"""Names the double of Snowflake's login to the stand-in of its provider."""
 
 
 def terraform_environment(

@@ -1,37 +1,30 @@
-"""One stack's Terraform on this machine: its variables, and its extra files for the local cloud."""
+"""Prepare a synthesized stack for Terraform: the files beside it, and the variables of the process."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from infra.terraform.environment import STUBS, address, terraform_environment, this_platform
 from infra.terraform.override import ready_to_travel, write_override
 from infra.terraform.provider_locks import write_lock
 
 
-class Deployed(Protocol):
-    """What is asked of a deployment. `folder` is the environment's own, `checkout` the project's."""
-
-    @property
-    def is_local(self) -> bool: ...
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def checkout(self) -> Path: ...
+def prepare_for_account(directory: Path, checkout: Path) -> Mapping[str, str]:
+    """Prepare the folder of a stack for a real account, and return the variables that Terraform needs."""
+    write_lock(directory, this_platform())
+    ready_to_travel(directory)
+    return terraform_environment(os.environ, _shared(checkout))
 
 
-def prepare(deployment: Deployed, directory: Path) -> Mapping[str, str]:
-    """The variables for Terraform in the folder of a synthesized stack."""
-    shared = deployment.checkout / ".frazil" / "terraform"
-    if not deployment.is_local:
-        write_lock(directory, this_platform())
-        ready_to_travel(directory)
-        return terraform_environment(os.environ, shared)
+def prepare_for_doubles(directory: Path, checkout: Path) -> Mapping[str, str]:
+    """Prepare the folder of a stack for the local cloud, and return the variables that Terraform needs."""
     write_lock(directory, this_platform(), without=[address(name) for name in STUBS])
-    write_override(directory, states=deployment.folder / "state")
-    return terraform_environment(os.environ, shared, stubs=STUBS)
+    write_override(directory)
+    return terraform_environment(os.environ, _shared(checkout), stubs=STUBS)
+
+
+def _shared(checkout: Path) -> Path:
+    """Return the folder of plugins and configuration that all environments share."""
+    return checkout / ".frazil" / "terraform"

@@ -29,7 +29,7 @@ def is_logging(shell: Mapping[str, str]) -> bool:
     return any(value for name, value in shell.items() if name.startswith(LOG) and name != LOG_PATH)
 
 
-def typed(directory: Path, env: Mapping[str, str]) -> str:
+def typed(directory: Path, env: Mapping[str, str | None]) -> str:
     """Return the start of a Terraform command for a stack, to be completed by a subcommand; it works in any folder."""
-    variables = (f"{name}={shlex.quote(env[name])}" for name in TYPED if env.get(name))
+    variables = (f"{name}={shlex.quote(value)}" for name in TYPED if (value := env.get(name)))
     return " ".join((*variables, "terraform", shlex.quote(f"-chdir={directory}")))

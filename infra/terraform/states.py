@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from infra.terraform.override import FILE as OVERRIDE
-from infra.terraform.override import SYNTHESIZED
+SYNTHESIZED = "cdk.tf.json"
+"""The file of a synthesized stack."""
 
 
 @dataclass(slots=True)
@@ -39,10 +39,7 @@ def write_reader(directory: Path) -> Path:
 
 
 def _backend(directory: Path) -> dict[str, Any]:
-    """Return `backend` or `cloud` of the stack; a backend in an override file replaces either."""
-    for name in (OVERRIDE, SYNTHESIZED):
-        file = directory / name
-        settings = json.loads(file.read_text(encoding="utf-8")).get("terraform", {}) if file.exists() else {}
-        if found := {key: settings[key] for key in ("backend", "cloud") if key in settings}:
-            return found
-    return {}
+    """Return `backend` or `cloud` of the stack; {} if it is not synthesized."""
+    file = directory / SYNTHESIZED
+    settings = json.loads(file.read_text(encoding="utf-8")).get("terraform", {}) if file.exists() else {}
+    return {key: settings[key] for key in ("backend", "cloud") if key in settings}

@@ -29,17 +29,16 @@ from lambdas.rotate_keys.rotation import Kind
 from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
 from shared.accounts import PARTS
 from shared.confluent_api import ConfluentCloud, KeyPair, address_from_environment
+from shared.doubles import LOOPBACK, SNOWFLAKE_URL
 from shared.naming import Account
 from shared.secret_tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
 from shared.snowflake_login import SnowflakeDoor
 
 KindName = Literal["snowflake_rsa", "confluent_api_key"]
 
-SNOWFLAKE_ADDRESS_VARIABLE = "FRAZIL_SNOWFLAKE_URL"
 RSA_SIZES = ("2048", "4096")
 FEWEST_KEYS = 2
 """The current key and the one before, which works on while clients still use it."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 APPLY_HINT = "run `scripts/deploy.sh create`, which sets the tags of secrets and the settings of the function"
 
 
@@ -121,11 +120,9 @@ class Surroundings:
             ) from None
 
     def _snowflake_address(self) -> str | None:
-        address = self.settings.get(SNOWFLAKE_ADDRESS_VARIABLE)
+        address = self.settings.get(SNOWFLAKE_URL)
         if address and urlsplit(address).hostname not in LOOPBACK:
-            raise DescriptionError(
-                f"{SNOWFLAKE_ADDRESS_VARIABLE}: expected a loopback address, found {address}", hint=APPLY_HINT
-            )
+            raise DescriptionError(f"{SNOWFLAKE_URL}: expected a loopback address, found {address}", hint=APPLY_HINT)
         return address or None
 
     def _setting(self, name: str) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,7 +26,7 @@ from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import SecretsStack
-from infra.terraform.prepare import prepare
+from infra.terraform.prepare import prepare_for_doubles
 from infra.terraform.runner import Terraform, TerraformError
 
 pytestmark = [
@@ -44,15 +44,6 @@ class NothingRotates:
 
     def keep_accounts_rotating(self, scope: object) -> None:
         del scope
-
-
-@dataclass(frozen=True)
-class Local:
-    """As much of a deployment as is asked for."""
-
-    folder: Path
-    checkout: Path
-    is_local: bool = True
 
 
 def synthesized(folder: Path, *tableflow: str) -> None:
@@ -88,7 +79,7 @@ def told(output: str) -> str:
 def terraform(cloud: Cloud, folder: Path, said: list[str], variables: Mapping[str, str]) -> Terraform:
     directory = folder / "cdktf.out" / "stacks" / "connectors"
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
-    env = {**os.environ, **nobody, **prepare(Local(folder, folder), directory), **variables}
+    env = {**os.environ, **nobody, **prepare_for_doubles(directory, folder), **variables}
     ready = Terraform("connectors", directory, env, folder / "log", said.append)
     ready.init()
     return ready

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from cloud import Cloud
 from infra.app import build
 from infra.settings.file import load_environment
 from infra.settings.model import MadeVpc, Network, PrivateLink
-from infra.terraform.prepare import prepare
+from infra.terraform.prepare import prepare_for_doubles
 from infra.terraform.runner import Terraform
 from tests.sampling import sampled
 
@@ -28,15 +28,6 @@ LINK = PrivateLink("com.amazonaws.vpce.us-east-1.vpce-svc-01", domain=None)
 """Without a domain: the double forgets that a zone made in a VPC is private, and to wait for zones takes a minute."""
 
 
-@dataclass(frozen=True)
-class Local:
-    """As much of a deployment as is asked for."""
-
-    folder: Path
-    checkout: Path = ROOT
-    is_local: bool = True
-
-
 @pytest.fixture(params=sampled(["gateway", "instance"], keep="instance".__eq__))
 def terraform(
     cloud: Cloud, aws_provider: Mapping[str, str], tmp_path: Path, request: pytest.FixtureRequest
@@ -46,7 +37,7 @@ def terraform(
     build(replace(dev, network=network), tmp_path / "cdktf.out", None)
     directory = tmp_path / "cdktf.out" / "stacks" / "network"
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
-    env = {**os.environ, **nobody, **aws_provider, **prepare(Local(tmp_path), directory)}
+    env = {**os.environ, **nobody, **aws_provider, **prepare_for_doubles(directory, ROOT)}
     return Terraform("network", directory, env, tmp_path / "log", print)
 
 

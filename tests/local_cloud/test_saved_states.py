@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.deploy.cloud import Cloud
 from infra.deploy.deployment import Deployment, open_deployment
 from infra.deploy.stacks.deployed import Stacks
 from infra.deploy.stacks.unsaved import refuse_unsaved_states
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terra
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """An environment with local states, whose stacks need no provider, and Terraform warns in each command."""
     monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(tmp_path / "missing.tfrc"))
-    monkeypatch.setattr("infra.deploy.stacks.deployed.prepare", lambda *_: {})
+    monkeypatch.setattr(Cloud, "prepare", lambda *_: {})
     return replace(open_deployment("dev", "me", asks=False), checkout=tmp_path / "a checkout")
 
 

@@ -30,7 +30,7 @@ from infra.settings.model import EnvironmentSettings, ExternalKafka, Snowflake
 from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
-from infra.terraform.prepare import prepare
+from infra.terraform.prepare import prepare_for_doubles
 from infra.terraform.runner import Terraform
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served
@@ -60,15 +60,6 @@ class FromAFile:
 
 
 DESTROYED = re.compile(r"^(\w+)\.(\S+): Destroying\.\.\.", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Local:
-    """As much of a deployment as is asked for."""
-
-    folder: Path
-    checkout: Path
-    is_local: bool = True
 
 
 def settings(folder: Path) -> EnvironmentSettings:
@@ -136,7 +127,7 @@ def terraform(cloud: Cloud, folder: Path, login: Login, provider: Mapping[str, s
     nobody = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_ENDPOINT_URL": cloud.endpoint_url}
     at_once = {"FRAZIL_IAM_SECONDS": "0"}
     here = {**nobody, **at_once, **provider, LOGIN: login.address}
-    env = {**os.environ, **here, **prepare(Local(folder, folder), directory)}
+    env = {**os.environ, **here, **prepare_for_doubles(directory, folder)}
     ready = Terraform("snowflake", directory, env, folder / "log", lambda _: None)
     ready.init()
     return ready

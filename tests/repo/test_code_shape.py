@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from pages import ROOT, SOURCES, name_of, text_of, trees
 
 LONGEST_FUNCTION = 50
@@ -127,3 +128,58 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or "")
+
+
+OF_THE_LOCAL_CLOUD = re.compile(r"(^|_)(is_(local|real)|stand_ins?)(_|$)", re.IGNORECASE)
+DECIDES = {"infra/deploy/clouds.py"}
+"""The one file that may ask which cloud a profile is for."""
+DECLARES = {"infra/settings/keys.py", "infra/settings/snowflake_keys.py", "infra/settings/file.py"}
+"""The keys `stand_in` of an environment's file, and what becomes of them."""
+PLACEHOLDERS = {"jobs/frazil/specs/placeholders.py"}
+"""`${local:…}` is one of their kinds."""
+
+
+def which_cloud(source: str) -> list[str]:
+    """Return what asks for the local cloud: such a name, or a comparison of a profile or account with `local`."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        names = [getattr(node, field, None) for field in ("id", "attr", "arg", "name")]
+        found += [name for name in names if isinstance(name, str) and OF_THE_LOCAL_CLOUD.search(name)]
+        if isinstance(node, ast.Compare):
+            found += [text for each in (node.left, *node.comparators) if _is_local(text := ast.unparse(each))]
+    return found
+
+
+def _is_local(operand: str) -> bool:
+    return operand in {"'local'", "LOCAL"} or operand.endswith((".LOCAL", "LOCAL.account"))
+
+
+def test_no_code_asks_whether_it_works_in_the_local_cloud() -> None:
+    """What differs is in `Cloud` and `LocalCloud`; a setting that names a double is data like any other."""
+    asking = {
+        name_of(path): found
+        for path in SOURCES
+        if name_of(path) not in DECIDES | DECLARES | PLACEHOLDERS and (found := which_cloud(text_of(path)))
+    }
+
+    assert asking == {}, "add a field or a method to Cloud in infra/deploy/cloud.py"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if deployment.is_local: pass",
+        "def act(*, is_local: bool) -> None: ...",
+        "x = None if account.stand_in else 1",
+        "def _stand_ins(): ...",
+        "if profile == 'local': pass",
+        "y = LOCAL != profile",
+        "z = cloud is clouds.LOCAL",
+    ],
+)
+def test_a_question_for_the_local_cloud_is_found(source: str) -> None:
+    assert len(which_cloud(source)) == 1
+
+
+def test_local_files_and_words_that_only_contain_the_names_pass() -> None:
+    assert which_cloud("is_locale = localhost == 'x'\nlocal_files = standing = backend['local']") == []

@@ -12,13 +12,13 @@ import pytest
 from devcloud.confluent_double import ConfluentDouble, Server
 from frazil.model.spec import Secret
 from shared.confluent_api import (
-    ADDRESS_VARIABLE,
     ConfluentCloud,
     KeyPair,
     NewKey,
     address_from_environment,
     key_from_environment,
 )
+from shared.doubles import CONFLUENT_URL
 from tests.fakes.served import served
 
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
@@ -49,7 +49,7 @@ def test_it_runs_as_a_process_of_its_own_which_the_environment_leads_to() -> Non
     with subprocess.Popen(command, env={**os.environ, **keys}, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            environment = {**keys, ADDRESS_VARIABLE: process.stdout.readline().strip()}
+            environment = {**keys, CONFLUENT_URL: process.stdout.readline().strip()}
             cloud = ConfluentCloud(key_from_environment(environment), address=address_from_environment(environment))
 
             assert cloud.keys_of("sa-1") == []

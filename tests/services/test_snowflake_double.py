@@ -87,7 +87,7 @@ def test_a_registered_key_logs_in(server: int, double: SnowflakeDouble) -> None:
 
 
 def test_check_logs_in_with_the_key_that_terraform_is_given(server: int) -> None:
-    account = replace(DEPLOYERS, organization="FRAZIL", account="LOCAL", stand_in=f"http://127.0.0.1:{server}")
+    account = replace(DEPLOYERS, organization="FRAZIL", account="LOCAL", url=f"http://127.0.0.1:{server}")
     given = {"SNOWFLAKE_PRIVATE_KEY": KEY.pem.reveal()}
 
     found, refused = (

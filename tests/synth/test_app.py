@@ -17,9 +17,11 @@ from test_snowflake import SNOWFLAKE
 from frazil.model.errors import SettingError
 from infra.app import build
 from infra.artefacts.artefact import write_manifest
+from infra.deploy.deployment import open_deployment
 from infra.settings.file import load_environment
 from infra.settings.model import Reader
 from infra.stacks.snowflake import PURPOSES
+from shared.naming import state_path
 
 ROOT = Path(__file__).parents[2]
 WITH_CONFLUENT = ("network", "confluent", "lake", "secrets", "connectors", "jobs")
@@ -41,6 +43,25 @@ def test_every_stack_is_written_in_the_order_in_which_it_finds_what_it_needs(tmp
     assert names == WITH_CONFLUENT
     assert all(needs[name] <= set(names[:place]) for place, name in enumerate(names))
     assert needs["jobs"] == {"network", "confluent", "lake", "secrets"}
+
+
+@pytest.mark.parametrize("backend", ["s3", "cloud"])
+def test_the_stacks_of_the_local_cloud_keep_and_read_their_states_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    shared = replace(load_environment("dev", {}), backend=BACKENDS[backend])
+    monkeypatch.setattr("infra.deploy.deployment.load_environment", lambda *_: shared)
+
+    names = build(open_deployment("dev", "local", asks=False).settings, tmp_path, ARTEFACTS)
+
+    written = {name: json.loads((tmp_path / "stacks" / name / "cdk.tf.json").read_text()) for name in names}
+    for name, stack in written.items():
+        assert stack["terraform"]["backend"] == {"local": {"path": state_path(name)}}
+        assert "cloud" not in stack["terraform"]
+    read = [each for one in written.values() for each in one.get("data", {}).get("terraform_remote_state", {}).values()]
+    assert read
+    assert {each["backend"] for each in read} == {"local"}
+    assert {each["config"]["path"] for each in read} <= {state_path(name) for name in names}
 
 
 def test_an_abandoned_snowflake_stack_has_the_state_of_the_stack_and_nothing_of_snowflake(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from frazil.model.errors import SettingError
-from infra.deploy.clouds import LOCAL_CLOUD
+from infra.deploy.cloud import Cloud
+from infra.deploy.clouds import cloud_of
 from infra.settings.model import EnvironmentSettings, HcpState, LocalState, S3State
 from shared.naming import state_key, workspace_name
 
@@ -32,7 +33,7 @@ Remains = Callable[[], bool]
 
 
 def recorded(folder: Path) -> str | None:
-    """Return the account id that the environment is deployed to, LOCAL_CLOUD, or None without a record."""
+    """Return the account that the environment is deployed to, an id or the name of a cloud; None without a record."""
     file = folder / FILE
     return file.read_text(encoding="utf-8").strip() if file.exists() else None
 
@@ -40,7 +41,7 @@ def recorded(folder: Path) -> str | None:
 def recorded_id(folder: Path) -> str | None:
     """Return the account id that the environment is deployed to; None also for the local cloud."""
     found = recorded(folder)
-    return None if found == LOCAL_CLOUD else found
+    return found if found is not None and cloud_of(found).account is None else None
 
 
 def remember(account: str, folder: Path) -> None:
@@ -61,9 +62,7 @@ class SharedState:
     remains: Remains
 
 
-def recall(
-    settings: EnvironmentSettings, folder: Path, shared: SharedState, session: Session, *, is_local: bool
-) -> None:
+def recall(settings: EnvironmentSettings, folder: Path, shared: SharedState, session: Session, cloud: Cloud) -> None:
     """Record the account that the state names, unless there is a record.
 
     Raises SettingError if something is applied, but no output names its account.
@@ -74,7 +73,8 @@ def recall(
     here = SharedState(partial(outputs_here, folder), partial(remains_here, folder))
     account = account_in_state(settings.environment, folder, here if is_here else shared)
     if account is not None:
-        remember(LOCAL_CLOUD if is_local and account == account_of(session) else account, folder)
+        own = cloud.account
+        remember(own if own is not None and account == account_of(session) else account, folder)
 
 
 def account_in_state(environment: str, folder: Path, state: SharedState) -> str | None:
@@ -116,11 +116,11 @@ def has_resources(state: Mapping[str, Any]) -> bool:
     return any(each["mode"] == "managed" and each.get("instances") for each in state.get("resources", ()))
 
 
-def refuse_the_other_cloud(settings: EnvironmentSettings, profile: str, folder: Path, *, is_local: bool) -> None:
+def refuse_the_other_cloud(settings: EnvironmentSettings, profile: str, folder: Path) -> None:
     """Raise SettingError if a real environment is opened with `--profile=local`, or a local one with a real profile."""
-    known = recorded(folder)
-    if known is not None and (known == LOCAL_CLOUD) != is_local:
-        raise _another(settings, profile, folder, "the local cloud" if is_local else "an AWS account")
+    known, cloud = recorded(folder), cloud_of(profile)
+    if known is not None and cloud_of(known) != cloud:
+        raise _another(settings, profile, folder, known, cloud.name)
 
 
 def refuse_another_account(settings: EnvironmentSettings, profile: str, folder: Path, session: Session) -> None:
@@ -133,28 +133,27 @@ def refuse_another_account(settings: EnvironmentSettings, profile: str, folder: 
         return
     found = account_of(session)
     if found != known:
-        raise _another(settings, profile, folder, f"the AWS account {found}")
+        raise _another(settings, profile, folder, known, cloud_of(known).describe(found))
 
 
 def account_of(session: Session) -> str:
     return str(session().client("sts").get_caller_identity()["Account"])
 
 
-def _another(settings: EnvironmentSettings, profile: str, folder: Path, found: str) -> SettingError:
-    known = recorded(folder)
-    place = "the local cloud" if known == LOCAL_CLOUD else f"the AWS account {known}"
-    right = "--profile=local" if known == LOCAL_CLOUD else f"a profile of the account {known}"
-    state = str(folder / STATE) if known == LOCAL_CLOUD else _state(settings, folder)
+def _another(settings: EnvironmentSettings, profile: str, folder: Path, known: str, found: str) -> SettingError:
+    """Return the error for a profile of `found`, while the environment is recorded in the account `known`."""
+    cloud = cloud_of(known)
+    place, state = cloud.describe(known), _state(settings, cloud.backend or settings.backend, folder)
     return SettingError(
         f"the environment {settings.environment} is deployed to {place}, but --profile={profile} is {found}",
-        hint=f"use {right}, or deploy to another account with another --environment=NAME. If nothing of the "
-        f"environment is left in {place}, delete {state} and then {folder / FILE}",
+        hint=f"use {cloud.profile_for(known)}, or deploy to another account with another --environment=NAME. "
+        f"If nothing of the environment is left in {place}, delete {state} and then {folder / FILE}",
     )
 
 
-def _state(settings: EnvironmentSettings, folder: Path) -> str:
+def _state(settings: EnvironmentSettings, backend: LocalState | S3State | HcpState, folder: Path) -> str:
     """Return what a user deletes to delete the state of all stacks."""
-    match settings.backend:
+    match backend:
         case LocalState():
             return str(folder / STATE)
         case S3State(bucket):

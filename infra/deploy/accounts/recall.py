@@ -89,8 +89,7 @@ def _recall_account(deployment: Deployment, asked: Asked) -> None:
         return any(_any_managed(addresses) for addresses in asked.readable(deployment).resources().values())
 
     shared = account_record.SharedState(outputs_of, remains)
-    local = deployment.is_local
-    account_record.recall(deployment.settings, deployment.folder, shared, asked.session, is_local=local)
+    account_record.recall(deployment.settings, deployment.folder, shared, asked.session, deployment.cloud)
 
 
 def _any_managed(addresses: list[str]) -> bool:

@@ -15,12 +15,12 @@ from pathlib import Path
 from frazil.model.errors import SettingError
 from frazil.specs.scalars import parse_snowflake_name
 from frazil.specs.shapes import Unfit
+from infra.deploy.cloud import Cloud
 from infra.settings.model import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
 from infra.settings.snowflake_keys import SNOWFLAKE_ROLE, SNOWFLAKE_SCHEMA, SNOWFLAKE_USER
 
 ORGANIZATION, ACCOUNT = "SNOWFLAKE_ORGANIZATION_NAME", "SNOWFLAKE_ACCOUNT_NAME"
 """Environment variables of Snowflake's Terraform provider."""
-STAND_IN = "FRAZIL_LOCAL_SNOWFLAKE"
 FILE = "snowflake.json"
 REFRESH_SECONDS = 30
 IDLE_SECONDS = 60
@@ -49,16 +49,16 @@ class Recorded:
 
 
 def with_account(
-    settings: EnvironmentSettings, flags: AccountFlags, env: Mapping[str, str], folder: Path, *, is_local: bool
+    settings: EnvironmentSettings, flags: AccountFlags, env: Mapping[str, str], folder: Path, cloud: Cloud
 ) -> Snowflake | None:
     """Return the account to deploy to, or None where neither settings, flags nor record name one.
 
     Raises SettingError for a warehouse without an account, for names that Snowflake would not take, and for an account
     other than the one that the settings or an earlier `create` name.
     """
-    known = settings.snowflake or _of_record(folder, env, is_local=is_local)
+    known = settings.snowflake or _of_record(folder, env, cloud)
     if known is None and flags.warehouse is not None:
-        known = _of_flags(settings, flags, env, is_local=is_local)
+        known = _of_flags(settings, flags, env, cloud)
     if known is None:
         return None
     _refuse_another(known, flags)
@@ -93,19 +93,13 @@ def recorded(folder: Path) -> Recorded | None:
     return Recorded(**json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
 
 
-def _of_record(folder: Path, env: Mapping[str, str], *, is_local: bool) -> Snowflake | None:
+def _of_record(folder: Path, env: Mapping[str, str], cloud: Cloud) -> Snowflake | None:
     found = recorded(folder)
-    if found is None:
-        return None
-    return account_from(found, stand_in=env.get(STAND_IN) if is_local else None)
+    return None if found is None else account_from(found, url=cloud.snowflake_url(env))
 
 
-def _of_flags(
-    settings: EnvironmentSettings, flags: AccountFlags, env: Mapping[str, str], *, is_local: bool
-) -> Snowflake:
-    if is_local:
-        return account_from(Recorded("FRAZIL", "LOCAL"), stand_in=env.get(STAND_IN))
-    organization, account = _names(flags, env)
+def _of_flags(settings: EnvironmentSettings, flags: AccountFlags, env: Mapping[str, str], cloud: Cloud) -> Snowflake:
+    organization, account = cloud.snowflake_account or _names(flags, env)
     if not organization or not account:
         raise SettingError(
             f"--snowflake-warehouse={flags.warehouse} needs a Snowflake account: expected one in "
@@ -113,10 +107,10 @@ def _of_flags(
             hint=HINT,
         )
     given = Recorded(_name("the Snowflake organization", organization), _name("the Snowflake account", account))
-    return account_from(given)
+    return account_from(given, url=cloud.snowflake_url(env))
 
 
-def account_from(named: Recorded, *, stand_in: str | None = None) -> Snowflake:
+def account_from(named: Recorded, *, url: str | None = None) -> Snowflake:
     """Return the account with the defaults of the settings section `snowflake`."""
     return Snowflake(
         organization=named.organization,
@@ -129,7 +123,7 @@ def account_from(named: Recorded, *, stand_in: str | None = None) -> Snowflake:
         refresh_seconds=REFRESH_SECONDS,
         reader_roles=(),
         allowed_cidrs=(),
-        stand_in=stand_in,
+        url=url,
     )
 
 

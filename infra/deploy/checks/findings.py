@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,15 +22,13 @@ from shared.confluent_api import KEY_VARIABLE, ConfluentCloud
 
 def findings_of(deployment: Deployment, session: Callable[[], Any]) -> list[Prerequisite]:
     """Return the result of every check. `session` opens a boto3 session."""
-    target = deployment.target(sys.version_info[:2])
-    findings = list(
-        of_this_machine(deployment.checkout, target, quietly, native_required=deployment.cloud.native_required)
-    )
-    if deployment.cloud.has_logins:
+    cloud, target = deployment.cloud, deployment.target
+    findings = list(of_this_machine(deployment.checkout, target, quietly, native_required=cloud.native_required))
+    if cloud.needs_credentials:
         account = list(of_the_account(session, deployment.profile, deployment.settings.account_id))
         logged_in = all(each.is_met for each in account)
         findings += [*account, of_the_aws_cli(quietly, deployment.profile, logged_in=logged_in)]
-    if deployment.has_confluent and deployment.cloud.has_logins:
+    if deployment.has_confluent and cloud.needs_credentials:
         key = of_confluent(ConfluentCloud, os.environ)
         findings += [key, of_the_confluent_cli(quietly, key_given=KEY_VARIABLE in os.environ)]
     if deployment.settings.snowflake is not None and deployment.needs_snowflake_key:

@@ -25,7 +25,7 @@ LogIn = Callable[[Snowflake, RsaKey], str]
 
 def log_in(account: Snowflake, key: RsaKey) -> str:
     """Log in with Snowflake's Python connector and return the current user."""
-    with SnowflakeDoor(account.identifier, account.stand_in).session(account.user, key) as session:
+    with SnowflakeDoor(account.identifier, account.url).session(account.user, key) as session:
         return session.current_user()
 
 

@@ -13,7 +13,6 @@ from infra.deploy.kafka.topics import Steps, connect, make_topics, of_confluent,
 from infra.deploy.keys.key_secrets import read_keys
 from infra.deploy.keys.making import Keys, delete_keys
 from infra.deploy.keys.rotation_function import RotationFunction
-from infra.deploy.local.services import confluent_cloud
 from infra.settings.model import ConfluentKafka, ExternalKafka
 from infra.terraform.runner import Tell
 from infra.wanted.grants import grants
@@ -52,10 +51,8 @@ def cloud_of(deployment: Deployment) -> ConfluentCloud:
 
     Raises SettingError if the Cloud API key is missing.
     """
-    address = address_from_environment(os.environ)
-    if deployment.is_local:
-        address = confluent_cloud(deployment.folder).address
-    return ConfluentCloud(_cloud_key(deployment), address=address)
+    variables = {**os.environ, **deployment.cloud.double_variables(deployment.folder)}
+    return ConfluentCloud(_cloud_key(deployment), address=address_from_environment(variables))
 
 
 def make_wanted_topics(deployment: Deployment, confluent: Mapping[str, Any], vault: Any) -> Steps:
@@ -73,7 +70,7 @@ def _connection(
     if isinstance(kafka, ExternalKafka):
         stored = {} if kafka.credentials is None else read_keys(vault, kafka.credentials)
         return of_external(kafka, stored.get("kafka"))
-    if kafka.stand_in:
+    if kafka.login.mechanism is None:
         return {"bootstrap.servers": confluent["bootstrap_servers"]}
     manager = secret_name(deployment.environment, "manager")
     stored = read_keys(vault, manager)
@@ -85,4 +82,4 @@ def _connection(
 
 
 def _cloud_key(deployment: Deployment) -> KeyPair:
-    return key_from_environment(deployment.cloud.credentials or os.environ)
+    return key_from_environment(deployment.cloud.confluent_variables())

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 
 from frazil.model.errors import ServiceError
+from infra.checkout import CHECKOUT
 
-CHECKOUT = Path(__file__).parents[3]
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
 LOOK_SECONDS = 0.05

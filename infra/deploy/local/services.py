@@ -5,50 +5,47 @@ Each environment also has its own doubles of Snowflake and Confluent Cloud.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from infra.deploy.clouds import NOBODY
-from infra.deploy.deployment import CHECKOUT, Deployment, folder_of
+from infra.checkout import CHECKOUT
+from infra.deploy.cloud import Services
 from infra.deploy.local.kept_double import KeptDouble
 from infra.deploy.tables.frazil_command import Frazil
+from shared.confluent_api import KEY_VARIABLE, SECRET_VARIABLE
+
+if TYPE_CHECKING:
+    from infra.deploy.deployment import Deployment
 
 STARTED_HERE = "services-started-here"
 BROKER = "FRAZIL_LOCAL_BROKER"
 REGISTRY = "FRAZIL_LOCAL_REGISTRY"
+AWS = "FRAZIL_LOCAL_AWS"
 SNOWFLAKE = "FRAZIL_LOCAL_SNOWFLAKE"
-
+"""These variables have the actual addresses; the environment's file reads them as `${env:…}`."""
+CLOUD_KEY = {KEY_VARIABLE: "NOBODY", SECRET_VARIABLE: "secret-of-nobody-4tXw9"}
+"""The Cloud API key that the double of Confluent Cloud accepts."""
 PREFERRED = ("127.0.0.1:9092", "http://127.0.0.1:8081/apis/ccompat/v7", "http://127.0.0.1:4566")
 """The default addresses, used unless a port is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    """The addresses of the local services, running or not."""
-
-    bootstrap_servers: str
-    schema_registry_url: str
-    aws_endpoint_url: str
-    are_up: bool
-
-
-def services_here() -> Services:
-    told = Frazil(CHECKOUT).told("local", "status", "--json")
-    given = (told["bootstrap_servers"], told["schema_registry_url"], told["aws_endpoint_url"])
-    broker, registry, aws = (address or usual for address, usual in zip(given, PREFERRED, strict=True))
-    each = told["services"].values()
-    return Services(broker, registry, aws, are_up=bool(each) and all(service["ready"] for service in each))
+def find(folder: Path) -> Services:
+    """Return the addresses of the services, running or not. `folder` is the environment's."""
+    status = Frazil(CHECKOUT).told("local", "status", "--json")
+    given = (status["bootstrap_servers"], status["schema_registry_url"], status["aws_endpoint_url"])
+    broker, registry, aws = (address or preferred for address, preferred in zip(given, PREFERRED, strict=True))
+    each = status["services"].values()
+    addresses = {BROKER: broker, REGISTRY: registry, AWS: aws, SNOWFLAKE: snowflake_login(folder).address}
+    return Services(addresses, aws, are_up=bool(each) and all(service["ready"] for service in each))
 
 
-def up(deployment: Deployment, known: Services | None) -> None:
-    """Start the services that are not running, which `known` are for a local cloud.
+def up(deployment: Deployment, known: Services) -> None:
+    """Start the services that are not running; `known` is their state before.
 
     Records whether this deployment started them: `delete` does not stop services that ran before `create`.
     """
-    if not deployment.is_local:
-        return
-    if known is None or not known.are_up:
+    if not known.are_up:
         deployment.folder.mkdir(parents=True, exist_ok=True)
         (deployment.folder / STARTED_HERE).touch()
         Frazil(deployment.checkout).must("local", "up")
@@ -59,7 +56,7 @@ def up(deployment: Deployment, known: Services | None) -> None:
 def down(deployment: Deployment) -> bool:
     """Stop the services that `up` started and delete their data; return whether any was stopped.
 
-    The doubles go whether or not the settings still name what they stand in for: a `delete --keep-data` before this
+    The doubles are stopped even if the settings no longer use them: a `delete --keep-data` before this
     one has forgotten the Snowflake account of the command line.
     """
     stopped = [double.down() for double in (confluent_cloud(deployment.folder), snowflake_login(deployment.folder))]
@@ -71,14 +68,11 @@ def down(deployment: Deployment) -> bool:
     return True
 
 
-def addresses(services: Services, environment: str) -> Mapping[str, str]:
-    """Return the variables with the actual addresses, which the environment's file reads as `${env:…}`."""
-    return {
-        BROKER: services.bootstrap_servers,
-        REGISTRY: services.schema_registry_url,
-        "FRAZIL_LOCAL_AWS": services.aws_endpoint_url,
-        SNOWFLAKE: snowflake_login(folder_of(environment)).address,
-    }
+def link(deployment: Deployment) -> None:
+    """Make the services known to `frazil local`, which looks for them beside its configuration."""
+    services = deployment.folder / ".frazil"
+    if not services.exists():
+        services.symlink_to(deployment.checkout / ".frazil", target_is_directory=True)
 
 
 def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
@@ -97,7 +91,7 @@ def confluent_cloud(folder: Path) -> KeptDouble:
         module="devcloud.confluent_double",
         folder=folder / "doubles" / "confluent",
         preferred_port=4571,
-        environment=NOBODY,
+        environment=CLOUD_KEY,
     )
 
 
@@ -105,5 +99,5 @@ def _needed_doubles(deployment: Deployment) -> Iterator[KeptDouble]:
     if deployment.has_confluent:
         yield confluent_cloud(deployment.folder)
     account = deployment.settings.snowflake
-    if account is not None and account.stand_in is not None:
+    if account is not None and account.url is not None:
         yield snowflake_login(deployment.folder, account.identifier)

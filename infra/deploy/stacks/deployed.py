@@ -19,24 +19,16 @@ from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.components.key_rotation import Code
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys.making import tableflow_variables
-from infra.deploy.local.services import BROKER, REGISTRY, confluent_cloud
 from infra.deploy.stacks.unsaved import refuse_unsaved_states
 from infra.reports.costs import read_stacks
 from infra.settings.model import HcpState
-from infra.terraform.environment import LOGIN_OF_SNOWFLAKE, stub_values
-from infra.terraform.prepare import prepare
 from infra.terraform.process import inherited, is_logging
 from infra.terraform.runner import Tell, Terraform, TerraformError
 from infra.terraform.states import States, write_reader
-from shared.confluent_api import ADDRESS_VARIABLE
 
 NOTHING = Artefact("none", "0" * 64, 0)
 NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
 
-SECONDS_FOR_ROLES = "FRAZIL_IAM_SECONDS"
-"""How long the stack snowflake waits for new IAM roles to propagate, in seconds; 0 for the local cloud."""
-ELASTIC_IPS = 5
-"""The default quota for a region."""
 RARE_COLLECTION = {"GOGC": os.environ.get("GOGC", "400")}
 """Saves one seventh of the CPU of a plan for 60 MB of memory: most of it goes into schemas that stay until the end."""
 DEBUG_LOG = "terraform-debug.log"
@@ -139,14 +131,14 @@ class Stacks:
         """
         import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - takes half a second, and few steps need it
 
-        if name != "network" or self.deployment.is_local:
+        if name != "network" or (quota := self.deployment.cloud.elastic_ips) is None:
             return
         new = self._ready(name).added("aws_eip", self._resources(name))
         used = len(boto3.client("ec2").describe_addresses()["Addresses"]) if new else 0
-        if used + len(new) > ELASTIC_IPS:
+        if used + len(new) > quota:
             self.tell(
                 f"warning: network: needs {len(new)} more Elastic IPs beside the {used} that the region has now, and "
-                f"the default quota is {ELASTIC_IPS}. Ask AWS for a higher quota (EC2-VPC Elastic IPs), or set "
+                f"the default quota is {quota}. Ask AWS for a higher quota (EC2-VPC Elastic IPs), or set "
                 "`nat_gateways: one` while you switch `nat`"
             )
 
@@ -200,11 +192,12 @@ class Stacks:
 
     def _terraform(self, name: str) -> Terraform:
         directory = self.deployment.synthesized / "stacks" / name
-        quiet = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", **RARE_COLLECTION}
         data = {"TF_DATA_DIR": str(self.deployment.terraform_data(name))}
         has_workspaces = isinstance(self.deployment.settings.backend, HcpState)
-        env = {**inherited(os.environ, has_workspaces=has_workspaces), **quiet, **data}
-        env |= {**prepare(self.deployment, directory), **self._stand_ins(), **self._debug_log()}
+        env = {**inherited(os.environ, has_workspaces=has_workspaces), **RARE_COLLECTION, **data}
+        cloud = self.deployment.cloud
+        env |= {**cloud.prepare(directory, self.deployment.checkout), **cloud.stub_variables(self.deployment.settings)}
+        env |= self._debug_log()
         log = self.deployment.folder / "terraform.log"
         return Terraform(name, directory, env, log, self.tell, self.deployment.options)
 
@@ -215,18 +208,6 @@ class Stacks:
         file = self.deployment.folder / DEBUG_LOG
         file.touch(mode=0o600)
         return {"TF_LOG_PATH": str(file)}
-
-    def _stand_ins(self) -> dict[str, str]:
-        """Return the variables that give the stub providers of Confluent and Snowflake their local addresses."""
-        if not self.deployment.is_local:
-            return {}
-        broker = f"SASL_SSL://{os.environ[BROKER]}"
-        account = self.deployment.settings.snowflake
-        return {
-            **({LOGIN_OF_SNOWFLAKE: account.stand_in, SECONDS_FOR_ROLES: "0"} if account and account.stand_in else {}),
-            **stub_values("confluent_kafka_cluster", bootstrap_endpoint=broker),
-            **stub_values("confluent_schema_registry_cluster", rest_endpoint=os.environ[REGISTRY]),
-        }
 
     def _with_keys(self, name: str) -> Terraform:
         """Return the Terraform of a stack for a command that changes or refreshes resources."""
@@ -253,10 +234,10 @@ class Stacks:
 
 
 def code_of(deployment: Deployment) -> Code:
-    """Return the package of the rotation function and, locally, the address of the Confluent Cloud double."""
+    """Return the package of the rotation function and the address of a Confluent Cloud double, if there is one."""
     packed = deployment.rotation_zip
-    double = {ADDRESS_VARIABLE: confluent_cloud(deployment.folder).address} if deployment.is_local else {}
-    return Code(packed if packed.exists() else None, double if deployment.has_confluent else {})
+    doubles = deployment.cloud.double_variables(deployment.folder) if deployment.has_confluent else {}
+    return Code(packed if packed.exists() else None, doubles)
 
 
 def packed_of(deployment: Deployment) -> Artefacts:

@@ -44,9 +44,9 @@ def _push(deployment: Deployment, unsaved: Path) -> str:
     )
 
 
-def _variables(deployment: Deployment, stack: str) -> dict[str, str]:
+def _variables(deployment: Deployment, stack: str) -> dict[str, str | None]:
     return {
-        **({} if deployment.is_local else {"AWS_PROFILE": deployment.profile}),
+        **deployment.cloud.aws_variables(deployment.profile, None),
         "TF_DATA_DIR": str(deployment.terraform_data(stack)),
         **({} if isinstance(deployment.settings.backend, HcpState) else {"TF_WORKSPACE": DEFAULT_WORKSPACE}),
     }

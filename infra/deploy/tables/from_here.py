@@ -19,9 +19,7 @@ def write_what_frazil_needs(deployment: Deployment, config: str) -> None:
     deployment.config.write_text(config)
     _replace_by_copy(deployment.folder / "tables", deployment.tables)
     deployment.env_file.write_text("".join(f"export {line}\n" for line in _variables(deployment)))
-    services = deployment.folder / ".frazil"  # `frazil local` looks for the services beside its configuration
-    if deployment.is_local and not services.exists():
-        services.symlink_to(deployment.checkout / ".frazil", target_is_directory=True)
+    deployment.cloud.link_services(deployment)
 
 
 def _replace_by_copy(folder: Path, original: Path) -> None:

@@ -17,7 +17,7 @@ from frazil.specs.load import load_settings
 from frazil.specs.placeholders import LocalAddress, SecretSource, no_local_services
 
 REFERENCE = re.compile(r"\$\{secret:([^}#]+)#([^}]+)\}")
-STAND_IN = "frazil-doctor-found-no-such-secret"
+NOT_FOUND = "frazil-doctor-found-no-such-secret"
 """Replaces a secret that cannot be read, so that the rest of the configuration can be parsed."""
 
 
@@ -75,12 +75,12 @@ class WatchedSecrets:
     def _completed(self, name: str, text: str | None) -> str:
         wanted = self.keys.get(name, frozenset())
         if text is None:
-            return json.dumps(dict.fromkeys(wanted, STAND_IN)) if wanted else STAND_IN
+            return json.dumps(dict.fromkeys(wanted, NOT_FOUND)) if wanted else NOT_FOUND
         members = _members(text)
         self.values |= {text, *map(str, members.values())}
         if wanted <= members.keys():
             return text
-        return json.dumps({**dict.fromkeys(wanted, STAND_IN), **members})
+        return json.dumps({**dict.fromkeys(wanted, NOT_FOUND), **members})
 
 
 def _forbidden(problem: ServiceError, name: str) -> ServiceError:
@@ -117,7 +117,7 @@ class Loaded:
         except FrazilError as problem:
             return problem.what
         problems = (finding.found for finding in told[before:] if finding.verdict != "ok")
-        return next(problems, "its secret cannot be read (see above)" if STAND_IN in text else None)
+        return next(problems, "its secret cannot be read (see above)" if NOT_FOUND in text else None)
 
 
 def load(
@@ -150,7 +150,7 @@ def keys_in(path: Path) -> Mapping[str, frozenset[str]]:
 
 
 def lacks_a_secret(settings: Mapping[str, SettingValue]) -> bool:
-    return any(STAND_IN in value for value in revealed(settings).values())
+    return any(NOT_FOUND in value for value in revealed(settings).values())
 
 
 def _described(settings: Settings) -> str:

@@ -11,7 +11,6 @@ from frazil.model.errors import SettingError
 from infra.deploy.accounts.snowflake_account import (
     ACCOUNT,
     ORGANIZATION,
-    STAND_IN,
     AccountFlags,
     forget,
     is_missing,
@@ -19,6 +18,9 @@ from infra.deploy.accounts.snowflake_account import (
     remember,
     with_account,
 )
+from infra.deploy.cloud import Cloud
+from infra.deploy.clouds import LOCAL, REAL
+from infra.deploy.local.services import SNOWFLAKE
 from infra.settings.file import FOLDER, load_environment
 from infra.settings.model import EnvironmentSettings, ExistingWarehouse, Snowflake
 
@@ -32,9 +34,9 @@ def _found(
     env: Mapping[str, str] | None = None,
     *,
     settings: EnvironmentSettings | None = None,
-    is_local: bool = False,
+    cloud: Cloud = REAL,
 ) -> Snowflake | None:
-    return with_account(settings or load_environment("dev", {}), flags, env or {}, folder, is_local=is_local)
+    return with_account(settings or load_environment("dev", {}), flags, env or {}, folder, cloud)
 
 
 def _with_section(folder: Path) -> EnvironmentSettings:
@@ -57,10 +59,10 @@ def test_flags_win_over_variables(tmp_path: Path) -> None:
 
 
 def test_the_cloud_on_this_machine_asks_for_no_account(tmp_path: Path) -> None:
-    found = _found(tmp_path, WAREHOUSE, {STAND_IN: "http://127.0.0.1:4570"}, is_local=True)
+    found = _found(tmp_path, WAREHOUSE, {SNOWFLAKE: "http://127.0.0.1:4570"}, cloud=LOCAL)
 
     assert found is not None
-    assert (found.identifier, found.stand_in) == ("FRAZIL-LOCAL", "http://127.0.0.1:4570")
+    assert (found.identifier, found.url) == ("FRAZIL-LOCAL", "http://127.0.0.1:4570")
 
 
 def test_variables_alone_attach_no_account(tmp_path: Path) -> None:

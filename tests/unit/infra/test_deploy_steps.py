@@ -23,7 +23,6 @@ from infra.deploy.accounts import account_record
 from infra.deploy.accounts.recall import WITHOUT_AWS, compare_accounts
 from infra.deploy.accounts.snowflake_account import Recorded, account_from, recorded, remember
 from infra.deploy.asked import Asked
-from infra.deploy.clouds import LOCAL_CLOUD
 from infra.deploy.deleting.farewell import NotConfirmedError, ask_for_name
 from infra.deploy.deployment import STACKS, Deployment, open_deployment
 from infra.deploy.kafka.brokers import out_of_reach
@@ -534,7 +533,7 @@ def test_a_local_cloud_without_a_record_is_known_by_the_account_of_its_double(in
 
     compare_accounts(replace(in_222, profile="local"), "apply", nothing())
 
-    assert account_record.recorded(in_222.folder) == LOCAL_CLOUD
+    assert account_record.recorded(in_222.folder) == "local"
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from infra.deploy import steps
 from infra.deploy.__main__ import run
 from infra.deploy.accounts.snowflake_account import Recorded, remember
 from infra.deploy.asked import Asked
+from infra.deploy.cloud import Services
 from infra.deploy.deployment import Deployment
-from infra.deploy.local.services import Services
+from infra.deploy.local.services import AWS, BROKER, SNOWFLAKE
 from infra.deploy.prompts import hidden
 from infra.deploy.steps import STEPS
 from infra.deploy.verbs import VERBS
@@ -182,14 +183,16 @@ def test_local_services_are_asked_for_their_addresses_until_they_are_up(
 ) -> None:
     asked: list[Services] = []
 
-    def here() -> Services:
+    def find(folder: Path) -> Services:
+        assert folder == did.folder
         started = "services-up" in did.steps
-        asked.append(Services(f"127.0.0.1:{9092 + started}", "http://r", "http://a", are_up=started))
+        addresses = {BROKER: f"127.0.0.1:{9092 + started}", AWS: "http://a", SNOWFLAKE: "http://127.0.0.1:1"}
+        asked.append(Services(addresses, "http://a", are_up=started))
         return asked[-1]
 
-    monkeypatch.setattr("infra.deploy.local.services.services_here", here)
+    monkeypatch.setattr("infra.deploy.local.services.find", find)
     brokers: list[str] = []
-    did.during = {name: lambda: brokers.append(os.environ["FRAZIL_LOCAL_BROKER"]) for name in STEPS}
+    did.during = {name: lambda: brokers.append(os.environ[BROKER]) for name in STEPS}
 
     assert run(["create", "--profile=local", "--environment=local"]) == 0
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,7 @@ from frazil.model.errors import SettingError
 from infra.deploy.__main__ import _parser
 from infra.deploy.accounts import account_record
 from infra.deploy.accounts.snowflake_account import AccountFlags
-from infra.deploy.clouds import LOCAL_CLOUD
-from infra.deploy.deployment import Deployment, credentials, open_deployment
+from infra.deploy.deployment import credentials, open_deployment
 from infra.settings.file import load_environment
 from infra.settings.model import ExistingWarehouse, LocalState, S3State
 
@@ -92,11 +92,12 @@ def test_the_cloud_on_this_machine_is_entered_as_nobody() -> None:
     assert given["AWS_PROFILE"] is None
 
 
-@pytest.mark.parametrize(("profile", "python"), [("local", "3.13"), ("me", "3.11")])
+@pytest.mark.parametrize(("profile", "python"), [("local", "{}.{}".format(*sys.version_info)), ("me", "3.9")])
 def test_packages_are_for_the_interpreter_that_runs_them(profile: str, python: str) -> None:
-    deployment: Deployment = open_deployment("dev", profile, asks=True)
+    deployment = open_deployment("dev", profile, asks=True)
+    jobs = replace(deployment.settings.jobs, python="/usr/bin/python3.9")
 
-    assert deployment.target((3, 13)).python == python
+    assert replace(deployment, settings=replace(deployment.settings, jobs=jobs)).target.python == python
 
 
 @pytest.mark.parametrize(("profile", "kept"), [("local", LocalState()), ("me", S3State("states", "us-east-1"))])
@@ -124,7 +125,7 @@ def test_the_state_of_a_real_account_is_not_used_in_the_local_cloud(folder: Path
 
 
 def test_the_state_of_the_local_cloud_is_not_used_in_a_real_account(folder: Path) -> None:
-    account_record.remember(LOCAL_CLOUD, folder)
+    account_record.remember("local", folder)
 
     with pytest.raises(SettingError, match="dev is deployed to the local cloud, but --profile=me is an AWS account"):
         open_deployment("dev", "me", asks=True)

@@ -97,7 +97,7 @@ def test_iam_of_msk_is_asked_for_in_the_words_of_the_job(tmp_path: Path) -> None
 
 def test_who_reads_the_tables_in_snowflake_is_named_as_its_stack_names_it(tmp_path: Path) -> None:
     here = "http://127.0.0.1:4570"
-    section = snowflake_section("dev", replace(ACCOUNT, stand_in=here))
+    section = snowflake_section("dev", replace(ACCOUNT, url=here))
 
     found = loaded(text_of(OPEN, snowflake=section), tmp_path).snowflake
 

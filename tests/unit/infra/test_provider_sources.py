@@ -116,22 +116,14 @@ def test_a_value_of_a_stand_in_is_a_variable() -> None:
     }
 
 
-def test_every_backend_is_replaced_by_files_of_this_machine(tmp_path: Path) -> None:
-    jobs = tmp_path / "jobs"
-    jobs.mkdir()
-    reads = {"cross-stack-reference-input-lake": {"backend": "remote", "config": {"hostname": "app.terraform.io"}}}
-    synthesized = {"provider": {"aws": [{}]}, "data": {"terraform_remote_state": reads}}
-    (jobs / "cdk.tf.json").write_text(json.dumps(synthesized))
+def test_only_a_stack_with_the_provider_of_aws_is_configured_for_the_double(tmp_path: Path) -> None:
+    jobs, confluent = tmp_path / "jobs", tmp_path / "confluent"
+    for directory, providers in ((jobs, {"aws": [{}]}), (confluent, {"confluent": [{}]})):
+        directory.mkdir()
+        (directory / "cdk.tf.json").write_text(json.dumps({"provider": providers}))
+        write_override(directory)
 
-    written = json.loads(write_override(jobs, states=tmp_path / "state").read_text())
-
-    assert written["terraform"] == {"backend": {"local": {"path": str(tmp_path / "state" / "jobs.tfstate")}}}
-    assert written["data"]["terraform_remote_state"] == {
-        "cross-stack-reference-input-lake": {
-            "backend": "local",
-            "config": {"path": str(tmp_path / "state" / "lake.tfstate")},
-        }
-    }
-    assert written["provider"]["aws"]["max_retries"] == 2
+    assert json.loads((jobs / FILE).read_text())["provider"]["aws"]["max_retries"] == 2
+    assert not (confluent / FILE).exists()
     ready_to_travel(jobs)
     assert not (jobs / FILE).exists()

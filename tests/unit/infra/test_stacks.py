@@ -10,6 +10,8 @@ from typing import cast
 
 import pytest
 
+from infra.deploy.cloud import Cloud
+from infra.deploy.clouds import REAL
 from infra.deploy.deployment import Deployment
 from infra.deploy.stacks.deployed import Stacks, synthesize
 from infra.settings.model import HcpState, LocalState, S3State
@@ -76,20 +78,14 @@ def test_a_state_is_read_again_after_a_change_that_failed(tmp_path: Path) -> Non
     assert ours.outputs("jobs") != before
 
 
-def test_a_reader_has_the_backend_that_counts_and_nothing_else(tmp_path: Path) -> None:
+def test_a_reader_has_the_backend_and_nothing_else(tmp_path: Path) -> None:
     stack = tmp_path / "cdktf.out" / "stacks" / "lake"
     stack.mkdir(parents=True)
     s3 = {"backend": {"s3": {"bucket": "states"}}}
     synthesized = {"terraform": {**s3, "required_providers": {"aws": {}}}, "resource": {"aws_s3_bucket": {}}}
     (stack / "cdk.tf.json").write_text(json.dumps(synthesized))
 
-    def written() -> object:
-        return json.loads((write_reader(stack) / "cdk.tf.json").read_text())
-
-    assert written() == {"terraform": s3}
-    local = {"terraform": {"backend": {"local": {"path": "here"}}}, "provider": {"aws": {}}}
-    (stack / "local_override.tf.json").write_text(json.dumps(local))
-    assert written() == {"terraform": local["terraform"]}
+    assert json.loads((write_reader(stack) / "cdk.tf.json").read_text()) == {"terraform": s3}
 
 
 def environment(folder: Path, backend: object = None) -> SimpleNamespace:
@@ -99,7 +95,8 @@ def environment(folder: Path, backend: object = None) -> SimpleNamespace:
         folder=folder,
         profile="me",
         options="--profile=me --environment=dev",
-        is_local=False,
+        cloud=REAL,
+        checkout=folder,
         settings=SimpleNamespace(backend=backend or LocalState()),
         terraform_data=lambda stack: folder / "terraform" / stack,
     )
@@ -116,7 +113,7 @@ def environment(folder: Path, backend: object = None) -> SimpleNamespace:
 def test_variables_of_the_shell_lead_terraform_to_no_other_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: object, workspace: str | None
 ) -> None:
-    monkeypatch.setattr("infra.deploy.stacks.deployed.prepare", lambda *_: {})
+    monkeypatch.setattr(Cloud, "prepare", lambda *_: {})
     for name in ("TF_WORKSPACE", "TF_CLI_ARGS", "TF_CLI_ARGS_apply", "TF_PLUGIN_CACHE_DIR"):
         monkeypatch.setenv(name, "mine")
 
@@ -167,7 +164,7 @@ def test_a_switch_of_nat_that_needs_more_addresses_than_the_quota_is_warned_of(
     env = {"PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}"}
     told: list[str] = []
     known = {"network": Terraform("network", tmp_path, env, tmp_path / "log", told.append)}
-    deployment = cast(Deployment, SimpleNamespace(is_local=False))
+    deployment = cast(Deployment, SimpleNamespace(cloud=REAL))
 
     Stacks(deployment, ("network",), told.append, known, known).apply(["network"])
 
