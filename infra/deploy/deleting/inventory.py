@@ -7,7 +7,7 @@ ends with three lists: deleted, scheduled for deletion (with the date), and left
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -59,9 +59,13 @@ class Names:
     """The id of the Confluent Cloud cluster, which is also the name of Tableflow's Glue database."""
 
 
+Lookup = Callable[[Any, Names], Iterator[Thing]]
+"""Yields the resources of one type, found with a boto3 session."""
+
+
 def look(session: Any, names: Names) -> list[Thing]:
     """Return the AWS resources of the environment that exist now. `session` is a boto3 session."""
-    return sorted(thing for kind in KINDS for thing in kind(session, names))
+    return sorted(thing for find in OF_TYPES.values() for thing in find(session, names))
 
 
 def in_snowflake(named: Iterable[tuple[str, str]]) -> Iterator[Thing]:
@@ -159,9 +163,7 @@ def _is_ours(name: str, names: Names) -> bool:
     return name == names.prefix or name.startswith(f"{names.prefix}-")
 
 
-def _named(
-    kind: str, service: str, operation: str, *, listed: str, name: str
-) -> Callable[[Any, Names], Iterator[Thing]]:
+def _named(kind: str, service: str, operation: str, *, listed: str, name: str) -> Lookup:
     """Return a lookup for resources whose name, or the last part of whose ARN or URL, has the prefix."""
 
     def named(session: Any, names: Names) -> Iterator[Thing]:
@@ -173,7 +175,7 @@ def _named(
     return named
 
 
-def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Callable[[Any, Names], Iterator[Thing]]:
+def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Lookup:
     """Return a lookup for network resources, which are named only by their `Name` tag."""
 
     def tagged(session: Any, names: Names) -> Iterator[Thing]:
@@ -214,30 +216,75 @@ def _pages(client: Any, operation: str, listed: str, **asked: object) -> Iterato
         yield from getattr(client, operation)(**asked).get(listed, ())
 
 
-KINDS: tuple[Callable[[Any, Names], Iterator[Thing]], ...] = (
-    _buckets,
-    _databases,
-    _keys,
-    _secrets,
-    _log_groups,
-    _applications,
-    _named("IAM role", "iam", "list_roles", listed="Roles", name="RoleName"),
-    _named("Lambda function", "lambda", "list_functions", listed="Functions", name="FunctionName"),
-    _named("schedule", "scheduler", "list_schedules", listed="Schedules", name="Name"),
-    _named("schedule group", "scheduler", "list_schedule_groups", listed="ScheduleGroups", name="Name"),
-    _named("alarm", "cloudwatch", "describe_alarms", listed="MetricAlarms", name="AlarmName"),
-    _named("dashboard", "cloudwatch", "list_dashboards", listed="DashboardEntries", name="DashboardName"),
-    _named("SNS topic", "sns", "list_topics", listed="Topics", name="TopicArn"),
-    _named("SQS queue", "sqs", "list_queues", listed="QueueUrls", name=""),
-    _named("Athena workgroup", "athena", "list_work_groups", listed="WorkGroups", name="Name"),
-    _tagged("VPC", "describe_vpcs", listed="Vpcs", identity="VpcId"),
-    _tagged("subnet", "describe_subnets", listed="Subnets", identity="SubnetId"),
-    _instances,
-    _tagged("NAT gateway", "describe_nat_gateways", listed="NatGateways", identity="NatGatewayId"),
-    _tagged("elastic IP", "describe_addresses", listed="Addresses", identity="AllocationId"),
-    _tagged("security group", "describe_security_groups", listed="SecurityGroups", identity="GroupId"),
-    _tagged("internet gateway", "describe_internet_gateways", listed="InternetGateways", identity="InternetGatewayId"),
-    _tagged("route table", "describe_route_tables", listed="RouteTables", identity="RouteTableId"),
-    _zones,
-    _tagged("VPC endpoint", "describe_vpc_endpoints", listed="VpcEndpoints", identity="VpcEndpointId"),
-)
+OF_TYPES: Mapping[str, Lookup] = {
+    "aws_athena_workgroup": _named("Athena workgroup", "athena", "list_work_groups", listed="WorkGroups", name="Name"),
+    "aws_cloudwatch_dashboard": _named(
+        "dashboard", "cloudwatch", "list_dashboards", listed="DashboardEntries", name="DashboardName"
+    ),
+    "aws_cloudwatch_log_group": _log_groups,
+    "aws_cloudwatch_metric_alarm": _named(
+        "alarm", "cloudwatch", "describe_alarms", listed="MetricAlarms", name="AlarmName"
+    ),
+    "aws_eip": _tagged("elastic IP", "describe_addresses", listed="Addresses", identity="AllocationId"),
+    "aws_emrserverless_application": _applications,
+    "aws_glue_catalog_database": _databases,
+    "aws_iam_role": _named("IAM role", "iam", "list_roles", listed="Roles", name="RoleName"),
+    "aws_instance": _instances,
+    "aws_internet_gateway": _tagged(
+        "internet gateway", "describe_internet_gateways", listed="InternetGateways", identity="InternetGatewayId"
+    ),
+    "aws_kms_key": _keys,
+    "aws_lambda_function": _named(
+        "Lambda function", "lambda", "list_functions", listed="Functions", name="FunctionName"
+    ),
+    "aws_nat_gateway": _tagged("NAT gateway", "describe_nat_gateways", listed="NatGateways", identity="NatGatewayId"),
+    "aws_route53_zone": _zones,
+    "aws_route_table": _tagged("route table", "describe_route_tables", listed="RouteTables", identity="RouteTableId"),
+    "aws_s3_bucket": _buckets,
+    "aws_scheduler_schedule": _named("schedule", "scheduler", "list_schedules", listed="Schedules", name="Name"),
+    "aws_scheduler_schedule_group": _named(
+        "schedule group", "scheduler", "list_schedule_groups", listed="ScheduleGroups", name="Name"
+    ),
+    "aws_secretsmanager_secret": _secrets,
+    "aws_security_group": _tagged(
+        "security group", "describe_security_groups", listed="SecurityGroups", identity="GroupId"
+    ),
+    "aws_sns_topic": _named("SNS topic", "sns", "list_topics", listed="Topics", name="TopicArn"),
+    "aws_sqs_queue": _named("SQS queue", "sqs", "list_queues", listed="QueueUrls", name=""),
+    "aws_subnet": _tagged("subnet", "describe_subnets", listed="Subnets", identity="SubnetId"),
+    "aws_vpc": _tagged("VPC", "describe_vpcs", listed="Vpcs", identity="VpcId"),
+    "aws_vpc_endpoint": _tagged(
+        "VPC endpoint", "describe_vpc_endpoints", listed="VpcEndpoints", identity="VpcEndpointId"
+    ),
+}
+"""The lookup for each resource type of Terraform that can be left behind alone."""
+
+DELETED_WITH: Mapping[str, str] = {
+    "aws_cloudwatch_log_metric_filter": "aws_cloudwatch_log_group",
+    "aws_default_security_group": "aws_vpc",
+    "aws_iam_role_policy": "aws_iam_role",
+    "aws_kms_alias": "aws_kms_key",
+    "aws_lakeformation_permissions": "aws_glue_catalog_database",
+    "aws_lambda_invocation": "aws_lambda_function",
+    "aws_lambda_permission": "aws_lambda_function",
+    "aws_route": "aws_route_table",
+    "aws_route53_record": "aws_route53_zone",
+    "aws_route_table_association": "aws_route_table",
+    "aws_s3_bucket_lifecycle_configuration": "aws_s3_bucket",
+    "aws_s3_bucket_ownership_controls": "aws_s3_bucket",
+    "aws_s3_bucket_policy": "aws_s3_bucket",
+    "aws_s3_bucket_public_access_block": "aws_s3_bucket",
+    "aws_s3_bucket_server_side_encryption_configuration": "aws_s3_bucket",
+    "aws_s3_bucket_versioning": "aws_s3_bucket",
+    "aws_s3_object": "aws_s3_bucket",
+    "aws_secretsmanager_secret_policy": "aws_secretsmanager_secret",
+    "aws_secretsmanager_secret_rotation": "aws_secretsmanager_secret",
+    "aws_sns_topic_policy": "aws_sns_topic",
+    "aws_sns_topic_subscription": "aws_sns_topic",
+    "aws_vpc_security_group_egress_rule": "aws_security_group",
+    "aws_vpc_security_group_ingress_rule": "aws_security_group",
+}
+"""Types without a lookup of their own: they belong to a resource of the other type and are deleted with it."""
+
+UNUSED = frozenset({"aws_lakeformation_resource"})
+"""Types that no stack has: the bucket is not registered with Lake Formation."""

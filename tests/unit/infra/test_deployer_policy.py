@@ -15,9 +15,11 @@ import pytest
 from botocore import xform_name
 from botocore.loaders import Loader
 
+from infra.deploy.deleting import inventory
 from infra.generate import FOLDER
 from infra.permissions.deployer_limits import ANYWHERE, Limits, Scope, limits_of
 from infra.permissions.deployer_policy import MOST_CHARACTERS, OF_TYPES, READS, actions, policy_documents
+from infra.resources import aws
 from infra.settings.file import load_environment
 from infra.settings.model import ExternalKafka, ExternalRegistry
 from tests.fakes.aws_actions import OTHER_NAMES
@@ -52,6 +54,22 @@ def conditions_of(documents: list[str], action: str) -> list[dict[str, Any] | No
 
 def test_every_type_that_a_stack_can_have_has_its_actions(every_type: set[str]) -> None:
     assert every_type == OF_TYPES.keys()
+
+
+def test_every_type_that_a_stack_can_have_is_known_to_the_inventory(every_type: set[str]) -> None:
+    """So a `delete` reports what it leaves behind: a new type needs a lookup, or the type that it is deleted with."""
+    known = [*inventory.OF_TYPES, *inventory.DELETED_WITH, *inventory.UNUSED]
+
+    assert sorted(known) == sorted(every_type)
+    assert {*inventory.DELETED_WITH.values()} <= inventory.OF_TYPES.keys()
+
+
+def test_no_stack_has_a_type_that_the_inventory_takes_for_unused() -> None:
+    classes = [name for name, each in vars(aws).items() if getattr(each, "TYPE", "") in inventory.UNUSED]
+    stacks = "".join(path.read_text() for folder in ("stacks", "components") for path in (FOLDER / folder).glob("*.py"))
+
+    assert len(classes) == len(inventory.UNUSED)
+    assert not [name for name in classes if f"aws.{name}(" in stacks]
 
 
 def test_the_documents_fit_into_managed_policies_and_are_limited_to_our_names(every_type: set[str]) -> None:
