@@ -18,7 +18,6 @@ import pytest
 from cloud import REGION, Cloud
 
 from devcloud.snowflake_double import SnowflakeDouble
-from devcloud.stub_behind import SNOWFLAKE as LOGIN
 from frazil.specs.load import load_tables
 from infra.app import build
 from infra.cdk import App
@@ -32,6 +31,7 @@ from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
 from infra.terraform.prepare import prepare_for_doubles
 from infra.terraform.runner import Terraform
+from shared.doubles import SNOWFLAKE_URL as LOGIN
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served
 
