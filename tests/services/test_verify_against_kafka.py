@@ -273,6 +273,16 @@ def test_skipped_records_are_counted_though_the_setting_changed(orders: Orders) 
     assert orders.verify(replace(orders.spec, on_tombstone="row")).findings == ()
 
 
+def test_records_skipped_before_and_a_foreign_delete_are_both_accounted_for(orders: Orders) -> None:
+    orders.lake.catalog.load_table(orders.spec.identifier).delete("number = 42")
+
+    verification = orders.verify(replace(orders.spec, on_tombstone="row"))
+
+    assert verification.findings == ()
+    explained = "removals by other writers, and the 9 that an earlier setting skipped, explain the number"
+    assert any("10 records in Kafka are missing" in note and explained in note for note in verification.notes)
+
+
 def test_topic_made_anew_is_found(orders: Orders) -> None:
     _made_anew(orders)
 
