@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from pathlib import Path
 from textwrap import dedent
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.manifest import (
     DataFile,
@@ -40,12 +42,37 @@ def make_again(lake: SmallLake, identifier: str, *columns: str, kind: IcebergTyp
 
 
 def restore(lake: SmallLake, identifier: str) -> None:
-    """Run the code of docs/operate.md, A column that was made again."""
-    text = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
-    code = next(part for part in text.split("```python\n") if "restore_columns" in part).partition("```")[0]
-    assert "lake.orders__dead_letters" in code
-    exec(dedent(code.replace("lake.orders__dead_letters", identifier)), {"catalog": lake.lake.catalog})
+    """Run the Python of docs/operate.md, A column that was made again, and the like of its SQL."""
+    code = next(part for part in _blocks("python") if "restore_columns" in part)
+    assert "lake.orders" in code
+    exec(code.replace("lake.orders", identifier), {"catalog": lake.lake.catalog})
+    merge_restored(lake.lake.catalog.load_table(identifier))
     lake.restart()
+
+
+def sql_of_the_repair() -> list[str]:
+    """The statements of docs/operate.md, A column that was made again."""
+    return next(part for part in _blocks("sql") if "coalesce(kafka_offset" in part).strip().removesuffix(";").split(";")
+
+
+def _blocks(language: str) -> list[str]:
+    text = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
+    return [dedent(part.partition("```")[0]) for part in text.split(f"```{language}\n")[1:]]
+
+
+def merge_restored(table: Table) -> None:
+    """Copy `kafka_offset_5` into `kafka_offset` where that is null, and drop it, for each column of such a name."""
+    rows = table.scan().to_arrow()
+    again = [name for name in rows.column_names if re.fullmatch(r".+_\d+", name)]
+    for name in reversed(again):
+        to = rows.schema.get_field_index(name.rpartition("_")[0])
+        values = pc.coalesce(rows.column(to), rows[name].cast(rows.column(to).type))
+        rows = rows.set_column(to, rows.schema.field(to), values)
+    if again:
+        table.overwrite(rows)
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        for name in again:
+            update.delete_column(name)
 
 
 class _OfDeletes(ManifestWriterV2):

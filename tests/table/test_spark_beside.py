@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from frazil.adapters.iceberg.lake import CATALOG_NAME, IcebergLake
+from frazil.adapters.iceberg.restore import restore_columns
 from frazil.adapters.iceberg.scan import metadata_location
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.changes import AddColumn, RenameColumn
@@ -24,6 +25,7 @@ from frazil.model.summary import store
 from frazil.query import extension_file
 from frazil.verify.table import verify_table
 from tests.faults.procedures import Procedures, procedures
+from tests.table.column_changes import sql_of_the_repair
 from tests.table.small_lake import Read, SmallLake, altered, spec_of
 
 MINUTE, DAY = 60_000, 24 * 3_600_000
@@ -185,3 +187,25 @@ def test_rows_that_were_marked_before_their_file_was_dropped_count_once(spark: P
     assert verify_table(lake.lake, lake.spec).findings == ()
     lake.rewrite_in_place(altered("kafka_offset", {6: 7}), path=lake.files()[-1])
     assert not verify_table(lake.lake, lake.spec).clean, "a real loss is found beside the marks"
+
+
+def test_the_printed_repair_of_a_column_that_was_made_again_brings_all_values_back(
+    spark: Procedures, warehouse: Path
+) -> None:
+    lake = SmallLake(warehouse, spec_of(table="repaired"))
+    lake.batch(Read("orders", 0, 0, 4))
+    table = f"{CATALOG_NAME}.{lake.spec.identifier}"
+    spark.sql(f"ALTER TABLE {table} DROP COLUMN kafka_offset")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN kafka_offset bigint")
+    lake.restart()
+    lake.batch(Read("orders", 0, 4, 8))
+    assert not verify_table(lake.lake, lake.spec).clean
+
+    (restored,) = restore_columns(lake.table)
+    for statement in sql_of_the_repair():
+        spark.sql(statement.strip().replace("lake.orders", table).replace("kafka_offset_5", restored))
+
+    lake.restart()
+    proof = verify_table(lake.lake, lake.spec)
+    assert proof.clean, [str(each) for each in proof.findings]
+    assert rows_by_spark(spark, lake.spec.identifier) == 8

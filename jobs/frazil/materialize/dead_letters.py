@@ -40,7 +40,7 @@ COLUMNS_HINT = (
     " made again"
 )
 TYPE_HINT = (
-    "drop the column, and restore it with its earlier values as in docs/operate.md, A column that was made again"
+    "rename the column, and restore the earlier one with its values as in docs/operate.md, A column that was made again"
 )
 NO_BATCH = ""
 ACCEPT_LOST_PROPERTY = "frazil.accept-lost-dead-letters"

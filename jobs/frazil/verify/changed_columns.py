@@ -24,7 +24,7 @@ def columns_made_again(
 ) -> Iterator[Discrepancy]:
     """Yield one finding for all columns whose earlier values are in files under another field id.
 
-    Restoring them one by one would lose the values of the others. `without` are files that cannot be read.
+    `without` are files that cannot be read.
     """
     found = {name: former for name in names if (former := hidden_columns(view, snapshot_id, name, without=without))}
     if not found:
@@ -35,7 +35,7 @@ def columns_made_again(
     else:
         listed = ", ".join(f"{name} ({fate})" for name, fate in fates)
         changed = f"other writers changed these columns and made them again: {listed}"
-    what = f"{changed}: {effect}. The files still have the values: restore all of them at once {RECIPE}"
+    what = f"{changed}: {effect}. The files still have the values: restore them {RECIPE}"
     yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 

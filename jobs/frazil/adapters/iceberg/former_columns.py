@@ -58,8 +58,8 @@ def hidden_columns(
 ) -> tuple[FormerColumn, ...]:
     """Return the earlier columns of this name that hold values in the snapshot's files, which readers do not see.
 
-    A file with a value of the present column in every row hides nothing, and neither do rows that position deletes
-    name. Files `without` are not opened.
+    A row with a value of the present column hides nothing, and neither does one that position deletes name. Files
+    `without` are not opened.
     """
     former = former_columns(view, name)
     if not former:
@@ -78,7 +78,7 @@ def _hidden_in(
     whole = present.field_id if present.field_type.is_primitive else None
     held = _ids_with_values(table, task.file.file_path, whole)
     found = tuple(each for each in former if each.leaves & held)
-    return tuple(_of_live_rows(table, task, present, found)) if task.delete_files and can_read(task) else found
+    return tuple(_of_live_rows(table, task, present, found)) if found and can_read(task) else found
 
 
 def _of_live_rows(
@@ -125,15 +125,16 @@ def _nulls(metadata: pq.FileMetaData, column: int) -> tuple[int, int | None]:
 
 
 def leaves_of(field: NestedField) -> Iterator[int]:
-    """The field ids of the values within a field, in the order in which Parquet stores them."""
-    inner = _inner(field.field_type)
-    if inner is None:
+    """Yield the field ids of the values within a field, in the order in which Parquet stores them."""
+    within = fields_within(field.field_type)
+    if within is None:
         yield field.field_id
-    for each in inner or ():
+    for each in within or ():
         yield from leaves_of(each)
 
 
-def _inner(kind: IcebergType) -> tuple[NestedField, ...] | None:
+def fields_within(kind: IcebergType) -> tuple[NestedField, ...] | None:
+    """Return the fields of a struct, the element of a list, or the key and value of a map; None for other types."""
     if isinstance(kind, StructType):
         return kind.fields
     if isinstance(kind, ListType):
