@@ -36,7 +36,7 @@ from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.materialize.branches import STAGE_PREFIX, branch_names, stage_on_branch
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.materialize.publish import publish
 from frazil.materialize.state import CHECKPOINT_TAG, standing
@@ -191,7 +191,7 @@ class Orders:
 
     def _written(self) -> tuple[WrittenFile, ...]:
         """A real file, whose statistics all the others repeat."""
-        files = TableFiles(write_target(self.view), storage={}, prefix="w", target_bytes=1 << 20)
+        files = DataFileWriter(write_target(self.view), storage={}, prefix="w", target_bytes=1 << 20)
         columns = [pa.nulls(100, each.type) for each in files.arrow_schema]
         files.add(pa.RecordBatch.from_arrays(columns, schema=files.arrow_schema))
         return files.close()

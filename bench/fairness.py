@@ -82,14 +82,14 @@ class Quiet:
     arrivals: list[float]
     waits: list[float] = field(default_factory=list)
     state: TableState | None = None
-    keeper: None = None
-    doors: Any = field(init=False)
+    client_source: None = None
+    clients: Any = field(init=False)
     spec: Any = field(init=False)
 
     def __post_init__(self) -> None:
         facts = TopicFacts(self.name, None, {0: PartitionFacts(0, 1)})
         topics = SimpleNamespace(describe=lambda _: facts)
-        self.doors = SimpleNamespace(topics=topics, runner=SimpleNamespace(parallelism=1))
+        self.clients = SimpleNamespace(topics=topics, runner=SimpleNamespace(parallelism=1))
         self.spec = spec_of(self.name)
 
     def batch(self) -> Outcome:

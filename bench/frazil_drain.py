@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.measure import measured
 from bench.orders import TOPIC
 from frazil.adapters.spark.runner import SparkRunner
-from frazil.cli.doors import open_doors, table_runs
+from frazil.cli.clients import open_clients, table_runs
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.spec import (
     BadRecordLimit,
@@ -72,10 +72,10 @@ def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
     settings = settings_of(bootstrap, registry, warehouse, TOPIC)
     runner = SparkRunner(log_file=warehouse.parent / "spark.log")
     runner.start()
-    doors = open_doors(settings, runner, announce=lambda _: None)
+    clients = open_clients(settings, runner, announce=lambda _: None)
 
     def drain() -> int:
-        report = run_once(table_runs(doors, settings.tables), Stopping())[0]
+        report = run_once(table_runs(clients, settings.tables), Stopping())[0]
         if report.failure is not None:
             raise report.failure
         return report.rows

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.frazil_drain import settings_of
 from frazil.adapters.spark.runner import SparkRunner
-from frazil.cli.doors import open_doors, table_runs
+from frazil.cli.clients import open_clients, table_runs
 from frazil.local.produce import produce
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.run import Published, TableRun
@@ -34,7 +34,7 @@ def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
     shutil.rmtree(warehouse, ignore_errors=True)
     settings = settings_of(bootstrap, registry, warehouse, topic)
     runner = SparkRunner(log_file=warehouse.parent / "spark.log")
-    run = table_runs(open_doors(settings, runner, announce=lambda _: None), settings.tables)[0]
+    run = table_runs(open_clients(settings, runner, announce=lambda _: None), settings.tables)[0]
     _batch(run, Published)
     restart = time.monotonic() - began - produced
     small, empty = [], []

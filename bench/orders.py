@@ -19,7 +19,7 @@ from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.local.supervisor import LocalServices
 from frazil.model.plan import OffsetRange
-from frazil.records import Wanted
+from frazil.records import OptionalFields
 
 TOPIC = "bench_orders"
 PARTITIONS = 6
@@ -128,7 +128,7 @@ def read_through(services: LocalServices) -> None:
     reader = KafkaReader({"bootstrap.servers": services.bootstrap_servers})
     for number, partition in ({} if facts is None else facts.partitions).items():
         whole = OffsetRange(TOPIC, number, partition.earliest, partition.end, partition.end, 2**63)
-        for _ in reader.read(whole, Wanted(timestamp_type=False, leader_epoch=False)):
+        for _ in reader.read(whole, OptionalFields(timestamp_type=False, leader_epoch=False)):
             pass
 
 

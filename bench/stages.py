@@ -24,18 +24,18 @@ from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.schema import AvroSchema, parse_schema
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import WriteTarget
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import CatalogSettings
-from frazil.records import Wanted, binary
+from frazil.records import OptionalFields, binary
 
 FETCHED = 600_000
 SAMPLE = 300_000
 FALLBACK_SAMPLE = 20_000
 CHUNK = 20_000
 REPEATS = 3
-ONLY_VALUES = Wanted(timestamp_type=False, leader_epoch=False)
+ONLY_VALUES = OptionalFields(timestamp_type=False, leader_epoch=False)
 
 
 def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
@@ -100,8 +100,8 @@ def _write(target: WriteTarget, batches: list[pa.RecordBatch]) -> None:
     files.close()
 
 
-def _files(target: WriteTarget) -> TableFiles:
-    return TableFiles(target, storage={}, prefix="bench", target_bytes=512_000_000)
+def _files(target: WriteTarget) -> DataFileWriter:
+    return DataFileWriter(target, storage={}, prefix="bench", target_bytes=512_000_000)
 
 
 if __name__ == "__main__":

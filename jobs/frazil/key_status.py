@@ -42,12 +42,12 @@ class KeyStatus:
         history = {} if self.history is None else asdict(self.history)
         every = history.pop("every", None)
         history["every_seconds"] = None if every is None else every.total_seconds()
-        told = {name: rfc3339(each) if isinstance(each, datetime) else each for name, each in history.items()}
+        shown = {name: rfc3339(each) if isinstance(each, datetime) else each for name, each in history.items()}
         return {
             "secret": self.secret,
             "state": self.state,
             "age_seconds": self.age_seconds,
-            **told,
+            **shown,
             "warnings": list(self.warnings),
             "unknown": self.unknown,
         }

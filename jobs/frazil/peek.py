@@ -16,12 +16,12 @@ from frazil.materialize.ingest.writers import LARGEST_ID
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.ports import RecordReader, SchemaRegistry
-from frazil.records import Records, Wanted, binary
+from frazil.records import OptionalFields, Records, binary
 
 FIRST_WINDOW, LAST_WINDOW = 20, 20_000
 """Offsets before a partition's end that are read first, and at most: compaction and transactions leave gaps."""
 
-_PLAIN = Wanted(timestamp_type=False, leader_epoch=False)
+_PLAIN = OptionalFields(timestamp_type=False, leader_epoch=False)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""The doors to the outside world: what the steps need of it, as Protocols. `adapters/` opens them."""
+"""What the steps need from external systems, as Protocols; `adapters/` implements them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.model.secret_history import SecretHistory
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served
 from frazil.model.spec import SettingValue, Start
-from frazil.records import Records, Wanted
+from frazil.records import OptionalFields, Records
 
 
 class SchemaRegistry(Protocol):
@@ -223,7 +223,7 @@ class Snowflake(Protocol):
 class RecordReader(Protocol):
     """Reads ranges of partitions, committed records only."""
 
-    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
+    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
         """Chunks of the range in order, up to its end.
 
         Raises BrokerError where the broker does not answer and RecordsLostError where offsets have gone.

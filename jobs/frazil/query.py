@@ -35,7 +35,7 @@ SECRET_OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """A result as it comes; `batches` can be read once, while the query's context is open."""
 
     columns: tuple[str, ...]
@@ -49,7 +49,7 @@ class Answer:
 
 
 @contextmanager
-def ask(settings: Settings, sql: str) -> Iterator[Answer]:
+def ask(settings: Settings, sql: str) -> Iterator[QueryResult]:
     """The answer to one statement that reads.
 
     Tables are named `table`, where they lie in the default database, or `database.table`. Raises Misuse with
@@ -65,7 +65,7 @@ def ask(settings: Settings, sql: str) -> Iterator[Answer]:
         connection.execute("SET lock_configuration = true")
         with _as_errors(sql):
             reader = connection.execute(sql).to_arrow_reader()
-        yield Answer(tuple(reader.schema.names), tuple(reader.schema.types), _batches(reader, sql))
+        yield QueryResult(tuple(reader.schema.names), tuple(reader.schema.types), _batches(reader, sql))
 
 
 def _batches(reader: pa.RecordBatchReader, sql: str) -> Iterator[pa.RecordBatch]:

@@ -95,8 +95,8 @@ def _header_bytes(headers: Headers | UnreadableHeaders | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which of the costlier parts of a record a table needs."""
+class OptionalFields:
+    """The fields of a record that only some tables need, and that take time to read."""
 
     timestamp_type: bool
     leader_epoch: bool

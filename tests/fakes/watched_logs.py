@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from frazil.adapters.delta import log
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.model.delta import LogWrite
 from frazil.model.spec import SettingValue
 
 
-class WatchedLogs(DeltaLogs):
+class WatchedLogs(DeltaRsLogs):
     """`reach` is told `before log`, `inside log` (its new columns are there, its files are not) and `after log`."""
 
     def __init__(self, storage: Mapping[str, SettingValue], reach: Callable[[str], None]) -> None:

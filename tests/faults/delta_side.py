@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.readers.delta import DELTA_TAG, NEXT_DELTA_TAG
 from frazil.query import extension_file
@@ -26,7 +26,7 @@ def assert_delta_is_current(world: World) -> None:
     """The log stands for the head, its tag as well, and both of its readers see the rows that Iceberg's see."""
     view = world.lake.load(world.spec.identifier)
     assert view is not None
-    standing = log_standing(view, DeltaLogs(world.lake.storage))
+    standing = log_standing(view, DeltaRsLogs(world.lake.storage))
     assert standing == LogStanding("current", standing.version, view.head)
     assert view.tags[DELTA_TAG] == view.head
     assert NEXT_DELTA_TAG not in view.tags

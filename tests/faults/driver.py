@@ -100,7 +100,7 @@ def drive(setting: Setting, who: str, moment: str) -> None:
         return answer
 
     runner = WorkerProcess(reach)  # before any client has threads
-    doors = setting.doors(
+    clients = setting.clients(
         lake=WatchedLake(setting.catalog, around=around, written=lambda name: reach(f"written {name}")),
         topics=KafkaTopics(setting.kafka),
         registry=ConfluentRegistry(setting.registry),
@@ -108,7 +108,7 @@ def drive(setting: Setting, who: str, moment: str) -> None:
         observe=lambda when, step: reach(f"{when} {step}"),
         delta_logs=WatchedLogs(setting.catalog.properties, reach),
     )
-    for report in run_once([setting.run(doors)], Stopping()):
+    for report in run_once([setting.run(clients)], Stopping()):
         if report.failure is not None:
             raise report.failure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from frazil.materialize.doors import STEPS, Observer, Step
+from frazil.materialize.clients import STEPS, Observer, Step
 
 Moment = tuple[str, Step]
 """Before or after a step."""

@@ -59,7 +59,7 @@ def main() -> None:
         once = Path(folder) / f"{who} died"
         spark_runner.run = partial(dying, who=who, driver=os.getpid(), once=once)  # type: ignore[assignment]
     runner = spark_runner.SparkRunner(log_file=Path(folder) / "spark.log")
-    reports = run_once([setting.run(setting.doors(runner=runner, observe=reach))], Stopping())
+    reports = run_once([setting.run(setting.clients(runner=runner, observe=reach))], Stopping())
     runner.stop()
     for report in reports:
         if report.failure is not None:

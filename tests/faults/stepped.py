@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from frazil.materialize.doors import Step
+from frazil.materialize.clients import Step
 from frazil.materialize.run import Outcome, TableRun
 from tests.faults.moments import Moment
 from tests.faults.world import WAIT_SECONDS, World
@@ -13,8 +13,8 @@ from tests.faults.world import WAIT_SECONDS, World
 class Stepped:
     """One batch of one run, in a thread of its own."""
 
-    def __init__(self, world: World, **doors: object) -> None:
-        self.run: TableRun = world.run(self._observe, **doors)
+    def __init__(self, world: World, **clients: object) -> None:
+        self.run: TableRun = world.run(self._observe, **clients)
         self.outcome: Outcome | BaseException | None = None
         self._target: Moment | None = None
         self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)

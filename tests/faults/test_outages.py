@@ -24,7 +24,7 @@ from frazil.model.errors import BrokerError, FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import OffsetRange
 from frazil.ports import SchemaRegistry
-from frazil.records import Records, Wanted
+from frazil.records import OptionalFields, Records
 from tests.faults.moments import Act, Moment, at
 from tests.faults.world import (
     SCHEMA,
@@ -103,7 +103,7 @@ def world(own: Own, tmp_path: Path) -> World:
 
 
 @dataclass(slots=True)
-class Waiting(Stopping):
+class StoppingWhileDown(Stopping):
     """Whoever waits for something that is down gets it back; what it was waited for is remembered."""
 
     bring_back: Act
@@ -125,8 +125,10 @@ def once(act: Act) -> Act:
     return lambda: left.pop()() if left else None
 
 
-def materialize(world: World, stopping: Stopping, observe: Callable[..., None] | None = None, **doors: object) -> None:
-    (report,) = run_once([world.run(observe, **doors)], stopping)
+def materialize(
+    world: World, stopping: Stopping, observe: Callable[..., None] | None = None, **clients: object
+) -> None:
+    (report,) = run_once([world.run(observe, **clients)], stopping)
     assert report.failure is None, report.failure
 
 
@@ -150,8 +152,8 @@ class DisturbedReader:
     reader: KafkaReader
     disturb: Act
 
-    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
-        for chunk in self.reader.read(wanted_range, wanted):
+    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
+        for chunk in self.reader.read(wanted_range, optional):
             yield chunk
             if chunk.next_offset < wanted_range.end:
                 self.disturb()
@@ -203,7 +205,7 @@ def test_the_broker_is_killed_while_a_range_is_read_and_comes_back_when_the_run_
     world = with_trigger(world, rows=2 * MANY)
     world.produce(MANY)
     runner = DisturbedRunner(registry_of(own.services), once(lambda: own.end("broker", signal.SIGKILL)))
-    stopping = Waiting(lambda: own.start("broker"))
+    stopping = StoppingWhileDown(lambda: own.start("broker"))
 
     materialize(world, stopping, runner=runner)
 
@@ -217,7 +219,7 @@ def test_the_broker_is_down_when_a_batch_is_planned_and_comes_back_when_the_run_
 ) -> None:
     monkeypatch.setattr(topics, "ANSWER_SECONDS", 2.0)
     world.produce(2 * FEW)
-    stopping = Waiting(lambda: own.start("broker"))
+    stopping = StoppingWhileDown(lambda: own.start("broker"))
 
     materialize(world, stopping, at(("before", "plan"), lambda: own.end("broker")))
 
@@ -236,7 +238,7 @@ def test_the_registry_dies_and_comes_back_when_the_run_waits(own: Own, world: Wo
     newer = replace(world, schema_id=another_version(world, 2))
     another_version(world, 3)
     newer.produce(FEW)
-    stopping = Waiting(lambda: own.start("registry"))
+    stopping = StoppingWhileDown(lambda: own.start("registry"))
 
     materialize(world, stopping, at(moment, lambda: own.end("registry", signal.SIGKILL)))
 

@@ -21,13 +21,13 @@ from confluent_kafka.admin import AdminClient
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
-from frazil.adapters.delta.log import DeltaLogs as OpenedLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
-from frazil.materialize.doors import Doors, Observer
+from frazil.materialize.clients import Clients, Observer
 from frazil.materialize.run import Outcome, TableRun
 from frazil.materialize.state import Standing, standing
 from frazil.model.plan import NothingToDo
@@ -76,7 +76,7 @@ class Setting:
     def registry(self) -> RegistrySettings:
         return RegistrySettings(self.services.schema_registry_url)
 
-    def doors(
+    def clients(
         self,
         *,
         lake: Lake | None = None,
@@ -85,8 +85,8 @@ class Setting:
         runner: TaskRunner | None = None,
         observe: Observer | None = None,
         delta_logs: DeltaLogs | None = None,
-    ) -> Doors:
-        return Doors(
+    ) -> Clients:
+        return Clients(
             lake=lake or IcebergLake(self.catalog),
             topics=topics or topics_of(self.services),
             registry=registry or registry_of(self.services),
@@ -97,12 +97,12 @@ class Setting:
             new_id=_new_id,
             announce=_nobody,
             observe=observe or _nobody,
-            delta_logs=lambda: delta_logs or OpenedLogs(self.catalog.properties),
+            delta_logs=lambda: delta_logs or DeltaRsLogs(self.catalog.properties),
         )
 
-    def run(self, doors: Doors | None = None) -> TableRun:
+    def run(self, clients: Clients | None = None) -> TableRun:
         """A new process, as far as the table can tell: each run has a writer's id of its own."""
-        return TableRun(self.spec, doors or self.doors(), writer=_new_id())
+        return TableRun(self.spec, clients or self.clients(), writer=_new_id())
 
     def save(self, path: Path) -> Path:
         path.write_bytes(pickle.dumps(self))
@@ -134,9 +134,9 @@ class World:
     def topic(self) -> str:
         return self.spec.topics[0]
 
-    def run(self, observe: Observer | None = None, **doors: object) -> TableRun:
+    def run(self, observe: Observer | None = None, **clients: object) -> TableRun:
         """A new driver in this process."""
-        return self.setting.run(self.setting.doors(observe=observe, **{"lake": self.lake, **doors}))  # type: ignore[arg-type]
+        return self.setting.run(self.setting.clients(observe=observe, **{"lake": self.lake, **clients}))  # type: ignore[arg-type]
 
     def produce(
         self,

@@ -20,12 +20,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.run import Outcome, Published, TableRun
 from frazil.materialize.state import standing
@@ -133,10 +133,10 @@ class Place:
         (self.folder / "frazil.yaml").write_text(json.dumps(written), encoding="utf-8")
         return load_settings(self.folder / "frazil.yaml", {}, NoSecrets())
 
-    def runs(self, *specs: str, adopt: bool = False, **doors: Any) -> list[TableRun]:
+    def runs(self, *specs: str, adopt: bool = False, **clients: Any) -> list[TableRun]:
         settings = self.settings(*specs)
         receipts: list[Receipt] = []
-        known = Doors(
+        known = Clients(
             lake=IcebergLake(settings.catalog),
             topics=KafkaTopics({**QUIET, **settings.kafka}),
             registry=registry_of(self.services),
@@ -147,9 +147,9 @@ class Place:
             new_id=lambda: uuid.uuid4().hex[:12],
             announce=receipts.append,
             observe=lambda *_: None,
-            delta_logs=lambda: DeltaLogs(settings.catalog.properties),
+            delta_logs=lambda: DeltaRsLogs(settings.catalog.properties),
         )
-        return [TableRun(s, replace(known, **doors), uuid.uuid4().hex[:12], adopt=adopt) for s in settings.tables]
+        return [TableRun(s, replace(known, **clients), uuid.uuid4().hex[:12], adopt=adopt) for s in settings.tables]
 
     def run(self, spec: str, **how: Any) -> TableRun:
         (run,) = self.runs(spec, **how)
@@ -186,7 +186,7 @@ class Table:
 
     @property
     def catalog(self) -> CatalogSettings:
-        return self.of.doors.lake._settings  # type: ignore[attr-defined, no-any-return]
+        return self.of.clients.lake._settings  # type: ignore[attr-defined, no-any-return]
 
     @property
     def view(self) -> TableView:
@@ -212,7 +212,7 @@ class Table:
         return [{name: row[name] for name in columns} if columns else row for row in found]
 
     def dead_letters(self, *columns: str) -> list[dict[str, Any]]:
-        view = self.of.doors.lake.load(self.spec.dead_letters_identifier)
+        view = self.of.clients.lake.load(self.spec.dead_letters_identifier)
         assert view is not None
         found = view.current.scan().to_arrow().to_pylist()
         found.sort(key=lambda row: (row["partition"], row["offset"]))
@@ -228,7 +228,7 @@ class Table:
         said = self.paused
         assert said is not None
         put = {ACCEPTED_PROPERTY: json.dumps(said["accept"])} if "accept" in said else {}
-        self.of.doors.lake.set_properties(self.spec.identifier, put=put, remove=[PAUSED_PROPERTY])
+        self.of.clients.lake.set_properties(self.spec.identifier, put=put, remove=[PAUSED_PROPERTY])
 
 
 def framed(schema_id: int, body: bytes) -> bytes:

@@ -28,7 +28,7 @@ from frazil.local.loopback import choosing_ports
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import SettingValue
-from frazil.records import Wanted
+from frazil.records import OptionalFields
 from frazil.specs.kafka_keys import READER_GROUP
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
@@ -103,7 +103,8 @@ class Enforcing:
                 end = topics.describe(TOPIC).partitions[0].end  # type: ignore[union-attr]
                 wanted = OffsetRange(TOPIC, 0, start=0, end=end, partition_end=end, max_bytes=1 << 20)
                 read = sum(
-                    len(part.offsets) for part in reader.read(wanted, Wanted(timestamp_type=False, leader_epoch=False))
+                    len(part.offsets)
+                    for part in reader.read(wanted, OptionalFields(timestamp_type=False, leader_epoch=False))
                 )
             except BrokerError as refused:
                 return refused

@@ -261,7 +261,7 @@ def test_a_registry_that_is_down_for_the_driver_is_tried_again_and_then_named(
     topic = place.topic()
     place.send(topic, *good(place, topic))
     run = place.run(f"topic: {topic}")
-    outage = Outage(run.doors.registry)  # type: ignore[arg-type]
+    outage = Outage(run.clients.registry)  # type: ignore[arg-type]
     outage.down = True
     (run,) = place.runs(f"topic: {topic}", registry=outage)
     monkeypatch.setattr(schedule, "RETRY_WAITS_SECONDS", (0.01, 0.01, 0.01))
@@ -270,6 +270,6 @@ def test_a_registry_that_is_down_for_the_driver_is_tried_again_and_then_named(
 
     assert type(report.failure) is RegistryError
     assert outage.asked == 4
-    assert IcebergLake(run.doors.lake._settings).load(run.spec.identifier) is None  # type: ignore[attr-defined]
+    assert IcebergLake(run.clients.lake._settings).load(run.spec.identifier) is None  # type: ignore[attr-defined]
     outage.down = False
     assert run_once([run], Stopping())[0].rows == 1

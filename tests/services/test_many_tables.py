@@ -119,7 +119,7 @@ def test_an_offset_that_the_topic_does_not_have_is_refused_and_no_table_is_made(
     with pytest.raises(SpecError, match=f"names offset 5 of {topic}-0, which has the offsets 0 to 1"):
         run.batch()
 
-    assert run.doors.lake.load(run.spec.identifier) is None
+    assert run.clients.lake.load(run.spec.identifier) is None
 
 
 # --- tables of somebody else ----------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_a_table_of_somebody_else_is_adopted_with_its_rows(place: Place) -> None
     foreign(place, spec, NestedField(1, "theirs", StringType()), NestedField(2, "n", LongType()))
     with pytest.raises(ForeignTableError):
         place.run(spec).batch()
-    view = place.run(spec).doors.lake.load(place.settings(spec).tables[0].identifier)
+    view = place.run(spec).clients.lake.load(place.settings(spec).tables[0].identifier)
     assert view is not None
     view.current.append(pa.table({"theirs": pa.array(["old"], pa.string()), "n": pa.array([0], pa.int64())}))
 
@@ -166,6 +166,6 @@ def test_a_table_of_somebody_else_that_does_not_fit_stays_untouched(place: Place
     with pytest.raises(IncompatibleSchemaError, match="n: is long in the writer's schema, the table has string"):
         run.batch()
 
-    view = run.doors.lake.load(run.spec.identifier)
+    view = run.clients.lake.load(run.spec.identifier)
     assert view is not None
-    assert (view.head, run.doors.lake.load(run.spec.dead_letters_identifier)) == (None, None)
+    assert (view.head, run.clients.lake.load(run.spec.dead_letters_identifier)) == (None, None)

@@ -16,7 +16,7 @@ from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.spec import RegistrySettings, StartEarliest, StartLatest, StartOffsets
 from frazil.ports import SchemaRegistry, Topics
-from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 NOBODY_LISTENS = "127.0.0.1:1"
 NO_SUCH_ID = 2_000_000_000
@@ -25,7 +25,7 @@ RECORDS = 5
 
 @dataclass(frozen=True)
 class Registry:
-    door: SchemaRegistry
+    client: SchemaRegistry
     register: Callable[[str, str], int]
     down: SchemaRegistry
 
@@ -34,7 +34,7 @@ class Registry:
 class Cluster:
     """`topic` has two partitions; the first holds RECORDS records."""
 
-    door: Topics
+    client: Topics
     topic: str
     down: Topics
 
@@ -43,9 +43,9 @@ class Cluster:
 def registry(request: pytest.FixtureRequest, place: Place) -> Iterator[Registry]:
     if request.param == "real":
         addresses = (place.services.schema_registry_url, f"http://{NOBODY_LISTENS}")
-        door, down = (ConfluentRegistry(RegistrySettings(address, {})) for address in addresses)
-        with closing(door), closing(down):
-            yield Registry(door, lambda subject, text: place.register(subject, json.loads(text)), down)
+        client, down = (ConfluentRegistry(RegistrySettings(address, {})) for address in addresses)
+        with closing(client), closing(down):
+            yield Registry(client, lambda subject, text: place.register(subject, json.loads(text)), down)
     else:
         memory = RegistryInMemory()
         yield Registry(memory, lambda subject, text: memory.register(subject, text).id, RegistryInMemory(down=True))
@@ -56,8 +56,8 @@ def cluster(request: pytest.FixtureRequest, place: Place) -> Cluster:
     if request.param == "real":
         topic = place.topic(partitions=2)
         place.send(topic, *[b"value"] * RECORDS)
-        door = KafkaTopics({"bootstrap.servers": place.services.bootstrap_servers})
-        return Cluster(door, topic, KafkaTopics({"bootstrap.servers": NOBODY_LISTENS}))
+        client = KafkaTopics({"bootstrap.servers": place.services.bootstrap_servers})
+        return Cluster(client, topic, KafkaTopics({"bootstrap.servers": NOBODY_LISTENS}))
     facts = TopicFacts("orders", "id", {0: PartitionFacts(0, RECORDS), 1: PartitionFacts(0, 0)})
     return Cluster(TopicsInMemory({"orders": facts}), "orders", TopicsInMemory(down=True))
 
@@ -67,7 +67,7 @@ def test_the_newest_schema_of_a_subject_is_found_and_older_ones_by_id(registry: 
     older = registry.register(subject, record(a_field("n")))
     newer = registry.register(subject, record(a_field("n"), {**a_field("m"), "default": 0}))
 
-    latest, by_id = registry.door.latest(subject), registry.door.by_id(older)
+    latest, by_id = registry.client.latest(subject), registry.client.by_id(older)
 
     assert latest is not None
     assert by_id is not None
@@ -77,18 +77,18 @@ def test_the_newest_schema_of_a_subject_is_found_and_older_ones_by_id(registry: 
 
 
 def test_what_the_registry_lacks_is_none_and_remembered(registry: Registry, place: Place) -> None:
-    before = registry.door.remembers_missing(NO_SUCH_ID)
+    before = registry.client.remembers_missing(NO_SUCH_ID)
 
-    assert registry.door.by_id(NO_SUCH_ID) is None
-    assert (before, registry.door.remembers_missing(NO_SUCH_ID)) == (False, True)
-    assert registry.door.latest(f"{place.name}-nowhere") is None
+    assert registry.client.by_id(NO_SUCH_ID) is None
+    assert (before, registry.client.remembers_missing(NO_SUCH_ID)) == (False, True)
+    assert registry.client.latest(f"{place.name}-nowhere") is None
 
 
 def test_subjects_are_listed_by_how_they_begin(registry: Registry, place: Place) -> None:
     for subject in ("-a", "-b", "x"):
         registry.register(place.name + subject, record(a_field("n")))
 
-    assert sorted(registry.door.subjects_under(f"{place.name}-")) == [f"{place.name}-a", f"{place.name}-b"]
+    assert sorted(registry.client.subjects_under(f"{place.name}-")) == [f"{place.name}-a", f"{place.name}-b"]
 
 
 def test_a_registry_that_is_down_is_never_taken_for_one_without_the_schema(registry: Registry) -> None:
@@ -99,23 +99,23 @@ def test_a_registry_that_is_down_is_never_taken_for_one_without_the_schema(regis
 
 
 def test_a_topic_is_described_with_where_its_partitions_begin_and_end(cluster: Cluster) -> None:
-    facts = cluster.door.describe(cluster.topic)
+    facts = cluster.client.describe(cluster.topic)
 
     assert facts is not None
     assert facts.topic == cluster.topic
     assert facts.topic_id
     assert {n: (each.earliest, each.end) for n, each in facts.partitions.items()} == {0: (0, RECORDS), 1: (0, 0)}
-    assert cluster.topic in cluster.door.names()
-    assert cluster.door.describe(f"{cluster.topic}-nowhere") is None
+    assert cluster.topic in cluster.client.names()
+    assert cluster.client.describe(f"{cluster.topic}-nowhere") is None
 
 
 def test_a_start_is_an_offset_for_each_partition(cluster: Cluster) -> None:
-    facts = cluster.door.describe(cluster.topic)
+    facts = cluster.client.describe(cluster.topic)
     assert facts is not None
 
     starts = (StartEarliest(), StartLatest(), StartOffsets({0: 3}))
 
-    assert [dict(cluster.door.first_offsets(facts, start)) for start in starts] == [
+    assert [dict(cluster.client.first_offsets(facts, start)) for start in starts] == [
         {0: 0, 1: 0},
         {0: RECORDS, 1: 0},
         {0: 3, 1: 0},

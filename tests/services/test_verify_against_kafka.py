@@ -21,14 +21,14 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.formats.placement import place_by_name
 from frazil.local.supervisor import LocalServices
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.ingest import placing
 from frazil.materialize.run import TableRun
 from frazil.model.plan import NothingToDo
@@ -98,7 +98,7 @@ class Orders:
 
     def materialize(self) -> None:
         registry = RegistrySettings(self.services.schema_registry_url)
-        doors = Doors(
+        clients = Clients(
             self.lake,
             KafkaTopics(self.kafka),
             registry_of(self.services),
@@ -109,9 +109,9 @@ class Orders:
             lambda: uuid.uuid4().hex[:12],
             lambda receipt: None,
             lambda when, step: None,
-            lambda: DeltaLogs(self.lake.storage),
+            lambda: DeltaRsLogs(self.lake.storage),
         )
-        run = TableRun(self.spec, doors, uuid.uuid4().hex[:8])
+        run = TableRun(self.spec, clients, uuid.uuid4().hex[:8])
         while not isinstance(run.batch(), NothingToDo):
             pass
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from frazil.adapters.delta.files import head_files, shapes
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import metadata_location
 from frazil.delta.plan import plan_log
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.changes import Change
 from frazil.model.columns import Column, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.delta import BeginLog, ExtendLog, LogPlan, ReplaceLog
@@ -44,7 +44,7 @@ class Trades:
     """An Iceberg table in a real catalog, and the log beside it."""
 
     lake: IcebergLake
-    logs: DeltaLogs
+    logs: DeltaRsLogs
     epoch: int = field(default=0)
 
     @property
@@ -60,7 +60,9 @@ class Trades:
     def append(self, *ids: int) -> None:
         """One snapshot with a row for each id; columns that the table does not have are left out."""
         view, self.epoch = self.view, self.epoch + 1
-        files = TableFiles(write_target(view), storage=self.lake.storage, prefix=f"w{self.epoch}", target_bytes=1 << 20)
+        files = DataFileWriter(
+            write_target(view), storage=self.lake.storage, prefix=f"w{self.epoch}", target_bytes=1 << 20
+        )
         files.add(pa.RecordBatch.from_pylist([row(n) for n in ids], files.arrow_schema))
         assert view.head is not None
         branch = f"stage{self.epoch}"

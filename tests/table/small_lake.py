@@ -20,7 +20,7 @@ from frazil.adapters.iceberg.scan import live_files
 from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
 from frazil.materialize.dead_letters import ensure_dead_letters, prepare, reveal
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.columns import Column, Scalar
@@ -193,7 +193,7 @@ class SmallLake:
         return replace(self.state, epoch=epoch, batch_id=batch_id, sources=sources, complete_through=NOON)
 
     def _files(self, view: TableView, batches: Sequence[pa.RecordBatch]) -> tuple[WrittenFile, ...]:
-        files = TableFiles(write_target(view), storage=self.lake.storage, prefix="w", target_bytes=512 << 20)
+        files = DataFileWriter(write_target(view), storage=self.lake.storage, prefix="w", target_bytes=512 << 20)
         for batch in batches:
             files.add(batch.select(files.arrow_schema.names).cast(files.arrow_schema))
         return files.close()

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo, IsNull
 from pyiceberg.table import Table
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import metadata_location
 from frazil.delta.standing import log_standing
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, Scalar
@@ -57,7 +57,7 @@ class Parts:
 
     def __init__(self, folder: Path) -> None:
         self.lake = IcebergLake(CatalogSettings("jdbc", str(folder)))
-        self.logs = DeltaLogs(self.lake.storage)
+        self.logs = DeltaRsLogs(self.lake.storage)
         columns = (Column("n", Scalar("long")), Column("part", Scalar("string")))
         self.lake.create(IDENTIFIER, columns, partition_by=("part",), properties={}, summary={})
         self.rows: Contents = Counter()
@@ -84,7 +84,9 @@ class Parts:
     def append(self, values: Sequence[str | None]) -> None:
         """A batch as `materialize` writes it: two rows for each value."""
         view, self.batches = self.view, self.batches + 1
-        files = TableFiles(write_target(view), storage=self.lake.storage, prefix=f"w{self.batches}", target_bytes=1000)
+        files = DataFileWriter(
+            write_target(view), storage=self.lake.storage, prefix=f"w{self.batches}", target_bytes=1000
+        )
         rows = [(100 * self.batches + n, value) for n in range(2) for value in values]
         files.add(pa.RecordBatch.from_pylist([{"n": n, "part": part} for n, part in rows], files.arrow_schema))
         assert view.head is not None

@@ -1,4 +1,4 @@
-"""What a door to Delta logs does, the real one and the one in memory alike."""
+"""The contract of `ports.DeltaLogs`: the adapter and its twin in memory pass the same tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from deltalake import Field, Schema
 from deltalake.schema import PrimitiveType
 
-from frazil.adapters.delta.log import DeltaLogs as RealLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.model.delta import AddFile, BeginLog, DeltaMetadata, ExtendLog, LoggedFile, LogWrite, RemoveFile, ReplaceLog
 from frazil.model.errors import CommitRejectedError
 from frazil.ports import DeltaLogs
@@ -23,7 +23,7 @@ BEGIN = BeginLog(7, ONE, (AddFile("data/a", 1, 1, "{}"),))
 EXTEND = ExtendLog(8, 0, ONE, (AddFile("data/b", 2, 1, "{}"),), (RemoveFile("data/a", 1, 1),))
 
 
-@pytest.fixture(params=[DeltaLogsInMemory, lambda: RealLogs({})], ids=["in memory", "real"])
+@pytest.fixture(params=[DeltaLogsInMemory, lambda: DeltaRsLogs({})], ids=["in memory", "real"])
 def logs(request: pytest.FixtureRequest) -> DeltaLogs:
     made: DeltaLogs = request.param()
     return made
@@ -92,7 +92,7 @@ def test_any_path_is_read_as_it_was_written_and_can_be_removed(logs: DeltaLogs, 
 
 
 def test_a_path_that_another_writer_encoded_differently_is_told_apart(location: str) -> None:
-    logs = RealLogs({})
+    logs = DeltaRsLogs({})
     logs.write(location, BEGIN)
     add = {"path": "data/%7Ea", "size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}
     version = Path(location) / "_delta_log" / f"{1:020}.json"

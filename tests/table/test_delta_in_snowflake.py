@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.cli.status import remarks
 from frazil.delta.in_snowflake import Look
 from frazil.materialize.readers.delta import announce_delta
@@ -55,13 +55,13 @@ class Account:
 
 @pytest.fixture
 def both(lake: SmallLake) -> TableSpec:
-    announce_delta(lake.lake, lambda: DeltaLogs(lake.lake.storage), lake.view)
+    announce_delta(lake.lake, lambda: DeltaRsLogs(lake.lake.storage), lake.view)
     return replace(lake.spec, formats=("iceberg", "delta"), readers=("snowflake", "duckdb"))
 
 
 def statuses(lake: SmallLake, account: Account, *specs: TableSpec, later: timedelta = SECOND) -> list[TableStatus]:
     now = committed(lake) + later
-    logs = DeltaLogs(lake.lake.storage)
+    logs = DeltaRsLogs(lake.lake.storage)
     return list(table_statuses(lake.lake, NoBroker(), specs, delta_logs=lambda: logs, now=now, snowflake=account))
 
 

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from moto.server import ThreadedMotoServer
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg import manifests
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.delta.standing import log_standing
@@ -34,7 +34,7 @@ from tests.table.delta_trades import Trades, by_delta_in_duckdb, by_delta_rs, by
 @pytest.fixture
 def trades(tmp_path: Path) -> Trades:
     lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "lake")))
-    return Trades(lake, DeltaLogs(lake.storage))
+    return Trades(lake, DeltaRsLogs(lake.storage))
 
 
 @pytest.mark.parametrize("partition_by", [(), ("symbol",), ("day(at)", "bucket(2, symbol)")])
@@ -292,7 +292,7 @@ def on_s3(tmp_path: Path) -> Iterator[Trades]:
     client.create_bucket(Bucket=bucket)
     catalog = {"uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"s3://{bucket}/w", **storage}
     lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path), catalog))
-    yield Trades(lake, DeltaLogs(storage))
+    yield Trades(lake, DeltaRsLogs(storage))
     server.stop()
 
 
@@ -322,7 +322,7 @@ def test_on_s3_the_surroundings_say_who_asks_where_the_settings_do_not(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-role")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
-    logs = DeltaLogs(keys)
+    logs = DeltaRsLogs(keys)
 
     options = logs._options(on_s3.view.location)
 

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.table import Table
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.doctor.tables import look_at_table
 from frazil.materialize.readers.delta import DELTA_TAG, announce_delta
 from frazil.materialize.state import standing
@@ -147,7 +147,7 @@ def test_a_rollback_takes_the_log_back_and_is_seen_as_before(lake: SmallLake) ->
 def test_two_processes_announce_at_once_and_the_log_stands_for_the_head(lake: SmallLake) -> None:
     def another(reached: str) -> None:
         if reached == "before log":
-            announce_delta(lake.lake, lambda: DeltaLogs(lake.lake.storage), lake.view)
+            announce_delta(lake.lake, lambda: DeltaRsLogs(lake.lake.storage), lake.view)
 
     announced = announce(lake, another)
 

@@ -14,7 +14,7 @@ import pytest
 from frazil.adapters.iceberg.scan import metadata_location
 from frazil.doctor import snowflake
 from frazil.doctor.asking import Asking
-from frazil.doctor.examine import Surroundings, examine
+from frazil.doctor.examine import ProcessEnvironment, examine
 from frazil.doctor.finding import Finding
 from frazil.doctor.snowflake import FRESH, ask_snowflake
 from frazil.model.errors import ServiceError, SnowflakeError
@@ -169,7 +169,7 @@ def test_who_has_no_key_does_not_ask_and_that_is_no_failure(
 ) -> None:
     with Path(config).open("a") as file:
         file.write(section)
-    given = Surroundings({}, NobodyMayRead(), now=lambda: datetime.now(UTC), new_id=lambda: "id", seconds=0.2)
+    given = ProcessEnvironment({}, NobodyMayRead(), now=lambda: datetime.now(UTC), new_id=lambda: "id", seconds=0.2)
 
     found = [each for each in examine(Path(config), given) if each.part == "snowflake"]
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyiceberg.table import Table
 from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.maintain.background import Background
 from frazil.maintain.expire import expiry_of
 from frazil.maintain.expiring import Expiring
@@ -52,8 +52,8 @@ def reads_whole(table: Table) -> None:
         table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
 
 
-def no_delta(lake: SmallLake) -> Callable[[], DeltaLogs]:
-    return lambda: DeltaLogs(lake.lake.storage)
+def no_delta(lake: SmallLake) -> Callable[[], DeltaRsLogs]:
+    return lambda: DeltaRsLogs(lake.lake.storage)
 
 
 def batches(lake: SmallLake, count: int, *, dead: bool = False) -> None:

@@ -10,7 +10,7 @@ from pyiceberg.types import LongType
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, ListOf, MapOf, Scalar, Struct
 from frazil.model.ingested import WrittenFile
 from frazil.model.snapshot import TableView
@@ -49,7 +49,7 @@ def loaded(lake: IcebergLake) -> TableView:
 
 
 def files_of(view: TableView) -> tuple[WrittenFile, ...]:
-    files = TableFiles(write_target(view), storage={}, prefix="w", target_bytes=1 << 20)
+    files = DataFileWriter(write_target(view), storage={}, prefix="w", target_bytes=1 << 20)
     files.add(pa.RecordBatch.from_pylist(ROWS, schema=files.arrow_schema))
     return files.close()
 

@@ -72,8 +72,8 @@ def test_a_cluster_that_does_not_answer_is_reported_within_ten_seconds_of_the_st
     clock.now = start
     run = SimpleNamespace(
         spec=spec_of("orders"),
-        doors=SimpleNamespace(topics=topics),
-        keeper=None,
+        clients=SimpleNamespace(topics=topics),
+        client_source=None,
     )
 
     report = _until_caught_up(cast(TableRun, run), cast(FairQueue, None), Stopping(), ends_by_itself=True)

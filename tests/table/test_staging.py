@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import live_files
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CommitRejectedError
 from frazil.model.ingested import WrittenFile
@@ -28,7 +28,7 @@ def test_a_partition_beyond_the_year_9999_is_staged_and_counted(tmp_path: Path) 
     lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path)))
     columns = [Column("at", Scalar("timestamptz"))]
     view = lake.create("lake.far", columns, partition_by=("day(at)",), properties={}, summary={})
-    files = TableFiles(write_target(view), storage={}, prefix="w", target_bytes=1 << 20)
+    files = DataFileWriter(write_target(view), storage={}, prefix="w", target_bytes=1 << 20)
     stamps = pa.array([0, YEAR_55838, YEAR_55838], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     files.add(pa.RecordBatch.from_arrays([stamps], schema=files.arrow_schema))
 
@@ -60,7 +60,7 @@ class Orders:
 
     def files(self, symbols: Sequence[str]) -> tuple[WrittenFile, ...]:
         """Written for the partition spec that the table has now."""
-        files = TableFiles(write_target(self.view), storage={}, prefix="w", target_bytes=1 << 20)
+        files = DataFileWriter(write_target(self.view), storage={}, prefix="w", target_bytes=1 << 20)
         rows = {"symbol": list(symbols), "n": list(range(len(symbols)))}
         files.add(pa.RecordBatch.from_pydict(rows, schema=files.arrow_schema))
         return files.close()

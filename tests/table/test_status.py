@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.cli.status import remarks
 from frazil.delta.standing import LogStanding
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
@@ -49,7 +49,7 @@ def status_of(lake: SmallLake, broker: Broker, spec: TableSpec | None = None) ->
 
 def statuses_of(lake: SmallLake, broker: Broker, *specs: TableSpec) -> list[TableStatus]:
     now = NOON + timedelta(minutes=5)
-    return list(table_statuses(lake.lake, broker, specs, delta_logs=lambda: DeltaLogs(lake.lake.storage), now=now))
+    return list(table_statuses(lake.lake, broker, specs, delta_logs=lambda: DeltaRsLogs(lake.lake.storage), now=now))
 
 
 def test_lag_is_what_is_left_of_every_partition_new_ones_too(lake: SmallLake) -> None:
@@ -156,7 +156,7 @@ def test_json_holds_all_of_it(lake: SmallLake) -> None:
 def test_a_delta_log_is_current_behind_or_withheld(lake: SmallLake) -> None:
     broker, in_both = Broker({0: 100, 1: 50}), replace(lake.spec, formats=("iceberg", "delta"))
     first, head = status_of(lake, broker, in_both).delta, lake.view.head
-    announce_delta(lake.lake, lambda: DeltaLogs(lake.lake.storage), lake.view)
+    announce_delta(lake.lake, lambda: DeltaRsLogs(lake.lake.storage), lake.view)
     second = status_of(lake, broker, in_both).delta
     lake.table.append(lake.table.scan(limit=1).to_arrow())
     third = status_of(lake, broker, in_both).delta

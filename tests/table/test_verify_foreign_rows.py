@@ -14,7 +14,7 @@ from frazil.proof.verification import FindingKind
 from frazil.records import Records, binary
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
-from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from tests.table.column_changes import make_again
 from tests.table.small_lake import NOON, Read, SmallLake, altered, spec_of
 

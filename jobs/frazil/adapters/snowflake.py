@@ -56,9 +56,9 @@ class SnowflakeAccount:
     def served(self, table: str) -> Served:
         name = _literal(self._identifier(table))
         with self._session() as session:
-            told = session.ask_json(f"SELECT SYSTEM$GET_ICEBERG_TABLE_INFORMATION({name})", f"look at {table}")
+            answer = session.ask_json(f"SELECT SYSTEM$GET_ICEBERG_TABLE_INFORMATION({name})", f"look at {table}")
             refreshing = session.refreshing(name, table)
-        return Served(told.get("metadataLocation") or None, str(told.get("status", "unknown")), refreshing)
+        return Served(answer.get("metadataLocation") or None, str(answer.get("status", "unknown")), refreshing)
 
     def _identifier(self, table: str) -> str:
         return ".".join(_quoted(name) for name in (self.settings.database, self.settings.schema, table))
@@ -114,8 +114,8 @@ class _Session:
     def ask_json(self, statement: str, what: str) -> Mapping[str, Any]:
         rows = self.ask(statement, what)
         try:
-            told: Mapping[str, Any] = json.loads(rows[0][0])
-            return dict(told)
+            answer: Mapping[str, Any] = json.loads(rows[0][0])
+            return dict(answer)
         except (IndexError, TypeError, ValueError) as unexpected:
             raise SnowflakeError(
                 f"Snowflake did not answer with JSON when {self.user} asked it to {what}: {str(rows)[:200]}",
@@ -125,10 +125,10 @@ class _Session:
     def refreshing(self, name: str, table: str) -> str | None:
         """Return the status of automatic refresh, or None if it cannot be read."""
         try:
-            told = self.ask_json(f"SELECT SYSTEM$AUTO_REFRESH_STATUS({name})", f"read how {table} is refreshed")
+            answer = self.ask_json(f"SELECT SYSTEM$AUTO_REFRESH_STATUS({name})", f"read how {table} is refreshed")
         except SnowflakeError:
             return None
-        words = (told.get("executionState"), told.get("invalidExecutionStateReason"))
+        words = (answer.get("executionState"), answer.get("invalidExecutionStateReason"))
         return ": ".join(str(word) for word in words if word) or None
 
 

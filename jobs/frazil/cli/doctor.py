@@ -52,11 +52,11 @@ def doctor(as_json: Json = False, application: Application = None, config: Confi
 def _here(config: Path, *, show: bool) -> Report:
     """Run the checks here, and show each finding at once, because a check may take seconds."""
     from frazil.adapters.aws.secrets import SecretsManager  # noqa: PLC0415
-    from frazil.cli.doors import new_id  # noqa: PLC0415
-    from frazil.doctor.examine import Surroundings, examine  # noqa: PLC0415
+    from frazil.cli.clients import new_id  # noqa: PLC0415
+    from frazil.doctor.examine import ProcessEnvironment, examine  # noqa: PLC0415
     from frazil.doctor.finding import Report  # noqa: PLC0415
 
-    surroundings = Surroundings(
+    environment = ProcessEnvironment(
         os.environ,
         SecretsManager(),
         now=lambda: datetime.now(UTC),
@@ -64,7 +64,7 @@ def _here(config: Path, *, show: bool) -> Report:
         local=local_address_in(config),
     )
     findings = []
-    for finding in examine(config, surroundings):
+    for finding in examine(config, environment):
         findings.append(finding)
         if show:
             _print(finding)
@@ -73,11 +73,11 @@ def _here(config: Path, *, show: bool) -> Report:
 
 def _inside(application: str, *, show: bool) -> Report:
     from frazil.adapters.aws.job_runs import EmrServerless  # noqa: PLC0415
-    from frazil.cli.doors import new_id  # noqa: PLC0415
-    from frazil.doctor.inside import Waiting, report_from_inside  # noqa: PLC0415
+    from frazil.cli.clients import new_id  # noqa: PLC0415
+    from frazil.doctor.inside import Polling, report_from_inside  # noqa: PLC0415
 
-    waiting = Waiting(say=lambda line: print(line, file=sys.stderr, flush=True))
-    report = report_from_inside(EmrServerless(application), waiting, token=f"frazil-doctor-{new_id()}")
+    polling = Polling(say=lambda line: print(line, file=sys.stderr, flush=True))
+    report = report_from_inside(EmrServerless(application), polling, token=f"frazil-doctor-{new_id()}")
     for finding in report.findings if show else ():
         _print(finding)
     return report

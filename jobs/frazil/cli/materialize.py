@@ -113,8 +113,8 @@ def _runs(
 ) -> list[TableRun]:
     """Return the runs of the named tables. `check` raises if their catalog cannot be used."""
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
-    from frazil.cli.doorkeeper import SecretWatch  # noqa: PLC0415
-    from frazil.cli.doors import open_doors, table_runs  # noqa: PLC0415
+    from frazil.cli.clients import open_clients, table_runs  # noqa: PLC0415
+    from frazil.cli.credential_refresher import CredentialRefresher  # noqa: PLC0415
     from frazil.cli.progress import Display, WatchedRunner  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
@@ -125,9 +125,9 @@ def _runs(
     log_file = config.parent / ".frazil" / "spark.log"
     display = display or Display()
     runner = WatchedRunner(SparkRunner(log_file=log_file), display)
-    doors = open_doors(settings, runner, announce=lambda receipt: _announce(receipt, display))
-    keeper = SecretWatch(settings, doors, load=lambda: settings_from(config))
-    return table_runs(doors, chosen, adopt=adopt, keeper=keeper)
+    clients = open_clients(settings, runner, announce=lambda receipt: _announce(receipt, display))
+    client_source = CredentialRefresher(settings, clients, load=lambda: settings_from(config))
+    return table_runs(clients, chosen, adopt=adopt, client_source=client_source)
 
 
 def _create(runs: Sequence[TableRun]) -> None:
@@ -135,7 +135,7 @@ def _create(runs: Sequence[TableRun]) -> None:
     for run in runs:
         table = run.spec.identifier
         try:
-            there = run.doors.lake.load(table) is not None
+            there = run.clients.lake.load(table) is not None
             run.create()
         except FrazilError as failure:
             failures.append(failure)
@@ -160,8 +160,8 @@ def _carry_out(runs: Sequence[TableRun], display: Display, *, once: bool, every:
             reports = run_once(runs, stopping) if once else run_every(runs, every, stopping)
         finally:
             for run in runs:
-                run.doors.background.finish()
-            for runner in {id(run.doors.runner): run.doors.runner for run in runs}.values():
+                run.clients.background.finish()
+            for runner in {id(run.clients.runner): run.clients.runner for run in runs}.values():
                 runner.stop()
     for report in reports:
         print(_summary(report), file=sys.stderr)

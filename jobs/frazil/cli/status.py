@@ -79,7 +79,7 @@ def status(
 def _look(settings: Settings, tables: Sequence[str]) -> list[TableStatus]:
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
-    from frazil.cli.doors import delta_logs_of, open_onlooker  # noqa: PLC0415
+    from frazil.cli.clients import delta_logs_of, open_onlooker  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
     from frazil.status import table_statuses  # noqa: PLC0415
 

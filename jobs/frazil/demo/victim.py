@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from frazil.adapters.spark.runner import SparkRunner
-from frazil.cli.doors import open_doors, table_runs
+from frazil.cli.clients import open_clients, table_runs
 from frazil.cli.options import settings_from
 from frazil.cli.receipt_lines import lines
-from frazil.materialize.doors import Observer, Step
+from frazil.materialize.clients import Observer, Step
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.receipt import Receipt
 
@@ -27,8 +27,8 @@ WAITS_SECONDS = 600
 def main(config: str, batch: str) -> None:
     settings = settings_from(Path(config))
     runner = SparkRunner(log_file=Path(config).parent / "spark.log")
-    doors = open_doors(settings, runner, announce=_print, observe=waiting_before_publish(int(batch)))
-    run_once(table_runs(doors, settings.tables), Stopping())
+    clients = open_clients(settings, runner, announce=_print, observe=waiting_before_publish(int(batch)))
+    run_once(table_runs(clients, settings.tables), Stopping())
 
 
 def waiting_before_publish(batch: int) -> Observer:

@@ -110,13 +110,13 @@ class Loaded:
 
     def why_unreadable(self, secret: DeferredSecret) -> str | None:
         """Return why a deferred secret cannot be read, or None if it can."""
-        told = [] if self.watched is None else self.watched.findings
-        before = len(told)
+        findings = [] if self.watched is None else self.watched.findings
+        before = len(findings)
         try:
             text = secret.read().reveal()
         except FrazilError as problem:
             return problem.what
-        problems = (finding.found for finding in told[before:] if finding.verdict != "ok")
+        problems = (finding.found for finding in findings[before:] if finding.verdict != "ok")
         return next(problems, "its secret cannot be read (see above)" if NOT_FOUND in text else None)
 
 

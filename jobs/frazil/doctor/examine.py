@@ -31,7 +31,7 @@ CONFIGURED: tuple[Part, ...] = ("identity", "broker", "registry", "clock", "ware
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ProcessEnvironment:
     """The environment of a process: the source of secrets, the clock and the source of ids."""
 
     env: Mapping[str, str]
@@ -42,7 +42,7 @@ class Surroundings:
     local: LocalAddress = no_local_services
 
 
-def examine(config: Path, given: Surroundings) -> Iterator[Finding]:
+def examine(config: Path, given: ProcessEnvironment) -> Iterator[Finding]:
     """Yield findings as checks complete. A failed check does not prevent the others."""
     loaded = load(config, given.env, given.secrets, Asking("configuration", given.seconds), local=given.local)
     yield from (without(finding, loaded.secrets) for finding in loaded.findings)
@@ -54,7 +54,7 @@ def examine(config: Path, given: Surroundings) -> Iterator[Finding]:
         yield without(finding, loaded.secrets)
 
 
-def _outside(settings: Settings, loaded: Loaded, given: Surroundings) -> Iterator[Finding]:
+def _outside(settings: Settings, loaded: Loaded, given: ProcessEnvironment) -> Iterator[Finding]:
     def asking(part: Part) -> Asking:
         return Asking(part, given.seconds)
 
@@ -93,7 +93,7 @@ def _answers(registry: Sequence[Finding]) -> bool:
     return registry[0].verdict == "ok" and not any(finding.is_silence for finding in registry)
 
 
-def _clock_of_registry(registry: RegistrySettings, given: Surroundings, *, reached: bool) -> Finding:
+def _clock_of_registry(registry: RegistrySettings, given: ProcessEnvironment, *, reached: bool) -> Finding:
     whose = "the registry"
     if not reached:
         return not_asked("clock", f"against {whose}", "it does not answer")

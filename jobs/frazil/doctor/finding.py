@@ -89,11 +89,11 @@ def report_in(text: str) -> Report | None:
 
 
 def _report(value: object) -> Report:
-    told = cast("Mapping[str, object]", value)
-    findings = cast("Iterable[Mapping[str, str]]", told["findings"])
-    return Report(str(told["place"]), tuple(_finding(each) for each in findings))
+    document = cast("Mapping[str, object]", value)
+    findings = cast("Iterable[Mapping[str, str]]", document["findings"])
+    return Report(str(document["place"]), tuple(_finding(each) for each in findings))
 
 
-def _finding(told: Mapping[str, str]) -> Finding:
-    part, verdict = cast("Part", told["part"]), cast("Verdict", told["verdict"])
-    return Finding(part, str(told["what"]), verdict, str(told["found"]), str(told["hint"]))
+def _finding(fields: Mapping[str, str]) -> Finding:
+    part, verdict = cast("Part", fields["part"]), cast("Verdict", fields["verdict"])
+    return Finding(part, str(fields["what"]), verdict, str(fields["found"]), str(fields["hint"]))

@@ -28,22 +28,22 @@ LOG_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """How to wait for a report. `say` receives progress messages."""
+class Polling:
+    """How to poll for a report. `say` receives progress messages."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     say: Callable[[str], None] = print
 
 
-def report_from_inside(emr: EmrServerless, waiting: Waiting, *, token: str) -> Report:
+def report_from_inside(emr: EmrServerless, polling: Polling, *, token: str) -> Report:
     """Start a job run and return its report. Raises Misuse without a run to copy, ServiceError without a report."""
     like = run_to_imitate(emr.newest(), emr.application)
-    waiting.say(f"as the job run {like.id} ({like.name or 'no name'}), with its role {like.role}")
+    polling.say(f"as the job run {like.id} ({like.name or 'no name'}), with its role {like.role}")
     job_run = emr.start(request_like(like, token=token))
-    waiting.say(f"job run {job_run} started")
-    ended = _wait(emr, job_run, waiting)
-    report = _report(emr, ended, waiting)
+    polling.say(f"job run {job_run} started")
+    ended = _wait(emr, job_run, polling)
+    report = _report(emr, ended, polling)
     return replace(report, place=f"application {emr.application}, job run {job_run}")
 
 
@@ -89,18 +89,18 @@ def _options(arguments: tuple[str, ...]) -> list[str]:
     return [part for option in OPTIONS for part in (option, given[option])]
 
 
-def _wait(emr: EmrServerless, job_run: str, waiting: Waiting) -> JobRun:
+def _wait(emr: EmrServerless, job_run: str, polling: Polling) -> JobRun:
     """Wait until the run has ended, and return it. Cancel the run if the wait ends for any other reason."""
-    deadline, state = waiting.clock() + MOST_MINUTES * 60, ""
+    deadline, state = polling.clock() + MOST_MINUTES * 60, ""
     try:
-        while waiting.clock() < deadline:
+        while polling.clock() < deadline:
             run = emr.get(job_run)
             if run.state != state:
                 state = run.state
-                waiting.say(f"job run {job_run}: {state.lower()}")
+                polling.say(f"job run {job_run}: {state.lower()}")
             if state in ENDED:
                 return run
-            waiting.sleep(LOOK_SECONDS)
+            polling.sleep(LOOK_SECONDS)
     finally:
         if state not in ENDED:
             with suppress(FrazilError):
@@ -111,18 +111,18 @@ def _wait(emr: EmrServerless, job_run: str, waiting: Waiting) -> JobRun:
     )
 
 
-def _report(emr: EmrServerless, run: JobRun, waiting: Waiting) -> Report:
+def _report(emr: EmrServerless, run: JobRun, polling: Polling) -> Report:
     assert run.monitoring is not None  # noqa: S101 - copied from a run that has it
-    deadline = waiting.clock() + LOG_SECONDS
-    waiting.say(f"reading its report in the log group {run.monitoring.group}")
+    deadline = polling.clock() + LOG_SECONDS
+    polling.say(f"reading its report in the log group {run.monitoring.group}")
     while True:
         output = emr.driver_output(run)
         report = report_in(output)
         if report is not None:
             return report
-        if waiting.clock() > deadline:
+        if polling.clock() > deadline:
             raise _no_report(run, output)
-        waiting.sleep(LOOK_SECONDS)
+        polling.sleep(LOOK_SECONDS)
 
 
 def _no_report(run: JobRun, output: str) -> ServiceError:

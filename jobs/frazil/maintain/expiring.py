@@ -87,7 +87,7 @@ class Expiring:
 
         def committed() -> bool:
             lake.expire(fresh, expiry)
-            LOG.info("expired", extra=_told(fresh, expiry))
+            LOG.info("expired", extra=_log_fields(fresh, expiry))
             return True
 
         since = now - self.keep.age
@@ -143,5 +143,5 @@ def _tell(table: str, cleaned: Cleaned) -> None:
         LOG.warning("expired_files_left", extra={"table": table, "files": cleaned.left, "problem": problems})
 
 
-def _told(view: TableView, expiry: Expiry) -> dict[str, object]:
+def _log_fields(view: TableView, expiry: Expiry) -> dict[str, object]:
     return {"table": view.identifier, "snapshots": len(expiry.snapshots), "tags": len(expiry.put)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.readers.delta import LogProgress, announce_delta
 from frazil.materialize.readers.snowflake import Telling
-from frazil.materialize.said_once import SaidOnce
+from frazil.materialize.warn_once import WarnOnce
 from frazil.model.delta import Announced, LogFailed, LogWritten, Withheld
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -21,22 +21,22 @@ class Announcing:
     """What one process has announced of one table. A failure here never fails a batch: the rows are visible."""
 
     spec: TableSpec
-    said: SaidOnce
+    warnings: WarnOnce
     delta_log: LogProgress = field(default_factory=LogProgress)
     telling: Telling = field(default_factory=Telling)
 
-    def announce(self, doors: Doors, view: TableView) -> Announced | None:
+    def announce(self, clients: Clients, view: TableView) -> Announced | None:
         """Bring the Delta log up to date, then tell Snowflake of its newest version. Return as `write_delta_log`."""
-        announced = self.write_delta_log(doors, view)
-        self._tell_snowflake(doors)
+        announced = self.write_delta_log(clients, view)
+        self._tell_snowflake(clients)
         return announced
 
-    def write_delta_log(self, doors: Doors, view: TableView) -> Announced | None:
+    def write_delta_log(self, clients: Clients, view: TableView) -> Announced | None:
         """Return None if the table has no readers of Delta, or its log was checked a moment ago."""
-        now = doors.now()
+        now = clients.now()
         if "delta" not in self.spec.formats or not self.delta_log.is_due(view, now=now):
             return None
-        announced = announce_delta(doors.lake, doors.delta_logs, view)
+        announced = announce_delta(clients.lake, clients.delta_logs, view)
         self.delta_log.record(view, announced, now=now)
         table = self.spec.identifier
         match announced:
@@ -45,11 +45,11 @@ class Announcing:
             case LogWritten(version, snapshot_id):
                 LOG.info("delta_log_written", extra={"table": table, "version": version, "snapshot": snapshot_id})
             case Withheld(_, reason):
-                self.said.warn("delta_log_withheld", reason)
+                self.warnings.warn("delta_log_withheld", reason)
         return announced
 
-    def _tell_snowflake(self, doors: Doors) -> None:
+    def _tell_snowflake(self, clients: Clients) -> None:
         """Tell it of the newest version of the Delta log, unless this process has done so."""
-        snowflake = doors.snowflake if "snowflake" in self.spec.readers else None
+        snowflake = clients.snowflake if "snowflake" in self.spec.readers else None
         if snowflake is not None and self.delta_log.version is not None:
-            self.telling.tell(snowflake, self.spec, self.delta_log.version, now=doors.now())
+            self.telling.tell(snowflake, self.spec, self.delta_log.version, now=clients.now())

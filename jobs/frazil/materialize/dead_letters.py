@@ -170,7 +170,7 @@ def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> st
 def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
     """Stage a batch's dead letters on a branch that no reader sees, unless they are already staged."""
     view = _load(lake, identifier)
-    place = _place_for(view, plan.epoch, plan.table_uuid)
+    place = _parent_for(view, plan.epoch, plan.table_uuid)
     nothing_to_change = not files and place.whole and place.base == view.head
     if nothing_to_change or _prepared_of(view, plan.batch_id) is not None:
         return
@@ -203,7 +203,7 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) ->
         prepared = _prepared_of(view, state.batch_id)
         if prepared is None or _carries(view, state.batch_id):
             return
-        if prepared.base != _place_for(view, state.epoch, rows_uuid).base:
+        if prepared.base != _parent_for(view, state.epoch, rows_uuid).base:
             _stage_again(lake, view, prepared, Beginning.of_last(state, rows_uuid))
             continue
         drop = list(_branches_of(view, state.batch_id))
@@ -255,7 +255,7 @@ def _stage(
     beginning: Beginning,
 ) -> None:
     for _ in range(ATTEMPTS):
-        place = _place_for(view, int(summary[EPOCH]), beginning.rows_uuid)
+        place = _parent_for(view, int(summary[EPOCH]), beginning.rows_uuid)
         without = None if place.whole else beginning.condition
         try:
             stage_on_branch(lake, view, base=place.base, names=names, files=files, summary=summary, without=without)
@@ -267,14 +267,14 @@ def _stage(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Parent:
     """The snapshot that dead letters go on top of. It is not `whole` where some have to be taken out of it first."""
 
     base: int
     whole: bool
 
 
-def _place_for(view: TableView, epoch: int, rows_uuid: str) -> _Place:
+def _parent_for(view: TableView, epoch: int, rows_uuid: str) -> _Parent:
     """Where dead letters of an epoch belong: on the head, or before those of a batch that was rolled back.
 
     The table of rows was rolled back if dead letters of this epoch, or of a later one, and of the same table are
@@ -287,13 +287,13 @@ def _place_for(view: TableView, epoch: int, rows_uuid: str) -> _Place:
     later = [snapshot for snapshot in known if _epoch(snapshot) >= epoch]
     if not later:
         all_known = bool(known) or not carriers or not carriers[-1].summary[BATCH_ID]
-        return _Place(view.head, whole=all_known)
+        return _Parent(view.head, whole=all_known)
     taken_back = list(takewhile(lambda snapshot: snapshot in later, carriers))
     if len(taken_back) < len(later):
-        return _Place(view.head, whole=False)
+        return _Parent(view.head, whole=False)
     oldest = taken_back[-1]
     before = oldest.parent_id
-    return _Place(before, whole=True) if before in view.snapshots and before else _Place(oldest.id, whole=False)
+    return _Parent(before, whole=True) if before in view.snapshots and before else _Parent(oldest.id, whole=False)
 
 
 def _tagged(view: TableView) -> list[Snapshot]:

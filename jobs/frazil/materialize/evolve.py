@@ -70,7 +70,7 @@ def _shape(columns: tuple[Column, ...]) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequiredColumns:
     """Columns that the table has to hold. `schema_id` is None for those about the record, which the spec asks for.
 
     The record's own columns and those about it are compared apart, so that no alias leads from one to the other.
@@ -185,7 +185,7 @@ def differences_of_newest(
 
 def needed(
     spec: TableSpec,
-    wanted: Wanted,
+    wanted: RequiredColumns,
     columns: tuple[Column, ...],
     former_names: FormerNames,
     partition_names: frozenset[str],
@@ -202,17 +202,17 @@ def needed(
     return replace(evolution, findings=evolution.findings + clashes + taken)
 
 
-def _about_the_record(spec: TableSpec) -> Wanted:
-    return Wanted(metadata_columns(spec, None), None, of_record=False)
+def _about_the_record(spec: TableSpec) -> RequiredColumns:
+    return RequiredColumns(metadata_columns(spec, None), None, of_record=False)
 
 
-def _of_values(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
-    return Wanted(record_columns(spec, schema), schema.id, of_record=True, notes=notes_of_values(schema))
+def _of_values(spec: TableSpec, schema: RegisteredSchema) -> RequiredColumns:
+    return RequiredColumns(record_columns(spec, schema), schema.id, of_record=True, notes=notes_of_values(schema))
 
 
-def _of_keys(spec: TableSpec, schema: RegisteredSchema) -> Wanted:
+def _of_keys(spec: TableSpec, schema: RegisteredSchema) -> RequiredColumns:
     column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
-    return Wanted((column,), schema.id, of_record=False, notes=notes_of_keys(schema, column.name))
+    return RequiredColumns((column,), schema.id, of_record=False, notes=notes_of_keys(schema, column.name))
 
 
 def _values(
@@ -248,7 +248,7 @@ def _new_unions(view: TableView, columns: tuple[Column, ...]) -> dict[str, str]:
     return {name: paths for name, paths in after.items() if view.properties.get(name) != paths}
 
 
-def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: Wanted, absorbed: Absorbed) -> TableView:
+def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumns, absorbed: Absorbed) -> TableView:
     """Apply what one schema needs; on a conflict load again, compare again, and keep what is already true."""
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from frazil.maintain.expiring import Expiring
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -27,11 +27,13 @@ class Housekeeping:
         keep = self.spec.maintain.keep_snapshots
         self.rows, self.dead_letters = Expiring(keep, CHECKPOINT_TAG), Expiring(keep, CHECKPOINT_TAG)
 
-    def between_batches(self, doors: Doors, rows: TableView) -> None:
-        self.rows.between_batches(doors.lake, doors.delta_logs, rows, doors.background, now=doors.now())
+    def between_batches(self, clients: Clients, rows: TableView) -> None:
+        self.rows.between_batches(clients.lake, clients.delta_logs, rows, clients.background, now=clients.now())
         self.batches += 1
         if self.batches % DEAD_LETTERS_EVERY != 1:
             return
-        view = doors.lake.load(self.spec.dead_letters_identifier)
+        view = clients.lake.load(self.spec.dead_letters_identifier)
         if view is not None:
-            self.dead_letters.between_batches(doors.lake, doors.delta_logs, view, doors.background, now=doors.now())
+            self.dead_letters.between_batches(
+                clients.lake, clients.delta_logs, view, clients.background, now=clients.now()
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frazil.materialize.account import Ingested, gather
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.distribute import task_context, tasks_of
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.snapshot import TableView
@@ -12,7 +12,7 @@ from frazil.ports import SchemaRegistry
 
 
 def read_batch(
-    doors: Doors,
+    clients: Clients,
     spec: TableSpec,
     plan: BatchPlan,
     rows: TableView,
@@ -30,13 +30,13 @@ def read_batch(
         rows,
         dead_letters,
         writer=writer,
-        kafka=doors.kafka,
-        registry=doors.registry_settings,
-        storage=doors.lake.storage,
+        kafka=clients.kafka,
+        registry=clients.registry_settings,
+        storage=clients.lake.storage,
     )
-    doors.runner.start()
-    tasks = tasks_of(plan, context, parallelism=doors.runner.parallelism)
-    results = doors.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
+    clients.runner.start()
+    tasks = tasks_of(plan, context, parallelism=clients.runner.parallelism)
+    results = clients.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
     return gather(plan, results)
 
 

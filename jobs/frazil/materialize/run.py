@@ -12,9 +12,9 @@ from frazil.materialize.account import Ingested
 from frazil.materialize.announce import Announcing
 from frazil.materialize.branches import STAGE_PREFIX, branch_names
 from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
+from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, keep_pending, reveal
-from frazil.materialize.doors import Doorkeeper, Doors, Step
 from frazil.materialize.evolve import Absorbed, evolve
 from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.pause.fenced_pause import Pauser
@@ -23,12 +23,12 @@ from frazil.materialize.pause.pausing import PAUSED_PROPERTY, Accepted, accepted
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.publish import publish
 from frazil.materialize.read import read_batch, schemas_met
-from frazil.materialize.said_once import SaidOnce
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.sources import describe_topics
 from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
+from frazil.materialize.warn_once import WarnOnce
 from frazil.model.delta import Announced
 from frazil.model.errors import BadRecordLimitError, CountMismatchError, RecordsLostError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
@@ -60,28 +60,28 @@ Outcome = Published | Again | NothingToDo
 class TableRun:
     """What one process knows of one table. `writer` is its id, new in every process; `state` the last one seen.
 
-    `keeper` gives the doors of later batches; without one they stay as they are.
+    `client_source` provides the clients of later batches; without one, all batches use the same.
     """
 
     spec: TableSpec
-    doors: Doors
+    clients: Clients
     writer: str
     adopt: bool = False
-    keeper: Doorkeeper | None = None
+    client_source: ClientSource | None = None
     absorbed: Absorbed = field(default_factory=lambda: Absorbed({}, {}))
     met: WriterSchemas = field(default_factory=lambda: WriterSchemas({}, {}))
     seconds: dict[str, float] = field(default_factory=dict)
     state: TableState | None = None
     stage_names: Iterator[str] = field(init=False)
-    said: SaidOnce = field(init=False)
+    warnings: WarnOnce = field(init=False)
     announcing: Announcing = field(init=False)
     housekeeping: Housekeeping = field(init=False)
     pauser: Pauser = field(init=False)
 
     def __post_init__(self) -> None:
         self.stage_names = branch_names(STAGE_PREFIX, self.writer)
-        self.said = SaidOnce(self.spec.identifier)
-        self.announcing = Announcing(self.spec, self.said)
+        self.warnings = WarnOnce(self.spec.identifier)
+        self.announcing = Announcing(self.spec, self.warnings)
         self.housekeeping = Housekeeping(self.spec)
         self.pauser = Pauser(self.spec)
 
@@ -93,7 +93,7 @@ class TableRun:
         self.seconds = {}
         with self._step("evolve"):
             here, dead_letters = self._evolved()
-        planned_at = self.doors.now()
+        planned_at = self.clients.now()
         with self._step("plan"):
             plan = self._plan(here)
         if not isinstance(plan, BatchPlan):
@@ -109,42 +109,42 @@ class TableRun:
 
         A table that exists gets what a batch begins with: a changed spec and the columns of new schemas.
         """
-        view = self._created() if self.doors.lake.load(self.spec.identifier) is None else self._evolved()[0].view
-        self.announcing.write_delta_log(self.doors, view)
+        view = self._created() if self.clients.lake.load(self.spec.identifier) is None else self._evolved()[0].view
+        self.announcing.write_delta_log(self.clients, view)
         return view
 
     def _created(self) -> TableView:
-        doors = self.doors
+        clients = self.clients
         view = ensure_table(
-            doors.lake, doors.topics, doors.registry, self.spec, new_writer=self.writer, adopt=self.adopt
+            clients.lake, clients.topics, clients.registry, self.spec, new_writer=self.writer, adopt=self.adopt
         )
-        ensure_dead_letters(doors.lake, self.spec, standing(view, pipeline=self.spec.pipeline))
+        ensure_dead_letters(clients.lake, self.spec, standing(view, pipeline=self.spec.pipeline))
         return view
 
     def _evolved(self) -> tuple[Standing, TableView]:
         """The tables, there and with columns for all that known writers write; what a dead run left is finished."""
-        doors = self.doors
+        clients = self.clients
         view = self._created()
         here = standing(view, pipeline=self.spec.pipeline)
         self.pauser.planned_on = here.state
-        self.housekeeping.rows.look(view, now=doors.now())
+        self.housekeeping.rows.look(view, now=clients.now())
         if here.state.batch_id:
-            reveal(doors.lake, self.spec.dead_letters_identifier, state=here.state, rows_uuid=view.uuid)
+            reveal(clients.lake, self.spec.dead_letters_identifier, state=here.state, rows_uuid=view.uuid)
         if PAUSED_PROPERTY not in view.properties:
-            view = follow_spec(doors.lake, self.spec, view)
+            view = follow_spec(clients.lake, self.spec, view)
             view = self._evolve(standing(view, pipeline=self.spec.pipeline))
-            view = follow_partitioning(doors.lake, self.spec, view)
+            view = follow_partitioning(clients.lake, self.spec, view)
         here = standing(view, pipeline=self.spec.pipeline)
         self.pauser.planned_on = here.state
-        dead_letters = ensure_dead_letters(doors.lake, self.spec, here)
-        self.housekeeping.dead_letters.look(dead_letters, now=doors.now())
+        dead_letters = ensure_dead_letters(clients.lake, self.spec, here)
+        self.housekeeping.dead_letters.look(dead_letters, now=clients.now())
         return here, dead_letters
 
     def _evolve(self, here: Standing) -> TableView:
-        with self.pauser.for_schemas(self.doors):
+        with self.pauser.for_schemas(self.clients):
             return evolve(
-                self.doors.lake,
-                self.doors.registry,
+                self.clients.lake,
+                self.clients.registry,
                 self.spec,
                 here.view,
                 state=here.state,
@@ -153,46 +153,46 @@ class TableRun:
             )
 
     def _plan(self, here: Standing) -> Plan:
-        topics = describe_topics(self.doors.topics, self.spec)
-        self.said.warn_of_changes(here, topics)
+        topics = describe_topics(self.clients.topics, self.spec)
+        self.warnings.warn_of_changes(here, topics)
         schemas = self.absorbed.as_writer_schemas()
-        return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.doors.new_id())
+        return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.clients.new_id())
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Standing) -> NothingToDo:
         """Announce what is there all the same: readers may be behind."""
-        self.announcing.announce(self.doors, here.view)
+        self.announcing.announce(self.clients, here.view)
         if isinstance(plan, Halt):
             raise plan.error
         self.state = plan.state
-        self.housekeeping.between_batches(self.doors, here.view)
+        self.housekeeping.between_batches(self.clients, here.view)
         return plan
 
     def _ingest(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested | None:
         """None where the topic changed after the plan was made: the next plan says how, or begins later."""
         try:
-            with self.pauser.for_schemas(self.doors):
-                got = read_batch(self.doors, self.spec, plan, rows, dead_letters, writer=self.writer)
-            self.met = schemas_met(self.doors.registry, got)
+            with self.pauser.for_schemas(self.clients):
+                got = read_batch(self.clients, self.spec, plan, rows, dead_letters, writer=self.writer)
+            self.met = schemas_met(self.clients.registry, got)
             self._check_limits(plan, got, accepted=accepted_through(rows.properties))
         except RecordsLostError:
             if plan.state.epoch:
                 raise
             return None
-        return None if replaced_since(plan, describe_topics(self.doors.topics, self.spec)) else got
+        return None if replaced_since(plan, describe_topics(self.clients.topics, self.spec)) else got
 
     def _check_limits(self, plan: BatchPlan, got: Ingested, *, accepted: Accepted) -> None:
         """Pause the table for a batch with too many bad records; they are kept where people can look at them."""
         try:
             check_limits(self.spec, got, accepted=accepted)
         except BadRecordLimitError as exceeded:
-            keep_pending(self.doors.lake, self.spec, plan=plan, writer=self.writer, files=got.dead_letter_files)
-            self.pauser.pause(self.doors, exceeded, got)
+            keep_pending(self.clients.lake, self.spec, plan=plan, writer=self.writer, files=got.dead_letter_files)
+            self.pauser.pause(self.clients, exceeded, got)
             raise
 
     def _make_visible(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> Outcome:
-        doors, known = self.doors, fitted(self.spec, here.view, plan.schemas)
+        clients, known = self.clients, fitted(self.spec, here.view, plan.schemas)
         batch = ReadBatch(
-            doors.lake, self.spec, self.writer, self.stage_names, plan, got, planned_at, self.seconds, known
+            clients.lake, self.spec, self.writer, self.stage_names, plan, got, planned_at, self.seconds, known
         )
         try:
             with self._step("prepare"):
@@ -200,11 +200,11 @@ class TableRun:
             with self._step("stage"):
                 staged = batch.stage_on(here)
             with self._step("publish"):
-                view = publish(doors.lake, plan, staged, stage_on=batch.stage_again_on, change=batch.change)
+                view = publish(clients.lake, plan, staged, stage_on=batch.stage_again_on, change=batch.change)
         except OvertakenError:
             return Again()
         except CountMismatchError as mismatch:
-            self.pauser.pause(doors, mismatch)
+            self.pauser.pause(clients, mismatch)
             raise
         now = standing(view, pipeline=self.spec.pipeline)
         self.state = now.state
@@ -213,20 +213,20 @@ class TableRun:
         receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
         receipt = replace(receipt, schema_changes=self.absorbed.take_changes())
         with self._step("announce"):
-            doors.announce(receipt)
-            delta = self.announcing.announce(doors, now.view)
-        self.housekeeping.between_batches(doors, now.view)
+            clients.announce(receipt)
+            delta = self.announcing.announce(clients, now.view)
+        self.housekeeping.between_batches(clients, now.view)
         return Published(receipt, now, delta)
 
     def _reveal(self, plan: BatchPlan, state: TableState) -> None:
-        lake, table = self.doors.lake, self.spec.dead_letters_identifier
+        lake, table = self.clients.lake, self.spec.dead_letters_identifier
         reveal(lake, table, state=state, rows_uuid=plan.table_uuid)
         drop_others(lake, table, epoch=plan.epoch, batch_id=plan.batch_id, rows_uuid=plan.table_uuid)
 
     @contextmanager
     def _step(self, name: Step) -> Iterator[None]:
-        self.doors.observe("before", name)
+        self.clients.observe("before", name)
         started = time.monotonic()
         yield
         self.seconds[name] = round(time.monotonic() - started, 4)
-        self.doors.observe("after", name)
+        self.clients.observe("after", name)

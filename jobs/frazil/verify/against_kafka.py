@@ -40,7 +40,7 @@ NO_LIMIT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class KafkaSide:
-    """The doors through which Kafka's side is seen."""
+    """The clients that read Kafka's side of the comparison."""
 
     topics: Topics
     reader: RecordReader
@@ -189,7 +189,7 @@ class _Comparing:
         chunks: list[Records] = []
         held = 0
         nulls = null_bytes_of_row(comparison.as_rows.row_schema)
-        read = self.kafka.reader.read(wanted, comparison.as_rows.wanted)
+        read = self.kafka.reader.read(wanted, comparison.as_rows.optional_fields)
         for records in (part for chunk in read for part in _parts(chunk, nulls)):
             chunks.append(records)
             held += max(records.payload_bytes, len(records) * nulls)

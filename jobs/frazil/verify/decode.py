@@ -26,7 +26,7 @@ from frazil.model.schemas import RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import SchemaRegistry
-from frazil.records import Records, Wanted
+from frazil.records import OptionalFields, Records
 from frazil.verify.placement import ByFieldId
 
 Item = TypeVar("Item")
@@ -52,8 +52,8 @@ class Redecoder:
     keys: dict[int, RegisteredSchema] = field(default_factory=dict)
 
     @property
-    def wanted(self) -> Wanted:
-        return self.decoder.wanted
+    def optional_fields(self) -> OptionalFields:
+        return self.decoder.optional_fields
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
         """As ingest would, part by part, with every schema that the registry has. Raises RegistryError."""

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 from frazil.adapters.kafka import reader
 from frazil.adapters.kafka.reader import TWICE_BYTES, KafkaReader
 from frazil.model.plan import OffsetRange
-from frazil.records import Wanted
+from frazil.records import OptionalFields
 
 
 class Consumer:
@@ -34,7 +34,7 @@ def test_large_values_are_not_held_by_the_messages_as_well(
     monkeypatch.setattr(reader, "Consumer", lambda settings: Consumer(messages))
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 30)
 
-    (records,) = KafkaReader({}).read(ten, Wanted(timestamp_type=False, leader_epoch=False))
+    (records,) = KafkaReader({}).read(ten, OptionalFields(timestamp_type=False, leader_epoch=False))
 
     assert [len(each) for each in records.values.to_pylist()] == [size] * 10
     assert [message.value() is not None for message in messages] == [held] * 10

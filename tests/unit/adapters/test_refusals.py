@@ -23,7 +23,7 @@ from frazil.adapters.spark import runner
 from frazil.model.errors import BrokerError, CatalogError, RegistryError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import CatalogSettings, RegistrySettings
-from frazil.records import Wanted
+from frazil.records import OptionalFields
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 
@@ -126,7 +126,7 @@ def test_a_task_that_may_not_read_a_topic_says_so(monkeypatch: pytest.MonkeyPatc
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 20)
 
     with pytest.raises(BrokerError, match="grant READ and DESCRIBE on the topic orders"):
-        list(KafkaReader(SERVERS).read(ten, Wanted(timestamp_type=False, leader_epoch=False)))
+        list(KafkaReader(SERVERS).read(ten, OptionalFields(timestamp_type=False, leader_epoch=False)))
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "basic.auth.user.info"), (403, "read the topics' subjects")])

@@ -13,11 +13,11 @@ from frazil.adapters.spark import worker
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import RegistrySettings, SettingValue
-from frazil.records import Records, Wanted
+from frazil.records import OptionalFields, Records
 
 SERVERS: dict[str, SettingValue] = {"bootstrap.servers": "127.0.0.1:1"}
 ONE = OffsetRange("orders", 0, 0, 10, partition_end=10, max_bytes=10**9)
-PLAIN = Wanted(timestamp_type=False, leader_epoch=False)
+PLAIN = OptionalFields(timestamp_type=False, leader_epoch=False)
 
 
 @pytest.fixture

@@ -193,7 +193,9 @@ def test_help_imports_nothing_slow() -> None:
 
 
 def test_tables_without_a_delta_log_load_nothing_of_it() -> None:
-    code = "import sys, frazil.cli.doors, frazil.status; sys.exit(' '.join({'deltalake', 'arro3'} & set(sys.modules)))"
+    code = (
+        "import sys, frazil.cli.clients, frazil.status; sys.exit(' '.join({'deltalake', 'arro3'} & set(sys.modules)))"
+    )
 
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 

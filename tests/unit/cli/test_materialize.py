@@ -22,11 +22,11 @@ class Run:
     failure: FrazilError | None = None
     there: bool = False
     spec: Any = field(init=False)
-    doors: Any = field(init=False)
+    clients: Any = field(init=False)
 
     def __post_init__(self) -> None:
         self.spec = SimpleNamespace(identifier=self.name)
-        self.doors = SimpleNamespace(lake=SimpleNamespace(load=lambda _: self if self.there else None))
+        self.clients = SimpleNamespace(lake=SimpleNamespace(load=lambda _: self if self.there else None))
 
     def create(self) -> None:
         if self.failure is not None:

@@ -13,7 +13,7 @@ from frazil.cli.backlog import Progress
 from frazil.cli.materialize import _waiting
 from frazil.cli.progress import Display, WatchedRunner, bar_line
 from frazil.model.plan import OffsetRange
-from frazil.records import Records, Wanted, binary
+from frazil.records import OptionalFields, Records, binary
 
 
 def receipt(read: int) -> Any:
@@ -149,7 +149,7 @@ def test_a_task_keeps_its_progress_in_a_file(tmp_path: Any, monkeypatch: pytest.
     wanted = OffsetRange("orders", 0, 10, 50, 50, 1)
     for number, ends in enumerate([(30, 50), (20,)]):
         reader = CountingReader(chunks(*ends), tmp_path / str(number))
-        assert len(list(reader.read(wanted, Wanted(timestamp_type=False, leader_epoch=False)))) == len(ends)
+        assert len(list(reader.read(wanted, OptionalFields(timestamp_type=False, leader_epoch=False)))) == len(ends)
 
     assert offsets_read(tmp_path) == 50
     assert offsets_read(tmp_path / "gone") == 0

@@ -45,19 +45,19 @@ class Run:
 
     name: str
     seconds: float
-    doors: Any = field(
+    clients: Any = field(
         default_factory=lambda: SimpleNamespace(topics=NoTopics(), runner=Runner(), background=Background())
     )
     state: TableState | None = None
-    keeper: None = None
+    client_source: None = None
 
     @property
     def spec(self) -> Any:
         return SimpleNamespace(identifier=self.name, topics=("orders",))
 
     def batch(self) -> Outcome:
-        if isinstance(self.doors.runner, WatchedRunner):
-            self.doors.runner.start()
+        if isinstance(self.clients.runner, WatchedRunner):
+            self.clients.runner.start()
         print(f"{self.name} begins", flush=True)
         time.sleep(self.seconds)
         return NothingToDo(self.name, TableState("p", 1, "w", "b", ()))
@@ -68,9 +68,9 @@ class SparkRun(Run):
     """A batch of one task; the batch begins when Spark has started."""
 
     def batch(self) -> Outcome:
-        self.doors.runner.start()
+        self.clients.runner.start()
         print(f"{self.name} begins", flush=True)
-        self.doors.runner.run([5], name=f"{self.name} epoch 1")
+        self.clients.runner.run([5], name=f"{self.name} epoch 1")
         return NothingToDo(self.name, TableState("p", 1, "w", "b", ()))
 
 
@@ -79,7 +79,7 @@ def spark_runs(folder: Path) -> list[Run]:
     runner = spark_runner.SparkRunner(log_file=folder / "spark.log")
     runs: list[Run] = [SparkRun(name, 0) for name in ("lake.a", "lake.b")]
     for run in runs:
-        run.doors.runner = runner
+        run.clients.runner = runner
     return runs
 
 
@@ -100,7 +100,7 @@ def main(kind: str) -> int:
     def opened(config: Any, tables: Any, display: Any, **_: Any) -> Any:
         if kind == "starting":
             del runs[1:]
-            runs[0].doors.runner = WatchedRunner(NeverReady(), display)  # type: ignore[arg-type]
+            runs[0].clients.runner = WatchedRunner(NeverReady(), display)  # type: ignore[arg-type]
         return runs
 
     materialize._runs = opened  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""What is asked of registry, catalog and storage, and what follows from a refusal: against doors in memory."""
+"""What is asked of registry, catalog and storage, and what follows from a refusal: against services in memory."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from botocore.validate import validate_parameters
 
 from frazil.adapters.aws.job_runs import JobRun, Monitoring
 from frazil.doctor.finding import Finding, Report
-from frazil.doctor.inside import Waiting, report_from_inside, request_like, run_to_imitate
+from frazil.doctor.inside import Polling, report_from_inside, request_like, run_to_imitate
 from frazil.model.errors import Misuse, ServiceError
 
 OVERRIDES = {
@@ -64,18 +64,18 @@ class Emr:
         return self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0]
 
 
-def waiting() -> Waiting:
-    """Time passes only by waiting."""
+def polling() -> Polling:
+    """Time passes only by polling."""
     now = [0.0]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    return Waiting(clock=lambda: now[0], sleep=sleep, say=lambda _: None)
+    return Polling(clock=lambda: now[0], sleep=sleep, say=lambda _: None)
 
 
 def asked(emr: Emr) -> Report:
-    return report_from_inside(emr, waiting(), token="t")  # type: ignore[arg-type]
+    return report_from_inside(emr, polling(), token="t")  # type: ignore[arg-type]
 
 
 def test_the_same_program_settings_and_role_with_another_command() -> None:

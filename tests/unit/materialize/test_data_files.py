@@ -23,7 +23,7 @@ from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.formats.arrow import array_of
 from frazil.materialize.ingest import write
 from frazil.materialize.ingest.statistics import file_statistics
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, Scalar, Struct
 from frazil.model.ingested import WriteTarget, WrittenFile
 
@@ -47,7 +47,7 @@ def files(
         partition_spec_json=to_partition_spec(schema, partition_by).model_dump_json(),
         properties=properties,
     )
-    writer = TableFiles(target, storage={}, prefix="w", target_bytes=target_bytes)
+    writer = DataFileWriter(target, storage={}, prefix="w", target_bytes=target_bytes)
     for batch in batches:
         column = array_of(list(batch), column_type)
         field = writer.arrow_schema.field(0)

@@ -16,7 +16,7 @@ from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.task import ingest
 from frazil.materialize.preview.explain import explain
 from frazil.materialize.preview.preflight import problems
@@ -27,8 +27,8 @@ from frazil.model.plan import Halt, NothingToDo, OffsetRange
 from frazil.model.spec import BadRecordLimit, CatalogSettings, RegistrySettings, TableSpec
 from frazil.pause import resume
 from frazil.ports import TaskRunner
-from frazil.records import Records, Wanted, binary
-from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from frazil.records import OptionalFields, Records, binary
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 LONG, TEXT = record(a_field("n")), record(a_field("n", "string"))
 RENAMED = record(a_field("m", "long", "n"))
@@ -55,7 +55,7 @@ class World:
 
     def stop(self) -> None: ...
 
-    def read(self, wanted: OffsetRange, columns: Wanted) -> Iterator[Records]:
+    def read(self, wanted: OffsetRange, columns: OptionalFields) -> Iterator[Records]:
         del columns
         offsets = range(wanted.start, wanted.end)
         nothing = [None] * len(offsets)
@@ -72,7 +72,7 @@ class World:
 
     def table(self, wanted: TableSpec) -> TableRun:
         """A new process."""
-        doors = Doors(
+        clients = Clients(
             lake=self.lake,
             topics=self.topics,
             registry=self.registry,
@@ -85,7 +85,7 @@ class World:
             observe=lambda when, step: None,
             delta_logs=lambda: cast(Any, None),
         )
-        return TableRun(wanted, doors, writer="w")
+        return TableRun(wanted, clients, writer="w")
 
     def check(self, wanted: TableSpec) -> list[FrazilError]:
         return list(problems([wanted], lake=self.lake, topics=self.topics, registry=self.registry))
@@ -219,7 +219,7 @@ def test_a_re_created_topic_is_refused_by_check_explain_and_materialize_alike(wo
     world.table(SPEC).batch()
     table = world.table(SPEC)
     again = TopicsInMemory({"orders": topic({0: (0, 9)}, topic_id="another")})
-    table.doors = replace(table.doors, topics=again)
+    table.clients = replace(table.clients, topics=again)
 
     plan = explain(table).plan
     found = problems([SPEC], lake=world.lake, topics=again, registry=world.registry)

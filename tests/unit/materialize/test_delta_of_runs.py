@@ -13,7 +13,7 @@ import pytest
 from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
 from frazil.materialize.readers.delta import CHECK_EVERY, DELTA_TAG
 from frazil.materialize.run import TableRun
@@ -23,23 +23,23 @@ from frazil.model.plan import NothingToDo
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, RegistrySettings
 from frazil.ports import DeltaLogs
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
-from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 BOTH = spec(formats=("iceberg", "delta"))
 
 
 @dataclass
 class World:
-    """A table whose topic holds nothing new, and the log beside it. `opened` counts who asked for the log's door."""
+    """A table whose topic holds nothing new, and the log beside it. `opened` counts how often the logs were opened."""
 
     lake: IcebergLake
-    doors: Doors
+    clients: Clients
     logs: DeltaLogsInMemory
     opened: list[str] = field(default_factory=list)
 
     def run(self, wanted: Any = BOTH) -> TableRun:
-        return TableRun(wanted, self.doors, writer="w")
+        return TableRun(wanted, self.clients, writer="w")
 
     @property
     def view(self) -> TableView:
@@ -66,7 +66,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         made.opened.append("delta")
         return logs
 
-    doors = Doors(
+    clients = Clients(
         lake=lake,
         topics=TopicsInMemory({"orders": topic({0: (9, 9)})}),
         registry=registry,
@@ -79,7 +79,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         observe=lambda when, step: None,
         delta_logs=opened,
     )
-    made = World(lake, doors, logs)
+    made = World(lake, clients, logs)
     yield made
 
 
@@ -136,7 +136,7 @@ def test_what_others_write_into_the_log_is_noticed_by_the_next_check(world: Worl
 
     run.batch()
     at_once = world.log
-    world.doors = run.doors = replace(run.doors, now=lambda: NOW + CHECK_EVERY)
+    world.clients = run.clients = replace(run.clients, now=lambda: NOW + CHECK_EVERY)
     run.batch()
 
     assert at_once == others, "a table that does not change is not looked at with each batch"

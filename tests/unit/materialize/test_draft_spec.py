@@ -13,7 +13,7 @@ from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.spec import TableSpec
 from frazil.peek import PeekedRecord, RawRecord
 from frazil.specs.load import load_tables
-from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
+from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 
 NOTED = {"name": "note", "type": "string", "doc": "what the customer\n said"}
 ORDER = record(a_field("n"), NOTED)

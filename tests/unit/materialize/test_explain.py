@@ -12,7 +12,7 @@ from values_of_tables import NOW, SPEC, spec, topic
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize import run as run_module
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.preview.explain import Explanation, explain, lines
@@ -22,7 +22,7 @@ from frazil.model.changes import AddColumn
 from frazil.model.errors import BrokerError, IncompatibleSchemaError, PausedError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan
 from frazil.model.spec import CatalogSettings, RegistrySettings, SubjectNaming, SubjectSettings, Trigger
-from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 
 class NoTasks:
@@ -59,7 +59,7 @@ class World:
     planned: list[Plan] = field(default_factory=list)
 
     def run(self) -> TableRun:
-        doors = Doors(
+        clients = Clients(
             lake=self.lake,
             topics=self.topics,
             registry=self.registry,
@@ -72,7 +72,7 @@ class World:
             observe=lambda when, step: None,
             delta_logs=lambda: cast(Any, None),
         )
-        return TableRun(SPEC, doors, writer="w")
+        return TableRun(SPEC, clients, writer="w")
 
     def explained(self) -> Explanation:
         before = self.lake.load(SPEC.identifier)
@@ -192,7 +192,7 @@ def test_a_table_that_is_caught_up_shows_that_there_is_nothing_to_do(world: Worl
 def test_the_first_batch_has_as_many_tasks_as_the_cluster_has_cores(world: World) -> None:
     world.topics.facts = {"orders": topic(dict.fromkeys(range(4), (0, 100000)))}
     run = world.run()
-    run.doors = replace(run.doors, runner=NoTasks(cores=3))
+    run.clients = replace(run.clients, runner=NoTasks(cores=3))
     run.spec = spec(trigger=Trigger(SPEC.trigger.every, rows=200_000, bytes=10**9))
 
     with pytest.raises(BrokerError, match="3 tasks"):
@@ -272,7 +272,7 @@ def test_a_schema_that_does_not_fit_pauses_the_table_when_a_task_meets_it(world:
     world.run().create()
     run = world.run()
     refused = IncompatibleSchemaError("lake.orders: n has no column", hint="")
-    run.doors = replace(run.doors, runner=FailingTasks(refused))
+    run.clients = replace(run.clients, runner=FailingTasks(refused))
 
     with pytest.raises(IncompatibleSchemaError):
         run.batch()

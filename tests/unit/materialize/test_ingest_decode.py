@@ -26,7 +26,7 @@ from frazil.formats.open import open_decoder
 from frazil.materialize.ingest import writers
 from frazil.materialize.ingest.dead_rows import header_structs
 from frazil.materialize.ingest.task import ingest
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns
 from frazil.model.columns import Column, ColumnType, Scalar, Struct
 from frazil.model.errors import BadRecordLimitError, DefectError, IncompatibleSchemaError, RegistryError
@@ -34,8 +34,8 @@ from frazil.model.ingested import IngestTask, RangeResult, TaskContext, TaskResu
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.spec import RegistrySettings, TableSpec
-from frazil.records import Headers, Records, UnreadableHeaders, Wanted, binary
-from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
+from frazil.records import Headers, OptionalFields, Records, UnreadableHeaders, binary
+from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 
 OLD = record(a_field("n", "int"))
 NEW = record(a_field("m", "long", "n"), a_field("s", ["null", "string"]))
@@ -52,8 +52,8 @@ class ReaderInMemory:
     headers: Mapping[int, Headers | UnreadableHeaders | None] = field(default_factory=dict)
     stamps: Sequence[int | None] | None = None
 
-    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
-        del wanted
+    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
+        del optional
         for start in range(wanted_range.start, wanted_range.end, self.chunk):
             end = min(start + self.chunk, wanted_range.end)
             held = [(n, r) for n in range(start, end) if (r := self.records[n]) is not None]
@@ -539,10 +539,10 @@ def test_a_defect_that_meets_every_record_is_not_a_chunk_of_dead_letters(read: A
 
 
 def test_a_defect_while_writing_names_the_offsets(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing_add(files: TableFiles, batch: pa.RecordBatch) -> None:
+    def failing_add(files: DataFileWriter, batch: pa.RecordBatch) -> None:
         raise OverflowError("no such date")
 
-    monkeypatch.setattr(TableFiles, "add", failing_add)
+    monkeypatch.setattr(DataFileWriter, "add", failing_add)
 
     with pytest.raises(DefectError, match="writing orders-0, offset 0: OverflowError: no such date"):
         read((b"k", new(0)))

@@ -20,7 +20,7 @@ from frazil.materialize.ingest import payloads
 from frazil.materialize.ingest.payloads import CrowdedError, Part, decode_framed
 from frazil.model.schemas import RegisteredSchema
 from frazil.records import binary
-from tests.fakes.doors_in_memory import a_field, record
+from tests.fakes.clients_in_memory import a_field, record
 
 PLAIN = record(a_field("n", "int"))
 ITEM = {"type": "record", "name": "Item", "fields": [{"name": "n", "type": "int"}]}

@@ -13,8 +13,8 @@ import fastavro
 from frazil.cli.peek import lines
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.peek import FIRST_WINDOW, peek
-from frazil.records import Records, Wanted, binary
-from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
+from frazil.records import OptionalFields, Records, binary
+from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 
 ORDER = record(a_field("n"), a_field("a_rather_long_name_of_a_column", "string"))
 NOON_MS = 1_769_860_800_000
@@ -33,8 +33,8 @@ class ReaderInMemory:
     values: Mapping[int, Mapping[int, bytes | None]]
     asked: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
-        del wanted
+    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
+        del optional
         number, start, end = wanted_range.partition, wanted_range.start, wanted_range.end
         self.asked.append((number, start, end))
         found = {o: v for o, v in self.values[number].items() if start <= o < end}

@@ -46,7 +46,7 @@ from frazil.model.progress import TableState
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
-from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 DATE = {"type": "int", "logicalType": "date"}
 DIGITS = {"type": "bytes", "logicalType": "decimal", "precision": 39}
@@ -623,7 +623,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Ids of the schemas that are compared with the table, in order."""
     ids, of_values = list[int](), evolve_module._of_values
 
-    def watched(wanted: TableSpec, schema: RegisteredSchema) -> evolve_module.Wanted:
+    def watched(wanted: TableSpec, schema: RegisteredSchema) -> evolve_module.RequiredColumns:
         ids.append(schema.id)
         return of_values(wanted, schema)
 

@@ -31,25 +31,25 @@ from frazil.model.errors import (
 )
 from frazil.model.plan import NothingToDo, PartitionFacts, TopicFacts
 from frazil.model.progress import TableState
-from tests.fakes.doors_in_memory import TopicsInMemory
+from tests.fakes.clients_in_memory import TopicsInMemory
 
 
 @dataclass
-class Doors:
+class Clients:
     topics: TopicsInMemory
     runner: Any = field(default_factory=lambda: SimpleNamespace(parallelism=1))
 
 
 @dataclass
-class Keeper:
-    opened: Doors
-    doubts: int = 0
+class FixedClients:
+    opened: Clients
+    invalidations: int = 0
 
-    def doors(self) -> Doors:
+    def clients(self) -> Clients:
         return self.opened
 
-    def doubt(self) -> None:
-        self.doubts += 1
+    def invalidate(self) -> None:
+        self.invalidations += 1
 
 
 @dataclass
@@ -57,13 +57,13 @@ class Run:
     """Stands for a table whose every batch does what `act` does."""
 
     act: Any
-    doors: Doors = field(default_factory=lambda: Doors(at(0)))
+    clients: Clients = field(default_factory=lambda: Clients(at(0)))
     spec: Any = SPEC
     state: TableState | None = None
-    keeper: Keeper = field(init=False)
+    client_source: FixedClients = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keeper = Keeper(self.doors)
+        self.client_source = FixedClients(self.clients)
 
     def batch(self) -> Outcome:
         self.act()
@@ -141,7 +141,7 @@ def test_the_slots_follow_the_cores_of_the_cluster() -> None:
         with lock:
             now[0] -= 1
 
-    run_once(as_runs(*(Run(work, Doors(at(0), cluster)) for _ in range(LEAST * 4))), Stopping())
+    run_once(as_runs(*(Run(work, Clients(at(0), cluster)) for _ in range(LEAST * 4))), Stopping())
 
     assert most[0] == 2 * LEAST
 
@@ -167,7 +167,7 @@ def test_a_table_with_little_to_do_waits_for_one_batch_of_each_backlog_at_most()
         order.append("backlog")
 
     idle = Run(lambda: order.append("idle"))
-    idle.doors.topics = WatchedTopics(idle.doors.topics.facts, watch=asked.set)
+    idle.clients.topics = WatchedTopics(idle.clients.topics.facts, watch=asked.set)
     run_once(as_runs(*(Backlog(work) for _ in range(LEAST)), idle), Stopping())
 
     assert order.count("backlog") == 15 * LEAST
@@ -200,7 +200,7 @@ def test_a_table_that_waits_for_a_retry_holds_no_slot(monkeypatch: pytest.Monkey
 
     began = time.monotonic()
     idle = Run(work)
-    idle.doors.topics = WatchedTopics(idle.doors.topics.facts, watch=lambda: failed.wait(20))
+    idle.clients.topics = WatchedTopics(idle.clients.topics.facts, watch=lambda: failed.wait(20))
     reports = run_once(as_runs(*(Run(fail) for _ in range(LEAST)), idle), stopping)
 
     assert batches == ["idle"]
@@ -221,7 +221,7 @@ def test_what_is_missing_is_not_asked_for_again() -> None:
     assert len(asked) == 1
 
 
-def test_doors_are_doubted_when_a_service_failed_and_not_when_the_data_did(monkeypatch: Any) -> None:
+def test_clients_are_invalidated_when_a_service_failed_and_not_when_the_data_did(monkeypatch: Any) -> None:
     monkeypatch.setattr("frazil.materialize.scheduling.schedule.RETRY_WAITS_SECONDS", (0.0,))
 
     def fail(error: Exception) -> None:
@@ -231,7 +231,7 @@ def test_doors_are_doubted_when_a_service_failed_and_not_when_the_data_did(monke
     broken = Run(lambda: fail(PausedError("paused", hint="resume")))
     run_once(as_runs(refused, broken), Stopping())
 
-    assert (refused.keeper.doubts, broken.keeper.doubts) == (1, 0)
+    assert (refused.client_source.invalidations, broken.client_source.invalidations) == (1, 0)
 
 
 def test_a_service_that_comes_back_is_asked_again() -> None:
@@ -326,7 +326,7 @@ def test_a_full_batch_starts_before_its_time(monkeypatch: Any) -> None:
         if len(batches) == 3:
             stopping.stop()
 
-    run_every(as_runs(Run(act, Doors(at(SPEC.trigger.rows + 100)))), timedelta(seconds=3600), stopping)
+    run_every(as_runs(Run(act, Clients(at(SPEC.trigger.rows + 100)))), timedelta(seconds=3600), stopping)
 
     assert len(batches) == 3
 

@@ -14,15 +14,15 @@ import pytest
 from values_of_tables import NOW, spec, topic
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.readers.snowflake import REST
 from frazil.materialize.run import TableRun
 from frazil.model.errors import CatalogError, SnowflakeError
 from frazil.model.plan import NothingToDo
 from frazil.model.snowflake import Served
 from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
-from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 BOTH = spec(formats=("iceberg", "delta"), readers=("snowflake", "duckdb"))
 
@@ -50,13 +50,13 @@ class World:
     """A table whose topic holds nothing new, the log beside it, and who is told of the log."""
 
     lake: IcebergLake
-    doors: Doors
+    clients: Clients
     logs: DeltaLogsInMemory
     account: Account
     now: datetime = NOW
 
     def run(self, wanted: TableSpec = BOTH) -> TableRun:
-        return TableRun(wanted, self.doors, writer="w")
+        return TableRun(wanted, self.clients, writer="w")
 
     def insert(self) -> None:
         self.lake.catalog.load_table(BOTH.identifier).append(pa.table({"n": [1]}, schema=pa.schema([("n", "int64")])))
@@ -67,7 +67,7 @@ def world(tmp_path: Path) -> World:
     registry = RegistryInMemory()
     registry.register("orders-value", record(a_field("n")))
     lake, logs, account = IcebergLake(CatalogSettings("jdbc", str(tmp_path))), DeltaLogsInMemory(), Account()
-    doors = Doors(
+    clients = Clients(
         lake=lake,
         topics=TopicsInMemory({"orders": topic({0: (9, 9)})}),
         registry=registry,
@@ -81,7 +81,7 @@ def world(tmp_path: Path) -> World:
         delta_logs=lambda: logs,
         snowflake=account,
     )
-    made = World(lake, doors, logs, account)
+    made = World(lake, clients, logs, account)
     return made
 
 
@@ -167,6 +167,6 @@ def test_only_tables_that_snowflake_reads_by_a_delta_log_are_told_of(world: Worl
 
 
 def test_without_a_loader_nobody_is_told(world: World) -> None:
-    world.doors = replace(world.doors, snowflake=None)
+    world.clients = replace(world.clients, snowflake=None)
 
     assert isinstance(world.run().batch(), NothingToDo)

@@ -13,7 +13,7 @@ from values_of_tables import NOW, topic
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_by, spec_property
 from frazil.materialize.changed_spec.spec_changes import RULES, spec_changes
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.preview.explain import explain, lines
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import TableRun
@@ -26,7 +26,7 @@ from frazil.specs.describe import section_of, walk_keys
 from frazil.specs.load import load_tables
 from frazil.specs.shapes import Choice
 from frazil.specs.table_keys import TABLE_SECTION
-from tests.fakes.doors_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 TIME = {"type": "int", "logicalType": "time-millis"}
 KEYS = dict(walk_keys(TABLE_SECTION))
@@ -167,7 +167,7 @@ class World:
         return spec
 
     def run(self, spec: TableSpec) -> TableRun:
-        doors = Doors(
+        clients = Clients(
             lake=self.lake,
             topics=self.topics,
             registry=self.registry,
@@ -180,7 +180,7 @@ class World:
             observe=lambda when, step: None,
             delta_logs=lambda: cast(Any, None),
         )
-        return TableRun(spec, doors, writer="w")
+        return TableRun(spec, clients, writer="w")
 
     def make(self, spec: TableSpec) -> None:
         self.run(replace(spec, formats=("iceberg",)) if "delta" not in spec.formats else spec)._created()

@@ -14,7 +14,7 @@ from frazil.materialize.ingest.writers import (
 )
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import RegistryError
-from tests.fakes.doors_in_memory import RegistryInMemory, a_field, record
+from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 
 
 @pytest.fixture

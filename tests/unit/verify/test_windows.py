@@ -16,7 +16,7 @@ import pytest
 from frazil.adapters.kafka.reader import CHUNK, KafkaReader
 from frazil.dead_letters import _newest
 from frazil.model.plan import OffsetRange
-from frazil.records import HEADER_OBJECTS, Records, Wanted, binary
+from frazil.records import HEADER_OBJECTS, OptionalFields, Records, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
 from frazil.verify.window import (
     DEAD_LETTER_BYTES,
@@ -28,6 +28,8 @@ from frazil.verify.window import (
     _shown,
     _side,
 )
+
+NONE = OptionalFields(timestamp_type=False, leader_epoch=False)
 
 
 def records(first: int, count: int, size: int) -> Records:
@@ -51,8 +53,8 @@ class ReaderInMemory:
 
     size: int
 
-    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
-        del wanted
+    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
+        del optional
         count = min(50, (64 << 20) // max(self.size, 1))
         for first in range(wanted_range.start, wanted_range.end, count):
             yield records(first, min(count, wanted_range.end - first), self.size)
@@ -62,7 +64,7 @@ class ReaderInMemory:
 class Windows:
     """In place of a comparison: the bounds and bytes of each window."""
 
-    as_rows: Any = field(default_factory=lambda: SimpleNamespace(wanted=Wanted(False, False), row_schema=pa.schema([])))
+    as_rows: Any = field(default_factory=lambda: SimpleNamespace(optional_fields=NONE, row_schema=pa.schema([])))
     seen: list[tuple[int, int, int]] = field(default_factory=list)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
@@ -85,7 +87,7 @@ def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> N
 
 @pytest.mark.parametrize(("width", "most"), [(4_000, WINDOW_BYTES // 4_000 + 50), (WINDOW_BYTES, 1)])
 def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(width: int, most: int) -> None:
-    windows = Windows(SimpleNamespace(wanted=Wanted(False, False), row_schema=pa.schema([("h", pa.binary(width))])))
+    windows = Windows(SimpleNamespace(optional_fields=NONE, row_schema=pa.schema([("h", pa.binary(width))])))
     kafka = SimpleNamespace(reader=ReaderInMemory(10))
     comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
 
@@ -97,7 +99,7 @@ def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(wid
 
 
 def test_values_of_fixed_size_that_records_hold_count_once() -> None:
-    windows = Windows(SimpleNamespace(wanted=Wanted(False, False), row_schema=pa.schema([("h", pa.binary(4_000))])))
+    windows = Windows(SimpleNamespace(optional_fields=NONE, row_schema=pa.schema([("h", pa.binary(4_000))])))
     kafka = SimpleNamespace(reader=ReaderInMemory(4_010))
     comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
 

@@ -39,15 +39,15 @@ def who_am_i(catalog: Mapping[str, SettingValue], *, seconds: float) -> Caller:
     bounded = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 1})
     try:
         session = boto3.Session(**session_options(catalog))
-        told: Mapping[str, Any] = session.client("sts", config=bounded).get_caller_identity()
+        identity: Mapping[str, Any] = session.client("sts", config=bounded).get_caller_identity()
     except (ClientError, BotoCoreError) as problem:
         raise ServiceError(
             f"could not look up the AWS identity (sts:GetCallerIdentity): {problem}", hint=_hint(problem)
         ) from problem
-    date = told["ResponseMetadata"]["HTTPHeaders"].get("date")
+    date = identity["ResponseMetadata"]["HTTPHeaders"].get("date")
     return Caller(
-        arn=told["Arn"],
-        account=told["Account"],
+        arn=identity["Arn"],
+        account=identity["Account"],
         region=session.region_name or "no region",
         told_at=None if date is None else parsedate_to_datetime(date),
     )

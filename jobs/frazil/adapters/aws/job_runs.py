@@ -57,8 +57,8 @@ class EmrServerless:
 
     def get(self, job_run: str) -> JobRun:
         asked = {"applicationId": self.application, "jobRunId": job_run}
-        told = _ask(f"describe the job run {job_run}", lambda: self._emr.get_job_run(**asked)["jobRun"])
-        return _job_run(told, self._settings)
+        described = _ask(f"describe the job run {job_run}", lambda: self._emr.get_job_run(**asked)["jobRun"])
+        return _job_run(described, self._settings)
 
     def start(self, request: Mapping[str, Any]) -> str:
         asked = {**request, "applicationId": self.application}
@@ -111,30 +111,30 @@ class EmrServerless:
             token = page["nextForwardToken"]
 
 
-def _job_run(told: Mapping[str, Any], application: Mapping[str, Any]) -> JobRun:
-    driver = told.get("jobDriver", {}).get("sparkSubmit", {})
-    overrides = told.get("configurationOverrides") or {}
+def _job_run(described: Mapping[str, Any], application: Mapping[str, Any]) -> JobRun:
+    driver = described.get("jobDriver", {}).get("sparkSubmit", {})
+    overrides = described.get("configurationOverrides") or {}
     monitoring = overrides.get("monitoringConfiguration") or application.get("monitoringConfiguration") or {}
     return JobRun(
-        application=told["applicationId"],
-        id=told["jobRunId"],
-        name=told.get("name") or "",
-        state=told["state"],
-        details=told.get("stateDetails") or "",
-        role=told["executionRole"],
+        application=described["applicationId"],
+        id=described["jobRunId"],
+        name=described.get("name") or "",
+        state=described["state"],
+        details=described.get("stateDetails") or "",
+        role=described["executionRole"],
         entry_point=driver.get("entryPoint", ""),
         arguments=tuple(driver.get("entryPointArguments") or ()),
         parameters=driver.get("sparkSubmitParameters") or "",
         overrides=overrides,
-        tags=told.get("tags") or {},
+        tags=described.get("tags") or {},
         monitoring=_monitoring(monitoring.get("cloudWatchLoggingConfiguration") or {}),
     )
 
 
-def _monitoring(told: Mapping[str, Any]) -> Monitoring | None:
-    if not told.get("enabled"):
+def _monitoring(described: Mapping[str, Any]) -> Monitoring | None:
+    if not described.get("enabled"):
         return None
-    return Monitoring(told.get("logGroupName") or DEFAULT_GROUP, told.get("logStreamNamePrefix") or "")
+    return Monitoring(described.get("logGroupName") or DEFAULT_GROUP, described.get("logStreamNamePrefix") or "")
 
 
 def _client(service: str) -> Any:

@@ -66,7 +66,7 @@ _S3_OPTIONS = {
 }
 
 
-class DeltaLogs:
+class DeltaRsLogs:
     """The logs of tables (`ports.DeltaLogs`). `storage` are PyIceberg's properties for the same storage."""
 
     def __init__(self, storage: Mapping[str, SettingValue]) -> None:

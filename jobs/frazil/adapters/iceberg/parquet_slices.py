@@ -41,7 +41,7 @@ _DICTIONARY = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ColumnChunk:
     """A column chunk: its values, and its size as the footer has it.
 
     `width` is the size of the largest value, without the plain values of a text or binary column; None if its encoding,
@@ -68,7 +68,7 @@ class Leaf:
         return self.encoded if self.text else 0
 
 
-def rows_of_slices(leaves: Sequence[Leaf], rows: int, batch_bytes: int) -> tuple[int, int]:
+def rows_of_slices(leaves: Sequence[ColumnChunk], rows: int, batch_bytes: int) -> tuple[int, int]:
     """Return how many rows the first slice has, and how many any slice has at most."""
     of_each_row = sum(VALUE_BYTES + (leaf.width or 0) for leaf in leaves if not leaf.repeated)
     most = min(MOST_ROWS, SLICE_BYTES // max(of_each_row, 1))
@@ -125,7 +125,7 @@ def opened_for_dictionaries(stream: Any, metadata: pq.FileMetaData) -> pq.Parque
 
 def _leaves(
     parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, number: int, columns: Sequence[str]
-) -> tuple[Leaf, ...]:
+) -> tuple[ColumnChunk, ...]:
     group = parquet.metadata.row_group(number)
     paths = [group.column(n).path_in_schema for n in range(group.num_columns)]
     shared = {path for path, count in Counter(paths).items() if count > 1}
@@ -136,10 +136,10 @@ def _leaves(
     )
 
 
-def _leaf(column: Any, chunk: Any, dictionaries: pq.ParquetFile | None, group: int) -> Leaf:
+def _leaf(column: Any, chunk: Any, dictionaries: pq.ParquetFile | None, group: int) -> ColumnChunk:
     """`dictionaries` is None if another column has the same path: `a.b` beside a struct `a`."""
     text = chunk.physical_type == "BYTE_ARRAY"
-    return Leaf(
+    return ColumnChunk(
         values=chunk.num_values,
         encoded=chunk.total_uncompressed_size,
         width=_longest(chunk, dictionaries, group) if text else max(column.length, 0),

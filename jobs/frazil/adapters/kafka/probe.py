@@ -38,8 +38,8 @@ class KafkaProbe:
         deadline = time.monotonic() + self._seconds
         while True:
             try:
-                told = self._consumer.list_topics(topic, timeout=max(min(1.0, deadline - time.monotonic()), 0.1))
-                return tuple(f"{broker.host}:{broker.port}" for broker in told.brokers.values())
+                metadata = self._consumer.list_topics(topic, timeout=max(min(1.0, deadline - time.monotonic()), 0.1))
+                return tuple(f"{broker.host}:{broker.port}" for broker in metadata.brokers.values())
             except KafkaException as failure:
                 self._consumer.poll(0)
                 if time.monotonic() > deadline or any(error.code() in REFUSALS for error in self._heard):

@@ -23,7 +23,7 @@ from frazil.adapters.kafka.topics import consumer_settings
 from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import SettingValue
-from frazil.records import Headers, Records, UnreadableHeaders, Wanted, binary
+from frazil.records import Headers, OptionalFields, Records, UnreadableHeaders, binary
 
 CHUNK = 5_000
 """Records handed on at a time: large enough to spread the cost of a call, small enough to stay in the caches."""
@@ -63,18 +63,18 @@ class KafkaReader:
         self._closed = True
         self._consumer.close()
 
-    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
+    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
         """Chunks of the range in order. The last one's `next_offset` is the range's end, or where the caller stops."""
         where = TopicPartition(wanted_range.topic, wanted_range.partition, wanted_range.start)
         self._heard.clear()
         self._consumer.assign([where])
         try:
-            yield from self._chunks(wanted_range, where, wanted)
+            yield from self._chunks(wanted_range, where, optional)
         finally:
             if not self._closed:  # a failed task's reader is closed before what read from it is forgotten
                 self._consumer.unassign()
 
-    def _chunks(self, wanted_range: OffsetRange, where: TopicPartition, wanted: Wanted) -> Iterator[Records]:
+    def _chunks(self, wanted_range: OffsetRange, where: TopicPartition, optional: OptionalFields) -> Iterator[Records]:
         position, end = wanted_range.start, wanted_range.end
         progressed, count = time.monotonic(), CHUNK if self._chunk_bytes is None else FIRST_CHUNK
         while position < end:
@@ -90,7 +90,7 @@ class KafkaReader:
                 raise self._jumped_back(wanted_range, position, _offset(inside[0]))
             position = min(reached, end)
             if inside or position >= end:
-                records = _records(inside, position, wanted)
+                records = _records(inside, position, optional)
                 if self._chunk_bytes is not None or records.values.nbytes >= TWICE_BYTES:
                     _drop_values(inside)
                 count = self._next_count(records, count)
@@ -243,7 +243,7 @@ def _before(messages: list[Message], end: int) -> list[Message]:
     return [message for message in messages if _offset(message) < end]
 
 
-def _records(messages: list[Message], next_offset: int, wanted: Wanted) -> Records:
+def _records(messages: list[Message], next_offset: int, optional: OptionalFields) -> Records:
     """Columns of the messages, most of them one pass in C: this is what a record costs in Python."""
     return Records(
         offsets=cast("list[int]", list(map(Message.offset, messages))),
@@ -253,8 +253,8 @@ def _records(messages: list[Message], next_offset: int, wanted: Wanted) -> Recor
         next_offset=next_offset,
         last_leader_epoch=messages[-1].leader_epoch() if messages else None,
         headers=_HeadersOf(messages),
-        timestamp_types=list(map(_kind, messages)) if wanted.timestamp_type else (),
-        leader_epochs=list(map(Message.leader_epoch, messages)) if wanted.leader_epoch else (),
+        timestamp_types=list(map(_kind, messages)) if optional.timestamp_type else (),
+        leader_epochs=list(map(Message.leader_epoch, messages)) if optional.leader_epoch else (),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from frazil.model.plan import OffsetRange
 from frazil.ports import RecordReader
-from frazil.records import Records, Wanted
+from frazil.records import OptionalFields, Records
 
 FOLDER_PROPERTY = "frazil.progress.folder"
 """The local property of a Spark job that names the folder."""
@@ -29,9 +29,9 @@ class CountingReader:
     offsets: int = 0
     _written_at: float = 0.0
 
-    def read(self, wanted_range: OffsetRange, wanted: Wanted) -> Iterator[Records]:
+    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
         position = wanted_range.start
-        for records in self.reader.read(wanted_range, wanted):
+        for records in self.reader.read(wanted_range, optional):
             yield records
             self.offsets += records.next_offset - position
             position = records.next_offset

@@ -1,4 +1,4 @@
-"""Where an ingest task runs: its doors, opened once a process and kept for the tasks that follow."""
+"""Where an ingest task runs: its clients, opened once a process and kept for the tasks that follow."""
 
 from __future__ import annotations
 

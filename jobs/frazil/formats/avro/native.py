@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_LEVELS = 30
 """The maximum nesting; the fallback decodes deeper shapes. Arrow's C interface passes at most 64 levels."""
-Told = dict[str, object]
+Description = dict[str, object]
 
 
 def native_decoder(shape: Members) -> NativeDecoder | None:
@@ -31,7 +31,7 @@ def native_decoder(shape: Members) -> NativeDecoder | None:
         return None
     import frazil_native  # noqa: PLC0415 - it may not be built
 
-    text = json.dumps(_told(shape))
+    text = json.dumps(_describe(shape))
     try:
         return NativeDecoder(arrow_schema(columns_of(shape)), lambda: frazil_native.AvroDecoder(text))
     except ValueError:
@@ -77,34 +77,34 @@ def _inside(shape: Shape) -> tuple[Shape, ...] | None:
             return None
 
 
-def _told(shape: Shape) -> Told:
+def _describe(shape: Shape) -> Description:
     """Return the shape as JSON for `native/src/shape.rs`."""
     match shape:
         case Leaf(leaf):
-            return _told_leaf(leaf)
+            return _describe_leaf(leaf)
         case Items(element, item):
-            return {"kind": "array", "items": _told(element), "item": _told_item(item)}
+            return {"kind": "array", "items": _describe(element), "item": _describe_item(item)}
         case Entries(value, item):
-            return {"kind": "map", "values": _told(value), "item": _told_item(item)}
+            return {"kind": "map", "values": _describe(value), "item": _describe_item(item)}
         case Members():
-            return {"kind": "record", "fields": [_told_member(field) for field in shape.with_data()]}
+            return {"kind": "record", "fields": [_describe_member(field) for field in shape.with_data()]}
         case Choice(branches):
-            return {"kind": "union", "branches": [_told_member(branch) for branch in branches]}
+            return {"kind": "union", "branches": [_describe_member(branch) for branch in branches]}
         case Cut() | Empty():
             raise AssertionError(f"{shape} is not covered")
 
 
-def _told_item(item: ItemSize) -> Told:
+def _describe_item(item: ItemSize) -> Description:
     return {"least": item.least_bytes, "slots": item.slots}
 
 
-def _told_member(member: Member | None) -> Told:
+def _describe_member(member: Member | None) -> Description:
     if member is None:
         return {"name": "null", "shape": {"kind": "null"}}
-    return {"name": member.name, "shape": _told(member.shape)}
+    return {"name": member.name, "shape": _describe(member.shape)}
 
 
-def _told_leaf(leaf: Primitive | Fixed | Enum) -> Told:
+def _describe_leaf(leaf: Primitive | Fixed | Enum) -> Description:
     if isinstance(leaf, Enum):
         return {"kind": "enum", "symbols": list(leaf.symbols)}
     size = leaf.size if isinstance(leaf, Fixed) else None

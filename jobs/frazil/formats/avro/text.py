@@ -85,9 +85,9 @@ def _list(texts: list[str]) -> str:
     return f"[{','.join(texts)}]"
 
 
-def _with(told: Json, key: str, text: str) -> str:
-    """Return the JSON text of the non-empty object `told` with another key, whose value is given as JSON text."""
-    return f"{_json(told)[:-1]},{_json(key)}:{text}}}"
+def _with(fields: Json, key: str, text: str) -> str:
+    """Return the JSON text of the non-empty object `fields` with another key, whose value is given as JSON text."""
+    return f"{_json(fields)[:-1]},{_json(key)}:{text}}}"
 
 
 def _head(named: NamedType) -> Json:
@@ -97,12 +97,12 @@ def _head(named: NamedType) -> Json:
 
 
 def _about(aliases: tuple[str, ...], doc: str | None) -> Json:
-    told: Json = {}
+    notes: Json = {}
     if aliases:
-        told["aliases"] = list(aliases)
+        notes["aliases"] = list(aliases)
     if doc is not None:
-        told["doc"] = doc
-    return told
+        notes["doc"] = doc
+    return notes
 
 
 def _logical(logical: Logical | None) -> Json:

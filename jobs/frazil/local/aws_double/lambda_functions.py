@@ -163,8 +163,8 @@ def _without_result(status: int | None, seconds: float, request_id: str, printed
 
 
 def _failed(kind: str, message: str, request_id: str, printed: str = "") -> Answer:
-    told = {"errorType": kind, "errorMessage": f"RequestId: {request_id} Error: {message}"}
-    return json.dumps(told), True, printed
+    answer = {"errorType": kind, "errorMessage": f"RequestId: {request_id} Error: {message}"}
+    return json.dumps(answer), True, printed
 
 
 def _calling_failures_unhandled(invoke_function: Callable[..., str | bytes]) -> Callable[..., str | bytes]:
@@ -203,9 +203,9 @@ def _teach_configuration() -> None:
         return get_configuration(function)
 
     def get_configuration(function: Any, on_create: bool = False) -> dict[str, Any]:
-        told: dict[str, Any] = tell(function, on_create)
+        answer: dict[str, Any] = tell(function, on_create)
         group = {"LogFormat": "Text", "LogGroup": f"/aws/lambda/{function.function_name}"}
-        return told | {"LoggingConfig": group} | _remembered(function)
+        return answer | {"LoggingConfig": group} | _remembered(function)
 
     LambdaFunction.__init__ = __init__
     LambdaFunction.update_configuration = update_configuration

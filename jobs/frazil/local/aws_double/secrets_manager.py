@@ -37,7 +37,7 @@ def _reading_the_current(read: Read) -> Read:
 
 def _current(secret: Any) -> str | None:
     versions = {} if secret is None else secret.versions
-    return next((version for version, told in versions.items() if CURRENT in told["version_stages"]), None)
+    return next((version for version, details in versions.items() if CURRENT in details["version_stages"]), None)
 
 
 def _keeping_values(put: Put) -> Put:
@@ -84,9 +84,9 @@ def _list_secret_version_ids(response: Any) -> str:
     secret = response.backend.describe_secret(response._get_param("SecretId"))
     deprecated = response._get_bool_param("IncludeDeprecated", False)
     versions = [
-        {"VersionId": version, "VersionStages": told["version_stages"], "CreatedDate": told["createdate"]}
-        for version, told in secret.versions.items()
-        if deprecated or told["version_stages"]
+        {"VersionId": version, "VersionStages": details["version_stages"], "CreatedDate": details["createdate"]}
+        for version, details in secret.versions.items()
+        if deprecated or details["version_stages"]
     ]
     return json.dumps({"ARN": secret.arn, "Name": secret.name, "Versions": versions})
 

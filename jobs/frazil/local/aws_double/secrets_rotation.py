@@ -89,8 +89,8 @@ def _may_be_invoked(function: Any) -> bool:
 
 def _unfinished(secret: Any) -> str | None:
     """Return the pending version of a rotation that failed or is still running, or None."""
-    for version, told in secret.versions.items():
-        if PENDING in told["version_stages"] and CURRENT not in told["version_stages"]:
+    for version, details in secret.versions.items():
+        if PENDING in details["version_stages"] and CURRENT not in details["version_stages"]:
             return str(version)
     return None
 

@@ -73,9 +73,9 @@ def _with_own_path(application: Application, place: DoubleFolder) -> Application
         path = str(environ.get("PATH_INFO", ""))
         if not path.startswith(OWN_PATH):
             return application(environ, start_response)
-        status, told = _own_answer(place, path.removeprefix(OWN_PATH).split("/"), environ.get("QUERY_STRING", ""))
+        status, answer = _own_answer(place, path.removeprefix(OWN_PATH).split("/"), environ.get("QUERY_STRING", ""))
         start_response(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
-        return [json.dumps(told, default=str).encode()]
+        return [json.dumps(answer, default=str).encode()]
 
     return answer
 

@@ -31,7 +31,7 @@ from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError
 from frazil.model.ingested import TaskContext
-from frazil.records import Records, UnreadableHeaders, Wanted
+from frazil.records import OptionalFields, Records, UnreadableHeaders
 
 TOMBSTONE = "tombstone"
 """The reason under which skipped tombstones are counted."""
@@ -94,7 +94,9 @@ class RecordDecoder:
         self._reads_keys_by_schema = reads_keys_by_schema(self._spec)
         self._place_values = place_values or self._by_name(self._record_schema, context.former_names)
         self._place_keys = place_keys or self._keys_by_name()
-        self.wanted = Wanted(timestamp_type="timestamp_type" in kept, leader_epoch="leader_epoch" in kept)
+        self.optional_fields = OptionalFields(
+            timestamp_type="timestamp_type" in kept, leader_epoch="leader_epoch" in kept
+        )
 
     def _by_name(self, target: pa.Schema, former_names: Mapping[str, tuple[str, ...]]) -> Place:
         return ByName(self._context.rows.identifier, target, former_names)

@@ -12,7 +12,7 @@ import numpy as np
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.isolate import defect
 from frazil.materialize.ingest.payloads import Indexes, Stop
-from frazil.materialize.ingest.write import TableFiles
+from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.ingest.writers import UnknownIds, Writers
 from frazil.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
 from frazil.model.plan import OffsetRange
@@ -46,8 +46,8 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
     )
 
 
-def _files(context: TaskContext, *, dead_letters: bool) -> TableFiles:
-    return TableFiles(
+def _files(context: TaskContext, *, dead_letters: bool) -> DataFileWriter:
+    return DataFileWriter(
         context.dead_letters if dead_letters else context.rows,
         storage=context.storage,
         prefix=context.file_prefix,
@@ -61,13 +61,13 @@ class _Work:
 
     reader: RecordReader
     decoder: RecordDecoder
-    rows: TableFiles
-    dead_letters: TableFiles
+    rows: DataFileWriter
+    dead_letters: DataFileWriter
     truncated_nanos: int = 0
 
     def read(self, wanted: OffsetRange) -> RangeResult:
         tally = _Tally(wanted)
-        for chunk in self.reader.read(wanted, self.decoder.wanted):
+        for chunk in self.reader.read(wanted, self.decoder.optional_fields):
             for records, decoded in self.decoder.decode(wanted.topic, wanted.partition, tally.affordable(chunk)):
                 with _defects_named(self.decoder.table, wanted, records):
                     self.rows.add(decoded.rows)

@@ -54,7 +54,7 @@ DICTIONARY_BYTES = 128 << 10
 """Above this a column of mostly distinct strings falls back to plain pages: faster and smaller than 1 MiB."""
 
 
-class TableFiles:
+class DataFileWriter:
     """Writes the files of one table for one task. `close` returns them; do not use them before."""
 
     def __init__(

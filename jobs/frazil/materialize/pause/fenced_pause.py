@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from frazil.materialize.account import Ingested
 from frazil.materialize.branches import ATTEMPTS, given_up
-from frazil.materialize.doors import Doors
+from frazil.materialize.clients import Clients
 from frazil.materialize.pause.limits import through
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_by_run, pause_of
 from frazil.materialize.state import standing
@@ -27,20 +27,20 @@ class Pauser:
     spec: TableSpec
     planned_on: TableState | None = None
 
-    def pause(self, doors: Doors, error: FrazilError, got: Ingested | None = None) -> None:
+    def pause(self, clients: Clients, error: FrazilError, got: Ingested | None = None) -> None:
         """Pause the table. `resume` then accepts what was read, if `got` is given. Raises as `pause_at`."""
         accept = None if got is None else through(got.ranges)
-        said = pause_by_run(why=error.what, at=doors.now(), accept=accept, hint=error.hint)
+        said = pause_by_run(why=error.what, at=clients.now(), accept=accept, hint=error.hint)
         assert self.planned_on is not None  # noqa: S101 - every reason to pause comes after the first look
-        pause_at(doors.lake, self.spec, self.planned_on, said, because=error)
+        pause_at(clients.lake, self.spec, self.planned_on, said, because=error)
 
     @contextmanager
-    def for_schemas(self, doors: Doors) -> Iterator[None]:
+    def for_schemas(self, clients: Clients) -> Iterator[None]:
         """Pause the table for a schema that does not fit, whether the driver finds out or a task."""
         try:
             yield
         except IncompatibleSchemaError as refused:
-            self.pause(doors, refused)
+            self.pause(clients, refused)
             raise
 
 

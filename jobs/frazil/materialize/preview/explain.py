@@ -45,22 +45,22 @@ class Explanation:
 
 def explain(run: TableRun) -> Explanation:
     """Raises FrazilError where the plan cannot even be made."""
-    doors, spec = run.doors, run.spec
-    view = doors.lake.load(spec.identifier)
-    topics = describe_topics(doors.topics, spec)
+    clients, spec = run.clients, run.spec
+    view = clients.lake.load(spec.identifier)
+    topics = describe_topics(clients.topics, spec)
     if view is None:
-        new = new_table(doors.lake, doors.topics, doors.registry, spec, writer=run.writer)
-        here, schemas = _not_made_yet(run, new.state), known_schemas(doors.registry, spec, new.state)
-        plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
-        foretold = foretell(doors.registry, spec, latest_schemas(doors.registry, spec), new.columns)
+        new = new_table(clients.lake, clients.topics, clients.registry, spec, writer=run.writer)
+        here, schemas = _not_made_yet(run, new.state), known_schemas(clients.registry, spec, new.state)
+        plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=clients.new_id())
+        foretold = foretell(clients.registry, spec, latest_schemas(clients.registry, spec), new.columns)
         notes = (*new.notes, *foretold.notes)
         return Explanation(spec.identifier, plan, new_columns=foretold.columns, notes=notes)
     here = standing(view, pipeline=spec.pipeline)
     check_format(view)
     refused = dead_letter_schemas_of(view.properties)
-    schemas = known_schemas(doors.registry, spec, here.state, refused=refused)
+    schemas = known_schemas(clients.registry, spec, here.state, refused=refused)
     foresight = foresee(spec, view, schemas)
-    plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=doors.new_id())
+    plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=clients.new_id())
     if foresight.refusals and PAUSED_PROPERTY not in view.properties:
         plan = Halt(spec.identifier, foresight.refusals[0])
     evolution = foresight.evolution
@@ -79,7 +79,7 @@ def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple
     notes = notes_of(run.spec, known)
     if foresight.refusals:
         return notes
-    newest = latest_schemas(run.doors.registry, run.spec).values
+    newest = latest_schemas(run.clients.registry, run.spec).values
     latest = LatestSchemas(tuple(schema for schema in newest if schema.id in schemas.values), ())
     former_names = foresight.evolution.former_names
     return notes + differences_of_newest(run.spec, foresight.columns, former_names, latest)
@@ -87,7 +87,7 @@ def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple
 
 def _not_made_yet(run: TableRun, state: TableState) -> Standing:
     """Where a table that is yet to be made would stand."""
-    snapshot = Snapshot(0, None, "append", store(state).summary, run.doors.now())
+    snapshot = Snapshot(0, None, "append", store(state).summary, run.clients.now())
     view = TableView(
         identifier=run.spec.identifier,
         location="",

@@ -74,18 +74,18 @@ class _Asking:
     def load(self, identifier: str) -> TableView | None:
         return self.ask("catalog", lambda: self.lake.load(identifier))
 
-    def ask(self, door: str, act: Callable[[], Answer]) -> Answer:
+    def ask(self, service: str, act: Callable[[], Answer]) -> Answer:
         """An answer, or the failure to give one; who has failed once is not asked again."""
-        if door in self.silent:
-            raise self.silent[door]
-        if door not in self.asked:
-            self.tell(f"connecting to the {door}")
-        self.asked.add(door)
+        if service in self.silent:
+            raise self.silent[service]
+        if service not in self.asked:
+            self.tell(f"connecting to the {service}")
+        self.asked.add(service)
         try:
             return act()
         except ServiceError as failure:
-            self.tell(f"the {door} does not answer: {failure.what}")
-            self.silent[door] = failure
+            self.tell(f"the {service} does not answer: {failure.what}")
+            self.silent[service] = failure
             raise
 
 

@@ -23,14 +23,14 @@ REST = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class Telling:
-    """The refreshes of one table in Snowflake: `told` is the last announced version of its Delta log."""
+    """The refreshes of one table in Snowflake: `announced_version` is the last announced version of its Delta log."""
 
-    told: int | None = None
+    announced_version: int | None = None
     not_before: datetime | None = None
 
     def tell(self, snowflake: Snowflake, spec: TableSpec, version: int, *, now: datetime) -> None:
         """Raises nothing."""
-        if version == self.told or (self.not_before is not None and now < self.not_before):
+        if version == self.announced_version or (self.not_before is not None and now < self.not_before):
             return
         table = delta_table(spec)
         try:
@@ -45,7 +45,7 @@ class Telling:
                 spec, f"{type(problem).__name__}: {problem}", "if it happens again, report it with the stack trace"
             )
         else:
-            self.told = version
+            self.announced_version = version
             LOG.info("snowflake_refreshed", extra={"table": spec.identifier, "as": table, "version": version})
 
     def _failed(self, spec: TableSpec, problem: str, hint: str) -> None:

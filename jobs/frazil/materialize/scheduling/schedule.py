@@ -86,7 +86,7 @@ def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
 def _queue_for(runs: Sequence[TableRun], stopping: Stopping) -> FairQueue:
     """One queue for all tables of the application, with as many slots as the cluster's cores can use."""
     return FairQueue(
-        lambda: in_flight(max((run.doors.runner.parallelism for run in runs), default=1)),
+        lambda: in_flight(max((run.clients.runner.parallelism for run in runs), default=1)),
         stopped=lambda: stopping.asked,
     )
 
@@ -140,7 +140,7 @@ def _until_caught_up(
     batches, rows = 0, 0
     _renew(run)
     try:
-        ask = partial(describe_topics, run.doors.topics, run.spec)
+        ask = partial(describe_topics, run.clients.topics, run.spec)
         targets = ask() if ends_by_itself else retrying(ask, stopping)
         fruitless = 0
         while not stopping.asked:
@@ -175,13 +175,13 @@ def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
 
 def _renew(run: TableRun) -> None:
     """Take up new clients, between batches only: a batch ends with those that it began with."""
-    if run.keeper is not None:
-        run.doors = run.keeper.doors()
+    if run.client_source is not None:
+        run.clients = run.client_source.clients()
 
 
 def _doubt(run: TableRun) -> None:
-    if run.keeper is not None:
-        run.keeper.doubt()
+    if run.client_source is not None:
+        run.client_source.invalidate()
 
 
 def _unforeseen(table: str, defect: Exception) -> DefectError:
@@ -255,7 +255,7 @@ def _full_batch_waits(run: TableRun) -> bool:
     if run.state is None:
         return False
     try:
-        topics = describe_topics(run.doors.topics, run.spec)
+        topics = describe_topics(run.clients.topics, run.spec)
     except ServiceError:
         return False  # the next batch says it, and tries again
     read = {(s.topic, n): p.next for s in run.state.sources for n, p in s.partitions.items()}

@@ -59,7 +59,7 @@ def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: 
     names, found = tree_of(former_names), _Found()
     for path, problem in _exchanged(wanted):
         found.refuse(path, problem)
-    _compare_columns(wanted, _Level(_Place(), names, wanted, have), found)
+    _compare_columns(wanted, _Level(_FieldPath(), names, wanted, have), found)
     return Evolution(tuple(found.changes), tuple(found.findings), dict(names.flat()))
 
 
@@ -144,7 +144,7 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _FieldPath:
     """A path in the names after all renames, for findings, and in those before, as changes have to name it.
 
     The library resolves every path of one update against the names before it.
@@ -153,14 +153,16 @@ class _Place:
     now: str = ""
     was: str = ""
 
-    def step(self, now: str, was: str | None = None) -> _Place:
-        return _Place(join(self.now, now), join(self.was, now if was is None else was))
+    def step(self, now: str, was: str | None = None) -> _FieldPath:
+        return _FieldPath(join(self.now, now), join(self.was, now if was is None else was))
 
 
 class _Level:
     """The columns of one struct, with all that is looked up for each of them."""
 
-    def __init__(self, place: _Place, names: NameTree, wanted: tuple[Column, ...], have: tuple[Column, ...]) -> None:
+    def __init__(
+        self, place: _FieldPath, names: NameTree, wanted: tuple[Column, ...], have: tuple[Column, ...]
+    ) -> None:
         self.place, self.names = place, names
         self.have = {each.name: each for each in have}
         self.beside = {each.name for each in (*wanted, *have)}
@@ -310,7 +312,7 @@ def _add(column: Column, level: _Level, found: _Found) -> None:
             level.names.at(path).former = former
 
 
-def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place: _Place, found: _Found) -> None:
+def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place: _FieldPath, found: _Found) -> None:
     match wanted, have:
         case Struct(columns), Struct(present):
             if wanted.is_union is not have.is_union:
@@ -327,7 +329,7 @@ def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place:
             return _compare_scalars(wanted, have, place, found)
 
 
-def _compare_scalars(wanted: ColumnType, have: ColumnType, place: _Place, found: _Found) -> None:
+def _compare_scalars(wanted: ColumnType, have: ColumnType, place: _FieldPath, found: _Found) -> None:
     if wanted == have or _widens(wanted, have):
         return
     if _widens(have, wanted):

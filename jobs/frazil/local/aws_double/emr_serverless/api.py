@@ -100,10 +100,10 @@ def answer(regions: Regions, request: Any, headers: Mapping[str, str]) -> HttpAn
         act = OPERATIONS.get(operation.name)
         if act is None:
             raise ValidationException(f"The double does not know {operation.name}.")
-        told = act(Call(regions.of(caller), caller, given))
+        described = act(Call(regions.of(caller), caller, given))
     except Refusal as refusal:
         return _refused(refusal)
-    return 200, {"Content-Type": "application/json"}, json.dumps(told, default=datetime.timestamp)
+    return 200, {"Content-Type": "application/json"}, json.dumps(described, default=datetime.timestamp)
 
 
 def _refused(refusal: Refusal) -> HttpAnswer:
@@ -121,16 +121,16 @@ def create_application(call: Call) -> Given:
 
 
 def get_application(call: Call) -> Given:
-    return {"application": call.region.applications.get(call.application_id).told()}
+    return {"application": call.region.applications.get(call.application_id).description()}
 
 
 def list_applications(call: Call) -> Given:
-    told = [one.told() for one in call.region.applications.all()]
-    return _page(call, "applications", [one for one in told if _is_asked(call, one)])
+    described = [one.description() for one in call.region.applications.all()]
+    return _page(call, "applications", [one for one in described if _is_asked(call, one)])
 
 
 def update_application(call: Call) -> Given:
-    return {"application": call.region.applications.update(call.application_id, call.given).told()}
+    return {"application": call.region.applications.update(call.application_id, call.given).description()}
 
 
 def delete_application(call: Call) -> Given:
@@ -165,21 +165,21 @@ def start_job_run(call: Call) -> Given:
 def get_job_run(call: Call) -> Given:
     run = call.job_run
     attempt = int(call.given.get("attempt") or run.attempt)
-    told = run.told() if attempt == run.attempt else run.past_attempts.get(attempt)
-    if told is None:
+    described = run.description() if attempt == run.attempt else run.past_attempts.get(attempt)
+    if described is None:
         raise ResourceNotFoundException(f"JobRun {run.id} has no attempt {attempt}")
-    return {"jobRun": told}
+    return {"jobRun": described}
 
 
 def list_job_runs(call: Call) -> Given:
     call.region.applications.get(call.application_id)
-    told = [run.told() for run in call.region.job_runs.of(call.application_id)]
-    return _page(call, "jobRuns", [one for one in told if _is_asked(call, one)])
+    described = [run.description() for run in call.region.job_runs.of(call.application_id)]
+    return _page(call, "jobRuns", [one for one in described if _is_asked(call, one)])
 
 
 def list_job_run_attempts(call: Call) -> Given:
     run = call.job_run
-    attempts = [*run.past_attempts.values(), run.told()]
+    attempts = [*run.past_attempts.values(), run.description()]
     return _page(call, "jobRunAttempts", [one | {"createdAt": one["attemptCreatedAt"]} for one in attempts])
 
 
@@ -210,14 +210,14 @@ def _tagged(call: Call) -> Application | JobRun:
     return call.region.job_runs.with_arn(arn) or call.region.applications.with_arn(arn)
 
 
-def _is_asked(call: Call, told: Given) -> bool:
+def _is_asked(call: Call, described: Given) -> bool:
     states, mode = call.given.get("states"), call.given.get("mode")
     after, before = (_instant(call.given.get(name)) for name in ("createdAtAfter", "createdAtBefore"))
     return (
-        (not states or told["state"] in states)
-        and (not mode or told["mode"] == mode)
-        and (after is None or told["createdAt"] > after)
-        and (before is None or told["createdAt"] < before)
+        (not states or described["state"] in states)
+        and (not mode or described["mode"] == mode)
+        and (after is None or described["createdAt"] > after)
+        and (before is None or described["createdAt"] < before)
     )
 
 

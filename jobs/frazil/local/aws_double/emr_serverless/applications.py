@@ -37,7 +37,7 @@ class Application:
     idle_since: datetime | None = None
     client_token: str | None = None
 
-    def told(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """Return the application as in the response to GetApplication. ListApplications returns some of these keys."""
         return self.settings | {
             "applicationId": self.id,

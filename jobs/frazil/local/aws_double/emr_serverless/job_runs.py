@@ -65,7 +65,7 @@ class JobRun:
         if state in ENDED:
             self.ended_at = now
 
-    def told(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """Return the run as in the response to GetJobRun. The list operations return some of these keys."""
         last = self.ended_at or datetime.now(UTC)
         given = ("name", "jobDriver", "configurationOverrides", "retryPolicy", "executionIamPolicy")
@@ -210,7 +210,7 @@ def _last_state(run: JobRun, why: str | None) -> str:
 
 
 def _begin_next(run: JobRun, why: str) -> None:
-    run.past_attempts[run.attempt] = run.told() | {"state": "FAILED", "stateDetails": why[:TOLD_CHARACTERS]}
+    run.past_attempts[run.attempt] = run.description() | {"state": "FAILED", "stateDetails": why[:TOLD_CHARACTERS]}
     run.attempt, run.attempt_created_at = run.attempt + 1, datetime.now(UTC)
     if not run.stop.is_asked:
         run.move("PENDING")

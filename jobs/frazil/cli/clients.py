@@ -10,7 +10,7 @@ from functools import cache
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.materialize.doors import Doorkeeper, Doors, Observer, Step
+from frazil.materialize.clients import Clients, ClientSource, Observer, Step
 from frazil.materialize.run import TableRun
 from frazil.model.receipt import Receipt
 from frazil.model.spec import Settings, SnowflakeSettings, TableSpec
@@ -21,11 +21,11 @@ def new_id() -> str:
     return uuid.uuid4().hex[:12]
 
 
-def open_doors(
+def open_clients(
     settings: Settings, runner: TaskRunner, *, announce: Callable[[Receipt], None], observe: Observer | None = None
-) -> Doors:
+) -> Clients:
     lake = IcebergLake(settings.catalog)
-    return Doors(
+    return Clients(
         lake=lake,
         topics=KafkaTopics(settings.kafka),
         registry=ConfluentRegistry(settings.registry),
@@ -55,9 +55,9 @@ def delta_logs_of(lake: Lake) -> Callable[[], DeltaLogs]:
 
     @cache
     def opened() -> DeltaLogs:
-        from frazil.adapters.delta.log import DeltaLogs as Opened  # noqa: PLC0415
+        from frazil.adapters.delta.log import DeltaRsLogs  # noqa: PLC0415
 
-        return Opened(lake.storage)
+        return DeltaRsLogs(lake.storage)
 
     return opened
 
@@ -73,11 +73,11 @@ def open_onlooker(settings: SnowflakeSettings | None) -> Snowflake | None:
 
 
 def table_runs(
-    doors: Doors, specs: tuple[TableSpec, ...], *, adopt: bool = False, keeper: Doorkeeper | None = None
+    clients: Clients, specs: tuple[TableSpec, ...], *, adopt: bool = False, client_source: ClientSource | None = None
 ) -> list[TableRun]:
     """Return one run per table, all with the same writer id, which is new in every process."""
     writer = new_id()
-    return [TableRun(spec, doors, writer, adopt=adopt, keeper=keeper) for spec in specs]
+    return [TableRun(spec, clients, writer, adopt=adopt, client_source=client_source) for spec in specs]
 
 
 def _nobody(when: str, step: Step) -> None:

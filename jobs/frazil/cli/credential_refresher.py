@@ -16,77 +16,77 @@ from dataclasses import dataclass, field, replace
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.cli.doors import delta_logs_of
-from frazil.materialize.doors import Doors
+from frazil.cli.clients import delta_logs_of
+from frazil.materialize.clients import Clients
 from frazil.model.errors import FrazilError
 from frazil.model.spec import Secret, Settings, SettingValue
 
 LOG = logging.getLogger(__name__)
 
-LOOK_SECONDS = 900.0
-DOUBT_SECONDS = 60.0
+READ_SECONDS = 900.0
+SECONDS_AFTER_FAILURE = 60.0
 """The least time between reads after a failure, so that secrets are not read for each batch during an outage."""
 
 
 @dataclass(slots=True)
-class SecretWatch:
-    """Gives all tables of a process their doors (`materialize.doors.Doorkeeper`). `load` reads the settings again."""
+class CredentialRefresher:
+    """The clients of all tables of a process (`materialize.clients.ClientSource`). `load` reads the settings again."""
 
     settings: Settings
-    opened: Doors
+    opened: Clients
     load: Callable[[], Settings] = field(repr=False)
     clock: Callable[[], float] = time.monotonic
-    _looked_at: float = field(init=False)
-    _look_again_after: float = LOOK_SECONDS
-    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _read_at: float = field(init=False)
+    _read_after: float = READ_SECONDS
+    _reading: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._looked_at = self.clock()
+        self._read_at = self.clock()
 
-    def doors(self) -> Doors:
+    def clients(self) -> Clients:
         """Return the current clients. While one thread reads the secrets, the others use the existing clients."""
-        if self.clock() - self._looked_at >= self._look_again_after and self._looking.acquire(blocking=False):
+        if self.clock() - self._read_at >= self._read_after and self._reading.acquire(blocking=False):
             try:
-                self._look()
+                self._read()
             finally:
-                self._looked_at = self.clock()
-                self._looking.release()
+                self._read_at = self.clock()
+                self._reading.release()
         return self.opened
 
-    def doubt(self) -> None:
-        self._look_again_after = DOUBT_SECONDS
+    def invalidate(self) -> None:
+        self._read_after = SECONDS_AFTER_FAILURE
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         try:
             found = self.load()
         except FrazilError as problem:
             LOG.warning("secrets_not_read_again", extra={"problem": problem.what, "hint": problem.hint})
-            self._look_again_after = DOUBT_SECONDS
+            self._read_after = SECONDS_AFTER_FAILURE
             return
-        self._look_again_after = LOOK_SECONDS
-        self._take_up(found)
+        self._read_after = READ_SECONDS
+        self._apply(found)
 
-    def _take_up(self, found: Settings) -> None:
+    def _apply(self, found: Settings) -> None:
         if _without_secrets(found) != _without_secrets(self.settings):
             LOG.warning("settings_changed", extra={"file": found.source_file, "hint": "restart to apply them"})
             return
-        self.opened = _opened_anew(self.opened, self.settings, found)
+        self.opened = _reconnected(self.opened, self.settings, found)
         self.settings = replace(self.settings, kafka=found.kafka, registry=found.registry, catalog=found.catalog)
 
 
-def _opened_anew(doors: Doors, before: Settings, now: Settings) -> Doors:
+def _reconnected(clients: Clients, before: Settings, now: Settings) -> Clients:
     """Replace only the clients that use a changed secret."""
     if now.kafka != before.kafka:
         LOG.info("secrets_taken_up", extra={"of": "kafka"})
-        doors = replace(doors, kafka=now.kafka, topics=KafkaTopics(now.kafka))
+        clients = replace(clients, kafka=now.kafka, topics=KafkaTopics(now.kafka))
     if now.registry != before.registry:
         LOG.info("secrets_taken_up", extra={"of": "schema_registry"})
-        doors = replace(doors, registry_settings=now.registry, registry=ConfluentRegistry(now.registry))
+        clients = replace(clients, registry_settings=now.registry, registry=ConfluentRegistry(now.registry))
     if now.catalog != before.catalog:
         LOG.info("secrets_taken_up", extra={"of": "catalog"})
         lake = IcebergLake(now.catalog)
-        doors = replace(doors, lake=lake, delta_logs=delta_logs_of(lake))
-    return doors
+        clients = replace(clients, lake=lake, delta_logs=delta_logs_of(lake))
+    return clients
 
 
 def _without_secrets(settings: Settings) -> tuple[object, ...]:

@@ -8,8 +8,8 @@ import pytest
 from values_of_tables import SPEC, snapshot, state, topic, view
 
 from frazil.cli.logs import fields_of
-from frazil.materialize.said_once import SaidOnce
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
+from frazil.materialize.warn_once import WarnOnce
 from frazil.model.plan import TopicFacts
 
 
@@ -18,7 +18,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Any:
     """What two batches of one process say in such a place."""
 
     def say_twice(here: Standing, *topics: TopicFacts) -> list[tuple[str, object]]:
-        said = SaidOnce(SPEC.identifier)
+        said = WarnOnce(SPEC.identifier)
         said.warn_of_changes(here, topics)
         said.warn_of_changes(here, topics)
         return [(each.getMessage(), fields_of(each)["about"]) for each in caplog.records]
@@ -54,7 +54,7 @@ def test_each_commit_of_others_is_told(said: Any) -> None:
 
 def test_what_is_over_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
     """A process that runs for months would otherwise keep the name of each foreign snapshot."""
-    said = SaidOnce(SPEC.identifier)
+    said = WarnOnce(SPEC.identifier)
     said.warn("delta_log_withheld", "a reason")
 
     for theirs in range(2, 9):
@@ -62,4 +62,4 @@ def test_what_is_over_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
         said.warn_of_changes(standing(view(*foreign), pipeline=SPEC.pipeline), [topic({0: (0, 9)}, topic_id=None)])
 
     assert len(caplog.records) == 9
-    assert len(said.said) == 3
+    assert len(said.warned) == 3

@@ -16,17 +16,17 @@ PASSING = frozenset({"rolled_back_to_epoch", "changed_by_others"})
 
 
 @dataclass(slots=True)
-class SaidOnce:
+class WarnOnce:
     """What was logged about one table so far."""
 
     table: str
-    said: set[tuple[str, str]] = field(default_factory=set)
+    warned: set[tuple[str, str]] = field(default_factory=set)
 
     def warn(self, event: str, about: str) -> None:
         """Log an event unless it was logged before about the same thing."""
-        if (event, about) not in self.said:
+        if (event, about) not in self.warned:
             LOG.warning(event, extra={"table": self.table, "about": about})
-        self.said.add((event, about))
+        self.warned.add((event, about))
 
     def warn_of_changes(self, here: Standing, topics: Sequence[TopicFacts]) -> None:
         """Log what is no failure, but operators should know: topics without an id, rollbacks, commits of others."""
@@ -35,4 +35,4 @@ class SaidOnce:
         notes |= {("changed_by_others", snapshot.name) for snapshot in here.foreign}
         for event, about in sorted(notes):
             self.warn(event, about)
-        self.said -= {past for past in self.said if past[0] in PASSING and past not in notes}
+        self.warned -= {past for past in self.warned if past[0] in PASSING and past not in notes}

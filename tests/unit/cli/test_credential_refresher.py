@@ -12,8 +12,8 @@ import pytest
 
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.adapters.spark import worker
-from frazil.cli.doorkeeper import DOUBT_SECONDS, LOOK_SECONDS, SecretWatch
-from frazil.cli.doors import open_doors
+from frazil.cli.clients import open_clients
+from frazil.cli.credential_refresher import READ_SECONDS, SECONDS_AFTER_FAILURE, CredentialRefresher
 from frazil.model.errors import ServiceError
 from frazil.model.spec import RegistrySettings, Secret
 from frazil.specs.load import load_settings
@@ -47,7 +47,7 @@ class Vault:
 
 @dataclass
 class Process:
-    """A `frazil materialize` that goes on for ever, as far as its doors are concerned."""
+    """A `frazil materialize` that runs for weeks, with its clients only."""
 
     folder: Path
     vault: Vault = field(default_factory=lambda: Vault({"consumer": _pair(1), "registry": "user:1"}))
@@ -58,8 +58,8 @@ class Process:
         (self.folder / "tables" / "a.yaml").write_text("topic: orders")
         self.write("broker-1:9092")
         settings = self._load()
-        doors = open_doors(settings, cast(Any, None), announce=lambda receipt: None)
-        self.watch = SecretWatch(settings, doors, load=self._load, clock=lambda: self.now)
+        clients = open_clients(settings, cast(Any, None), announce=lambda receipt: None)
+        self.watch = CredentialRefresher(settings, clients, load=self._load, clock=lambda: self.now)
 
     def write(self, brokers: str) -> None:
         (self.folder / "frazil.yaml").write_text(FILE % brokers)
@@ -81,19 +81,19 @@ class NoBroker:
 
 @pytest.fixture
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Process:
-    for module in ("frazil.cli.doors", "frazil.cli.doorkeeper"):
+    for module in ("frazil.cli.clients", "frazil.cli.credential_refresher"):
         monkeypatch.setattr(f"{module}.KafkaTopics", NoBroker)
     return Process(tmp_path)
 
 
 def test_a_rotated_secret_is_taken_up_after_a_while(process: Process) -> None:
-    first = process.watch.doors()
+    first = process.watch.clients()
     process.vault.secrets["consumer"] = _pair(2)
 
-    process.now += LOOK_SECONDS - 1
-    assert process.watch.doors() is first
+    process.now += READ_SECONDS - 1
+    assert process.watch.clients() is first
     process.now += 1
-    second = process.watch.doors()
+    second = process.watch.clients()
 
     assert second.kafka["sasl.password"] == Secret("secret-2")
     assert second.topics is not first.topics
@@ -101,11 +101,11 @@ def test_a_rotated_secret_is_taken_up_after_a_while(process: Process) -> None:
 
 
 def test_each_door_is_opened_anew_for_its_own_secret(process: Process) -> None:
-    first = process.watch.doors()
+    first = process.watch.clients()
     process.vault.secrets["registry"] = "user:2"
 
-    process.now += LOOK_SECONDS
-    second = process.watch.doors()
+    process.now += READ_SECONDS
+    second = process.watch.clients()
 
     assert second.registry_settings.properties == {"basic.auth.user.info": Secret("user:2")}
     assert second.registry is not first.registry
@@ -113,67 +113,67 @@ def test_each_door_is_opened_anew_for_its_own_secret(process: Process) -> None:
 
 
 def test_what_has_not_changed_is_not_opened_anew_and_not_asked_for_each_batch(process: Process) -> None:
-    first, asked = process.watch.doors(), process.vault.asked
+    first, asked = process.watch.clients(), process.vault.asked
 
     for _ in range(100):
-        process.now += LOOK_SECONDS / 50
-        assert process.watch.doors() is first
+        process.now += READ_SECONDS / 50
+        assert process.watch.clients() is first
 
     assert process.vault.asked == asked + 2 * 3  # of the file, twice: two of one secret, one of the other
 
 
 def test_after_a_failure_it_is_looked_soon_for_a_key_that_was_taken_out_of_use(process: Process) -> None:
-    first = process.watch.doors()
+    first = process.watch.clients()
     process.vault.secrets["consumer"] = _pair(2)
-    process.now += DOUBT_SECONDS - 1
+    process.now += SECONDS_AFTER_FAILURE - 1
 
-    process.watch.doubt()
-    assert process.watch.doors() is first
+    process.watch.invalidate()
+    assert process.watch.clients() is first
     process.now += 1
 
-    assert process.watch.doors().kafka["sasl.username"] == Secret("key-2")
+    assert process.watch.clients().kafka["sasl.username"] == Secret("key-2")
 
 
-def test_secrets_that_cannot_be_read_leave_the_doors_as_they_are(
+def test_secrets_that_cannot_be_read_leave_the_clients_as_they_are(
     process: Process, caplog: pytest.LogCaptureFixture
 ) -> None:
     def down() -> None:
         raise ServiceError("The secret cannot be read: it is an outage.", hint="wait")
 
-    first = process.watch.doors()
+    first = process.watch.clients()
     process.vault.secrets["consumer"] = _pair(2)
     process.vault.before_answer = down
-    process.now += LOOK_SECONDS
+    process.now += READ_SECONDS
     with caplog.at_level(logging.WARNING):
-        assert process.watch.doors() is first
+        assert process.watch.clients() is first
     assert "secrets_not_read_again" in caplog.messages
 
     process.vault.before_answer = lambda: None
-    process.now += DOUBT_SECONDS
-    assert process.watch.doors().kafka["sasl.password"] == Secret("secret-2")
+    process.now += SECONDS_AFTER_FAILURE
+    assert process.watch.clients().kafka["sasl.password"] == Secret("secret-2")
 
 
 def test_other_changes_wait_for_a_restart(process: Process, caplog: pytest.LogCaptureFixture) -> None:
-    first = process.watch.doors()
+    first = process.watch.clients()
     process.write("broker-2:9092")
     process.vault.secrets["consumer"] = _pair(2)
-    process.now += LOOK_SECONDS
+    process.now += READ_SECONDS
 
     with caplog.at_level(logging.WARNING):
-        assert process.watch.doors() is first
+        assert process.watch.clients() is first
 
     assert "settings_changed" in caplog.messages
 
 
 def test_no_secret_is_in_what_is_logged(process: Process, caplog: pytest.LogCaptureFixture) -> None:
     process.vault.secrets["consumer"] = _pair(2)
-    process.now += LOOK_SECONDS
+    process.now += READ_SECONDS
 
     with caplog.at_level(logging.INFO):
-        process.watch.doors()
+        process.watch.clients()
 
     assert [(each.message, each.__dict__["of"]) for each in caplog.records] == [("secrets_taken_up", "kafka")]
-    assert "secret-2" not in repr(process.watch) and "secret-2" not in repr(process.watch.doors())
+    assert "secret-2" not in repr(process.watch) and "secret-2" not in repr(process.watch.clients())
 
 
 def test_tasks_ask_the_registry_with_the_new_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The outside world, as the steps of a run use it."""
+"""The clients of external systems that the steps of a run use."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Observer = Callable[[Literal["before", "after"], Step], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
-    """The outside world, as the steps use it. `observe` is called before and after every step.
+class Clients:
+    """The clients that the steps use, the clock and the source of ids. `observe` is called before and after each step.
 
-    `delta_logs` opens its door when the first table needs it, which costs an import. `snowflake` is there where the
-    settings name a user who may refresh external tables.
+    `delta_logs` imports its library when the first table needs it. `snowflake` is None unless the settings name a user
+    who may refresh external tables.
     """
 
     lake: Lake
@@ -41,11 +41,11 @@ class Doors:
     background: Background = field(default_factory=Background)
 
 
-class Doorkeeper(Protocol):
-    """Gives the doors as they are to be opened now: secrets may have changed since the process started."""
+class ClientSource(Protocol):
+    """Provides the current clients: secrets may have changed since the process started."""
 
-    def doors(self) -> Doors: ...
+    def clients(self) -> Clients: ...
 
-    def doubt(self) -> None:
-        """Something outside failed, so a secret may no longer be good."""
+    def invalidate(self) -> None:
+        """Read the secrets again soon: a service failed, perhaps because a secret was revoked."""
         ...
