@@ -16,33 +16,19 @@ import os
 import subprocess
 import sys
 import time
-import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
-import pyarrow as pa
-import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from pyiceberg.catalog import load_catalog
-from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    FileFormat,
-    ManifestContent,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-    ManifestWriterV2,
-)
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update.snapshot import _FastAppendFiles
 
 from bench.sections import put
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
+from tests.position_deletes import delete_rows
 
 HOME = Path(".frazil/bench/verify_memory")
 TOPIC, PARTITIONS = "large_orders", 3
@@ -73,7 +59,7 @@ def main() -> None:
         if asked.distinct:
             compact()
         if asked.delete:
-            delete(asked.delete)
+            delete_rows(written(), HOME.absolute(), one_in=asked.delete)
         by_table = peak([*frazil("verify"), "--config", config])
         by_kafka = peak([*frazil("verify"), "--against-kafka", "--config", config])
     finally:
@@ -101,49 +87,6 @@ def written() -> Table:
     warehouse = (HOME / "warehouse").absolute()
     catalog = load_catalog("frazil", type="sql", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=str(warehouse))
     return catalog.load_table(f"lake.{TOPIC}")
-
-
-class DeletesWriter(ManifestWriterV2):
-    def content(self) -> ManifestContent:
-        return ManifestContent.DELETES
-
-
-class PositionDeletes(_FastAppendFiles):
-    """A commit of files of position deletes, which PyIceberg does not write by itself."""
-
-    def _manifests(self) -> list[ManifestFile]:
-        table = self._transaction.table_metadata
-        with DeletesWriter(
-            table.spec(), table.schema(), self.new_manifest_output(), self._snapshot_id, "deflate"
-        ) as writer:
-            for file in self._added_data_files:
-                entry = ManifestEntry.from_args(
-                    status=ManifestEntryStatus.ADDED, snapshot_id=self._snapshot_id, data_file=file
-                )
-                writer.add(entry)
-        return [writer.to_manifest_file(), *self._existing_manifests()]
-
-
-def delete(one_in: int) -> None:
-    table = written()
-    with table.transaction() as transaction:
-        deleting = PositionDeletes(Operation.DELETE, transaction, table.io, uuid.uuid4(), {})
-        for task in table.scan().plan_files():
-            path = Path(f"{HOME.absolute()}/deletes-{uuid.uuid4()}.parquet")
-            positions = range(0, task.file.record_count, one_in)
-            names = pa.array([task.file.file_path] * len(positions))
-            pq.write_table(pa.table({"file_path": names, "pos": pa.array(positions, pa.int64())}), path)
-            file = DataFile.from_args(
-                content=DataFileContent.POSITION_DELETES,
-                file_path=f"file://{path}",
-                file_format=FileFormat.PARQUET,
-                partition=task.file.partition,
-                record_count=len(positions),
-                file_size_in_bytes=path.stat().st_size,
-            )
-            file.spec_id = task.file.spec_id
-            deleting.append_data_file(file)
-        deleting.commit()
 
 
 def compact() -> None:

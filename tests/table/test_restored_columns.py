@@ -14,7 +14,8 @@ from pyiceberg.types import BinaryType, LongType, StringType
 from frazil.adapters.iceberg.restore import restore_columns
 from frazil.proof.verification import FindingKind
 from frazil.verify.table import verify_table
-from tests.table.column_changes import make_again, mark_all_deleted, merge_restored, restore
+from tests.position_deletes import delete_rows
+from tests.table.column_changes import make_again, merge_restored, restore
 from tests.table.small_lake import Read, SmallLake
 
 
@@ -132,7 +133,7 @@ def test_values_of_rows_that_are_only_marked_as_deleted_hide_nothing(lake: Small
     make_again(lake, lake.spec.dead_letters_identifier, "detail")
     before = verify_table(lake.lake, lake.spec)
 
-    mark_all_deleted(table(lake, "dead letters"), tmp_path)
+    delete_rows(table(lake, "dead letters"), tmp_path)
     table(lake, "dead letters").append(rows)
     lake.restart()
 

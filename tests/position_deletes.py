@@ -1,0 +1,66 @@
+"""Delete rows of a table as merge-on-read engines do: PyIceberg writes no position deletes by itself."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriterV2,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _FastAppendFiles
+
+
+class _DeleteManifestWriter(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+
+class _AppendDeleteFiles(_FastAppendFiles):
+    """A commit of delete files only. The data files stay."""
+
+    def _manifests(self) -> list[ManifestFile]:
+        metadata = self._transaction.table_metadata
+        with _DeleteManifestWriter(
+            metadata.spec(), metadata.schema(), self.new_manifest_output(), self._snapshot_id, "deflate"
+        ) as writer:
+            for file in self._added_data_files:
+                status = ManifestEntryStatus.ADDED
+                writer.add(ManifestEntry.from_args(status=status, snapshot_id=self._snapshot_id, data_file=file))
+        return [writer.to_manifest_file(), *self._existing_manifests()]
+
+
+def delete_rows(table: Table, folder: Path, *, one_in: int = 1) -> None:
+    """Delete the first row of each `one_in` rows of every data file, with delete files in `folder`."""
+    with table.transaction() as transaction:
+        commit = _AppendDeleteFiles(Operation.DELETE, transaction, table.io, uuid.uuid4(), {})
+        for task in table.scan().plan_files():
+            positions = range(0, task.file.record_count, one_in)
+            commit.append_data_file(_delete_file(task.file, positions, folder / f"deletes-{uuid.uuid4()}.parquet"))
+        commit.commit()
+
+
+def _delete_file(data: DataFile, positions: range, path: Path) -> DataFile:
+    names = pa.array([data.file_path] * len(positions))
+    pq.write_table(pa.table({"file_path": names, "pos": pa.array(positions, pa.int64())}), path)
+    deletes = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=f"file://{path.absolute()}",
+        file_format=FileFormat.PARQUET,
+        partition=data.partition,
+        record_count=len(positions),
+        file_size_in_bytes=path.stat().st_size,
+    )
+    deletes.spec_id = data.spec_id
+    return deletes
