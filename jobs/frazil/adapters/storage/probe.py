@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO
 
+from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
-from frazil.model.spec import CatalogSettings, SettingValue, revealed
+from frazil.model.spec import CatalogSettings, SettingValue
 from frazil.model.spelling import plural
 
 CONTENT = b"Written by `frazil doctor` to see whether it may. No table knows it: remove it.\n"
@@ -73,7 +74,7 @@ class StorageProbe:
 
     def _opened(self) -> FileIO:
         if self._io is None:
-            self._io = load_file_io(revealed(self._properties), self._warehouse)
+            self._io = open_storage(self._properties, self._warehouse)
         return self._io
 
 

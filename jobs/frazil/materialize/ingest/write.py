@@ -15,7 +15,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.io import FileIO, OutputStream, load_file_io
+from pyiceberg.io import FileIO, OutputStream
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
 from pyiceberg.schema import Schema
@@ -25,8 +25,9 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import IcebergType, UUIDType
 
 from frazil.materialize.ingest.statistics import NanCounts, file_statistics
+from frazil.materialize.ingest.storage import open_storage
 from frazil.model.ingested import WriteTarget, WrittenFile
-from frazil.model.spec import SettingValue, revealed
+from frazil.model.spec import SettingValue
 
 ROW_GROUP_ROWS = 262_144
 """Rows of a row group: each write of one costs about the same, so small ones are gathered first."""
@@ -203,8 +204,7 @@ class _Output:
     arrow_schema: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
-        properties = revealed(self.storage)
-        self.io = load_file_io({**properties, **self.target.properties}, self.target.location)
+        self.io = open_storage(self.storage, self.target.location, table_properties=self.target.properties)
         self.locations = load_location_provider(self.target.location, dict(self.target.properties))
         self.arrow_schema = schema_to_pyarrow(self.schema)
 
