@@ -24,38 +24,38 @@ class SchemaRegistry(Protocol):
     """A Confluent-compatible schema registry. Ids are resolved once a process."""
 
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
-        """The schema, or None where the registry answers that there is none (remembered for a minute).
+        """Return the schema, or None if the registry has none with this id (remembered for a minute).
 
-        Raises RegistryError where it does not answer: never to be taken for None.
+        Raises RegistryError if the registry does not answer, which callers must not take for None.
         """
         ...
 
     def remembers_missing(self, schema_id: int) -> bool:
-        """Whether `by_id` answers None without asking the registry again."""
+        """Return whether `by_id` returns None without a request."""
         ...
 
     def latest(self, subject: str) -> RegisteredSchema | None:
-        """The newest schema of a subject, or None where the registry answers that there is no such subject."""
+        """Return the newest schema of a subject, or None if it does not exist. Raises RegistryError as `by_id`."""
         ...
 
     def subjects_under(self, prefix: str) -> Collection[str]:
-        """The names of all subjects that begin so."""
+        """Return all subjects whose names begin with `prefix`. Raises RegistryError if the registry does not answer."""
         ...
 
 
 class Topics(Protocol):
-    """The broker's view of topics. Raises BrokerError where it does not answer."""
+    """The broker's view of topics. Methods raise BrokerError if no broker answers, or one refuses."""
 
     def describe(self, topic: str) -> TopicFacts | None:
-        """Where the topic stands now, or None where the broker has no such topic."""
+        """Return the topic's partitions and offsets now, or None if it does not exist."""
         ...
 
     def names(self) -> Collection[str]:
-        """The topics of the cluster that this user may see, internal ones included."""
+        """Return the topics that this user may see, internal ones included."""
         ...
 
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
-        """Where each partition begins for a table that starts as its spec says."""
+        """Return the first offset of each partition for a table whose spec has this `start`."""
         ...
 
 
@@ -71,13 +71,22 @@ class TaskRunner(Protocol):
         """Start what runs the tasks, if it is not running."""
         ...
 
-    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]: ...
+    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
+        """Return the result of each task, in order; `name` is shown in Spark's interface.
+
+        Raises TaskFailedError if a task failed at every attempt, and the FrazilError that a task returned.
+        """
+        ...
 
     def stop(self) -> None: ...
 
 
 class Lake(Protocol):
-    """Iceberg tables in one catalog. Every commit is a single attempt: deciding what to do next is the caller's."""
+    """Iceberg tables in one catalog. Every commit is a single attempt; callers decide what to do if it fails.
+
+    Each method raises CatalogError if the catalog or the storage does not answer. Those that commit raise
+    CommitRejectedError if the table has changed since the view, and CommitUnknownError if the outcome is unknown.
+    """
 
     storage: Mapping[str, SettingValue]
     """How tasks open the same storage."""
@@ -125,7 +134,10 @@ class Lake(Protocol):
         ...
 
     def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
-        """Move `main` and the tag from the view's head to the branch's, and drop branches, all in one commit."""
+        """Move `main` and the tag from the view's head to the branch's, and drop branches, all in one commit.
+
+        This is the only commit that makes rows visible.
+        """
         ...
 
     def drop_branches(self, view: TableView, branches: Sequence[str]) -> None: ...
@@ -172,19 +184,19 @@ class Lake(Protocol):
 class DeltaLogs(Protocol):
     """Delta logs beside Iceberg tables, by the tables' locations. A write is a single attempt, on a version not there.
 
-    Raises CatalogError where the storage does not answer.
+    Raises CatalogError if the storage does not answer.
     """
 
     def files(self, view: TableView) -> TableFiles:
-        """What the view's head consists of."""
+        """Return the files of the view's head."""
         ...
 
     def shapes(self, view: TableView, files: Sequence[TableFile]) -> Iterable[FileShape]:
-        """What columns each of the files has."""
+        """Return the columns of each file."""
         ...
 
     def read(self, location: str) -> DeltaLog | None:
-        """The newest version, or None where there is no log yet."""
+        """Return the newest version, or None if the table has no log."""
         ...
 
     def named_since(self, location: str, moment: datetime) -> Collection[str]:
@@ -205,7 +217,7 @@ class SecretHistories(Protocol):
 
 
 class Snowflake(Protocol):
-    """An account that reads the tables, as one of its users. Raises SnowflakeError where it does not do as asked."""
+    """An account that reads the tables, as one of its users. Each method raises SnowflakeError if a statement fails."""
 
     def refresh(self, table: str) -> None:
         """Refresh an external table from its folder. Idempotent."""
@@ -216,7 +228,7 @@ class Snowflake(Protocol):
         ...
 
     def served(self, table: str) -> Served:
-        """What queries of an Iceberg table see."""
+        """Return the snapshot that queries of an Iceberg table read, and how it is refreshed."""
         ...
 
 
@@ -224,8 +236,8 @@ class RecordReader(Protocol):
     """Reads ranges of partitions, committed records only."""
 
     def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        """Chunks of the range in order, up to its end.
+        """Yield chunks of the range in order, up to its end.
 
-        Raises BrokerError where the broker does not answer and RecordsLostError where offsets have gone.
+        Raises BrokerError if the broker does not answer, and RecordsLostError if records of the range were deleted.
         """
         ...

@@ -50,10 +50,10 @@ class QueryResult:
 
 @contextmanager
 def ask(settings: Settings, sql: str) -> Iterator[QueryResult]:
-    """The answer to one statement that reads.
+    """Return the result of one statement that reads.
 
-    Tables are named `table`, where they lie in the default database, or `database.table`. Raises Misuse with
-    DuckDB's message where the statement is wrong, CatalogError where a table cannot be read.
+    Tables are named `table`, if they are in the default database, or `database.table`. Raises Misuse with DuckDB's
+    message if the statement is wrong, and CatalogError if a table cannot be read.
     """
     _check_reads(sql)
     lake = IcebergLake(settings.catalog)
@@ -148,7 +148,7 @@ def _open_storage(connection: duckdb.DuckDBPyConnection, catalog: CatalogSetting
 
 
 def extension_file(name: str) -> Path:
-    """DuckDB's extension inside its package, made for just this DuckDB."""
+    """Return the file of DuckDB's extension for the installed DuckDB. Raises MissingToolError if there is none."""
     spec = importlib.util.find_spec(f"duckdb_extension_{name}")
     folder = None if spec is None or spec.origin is None else Path(spec.origin).parent
     file = None if folder is None else folder / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"

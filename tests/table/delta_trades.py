@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from frazil.adapters.delta.files import head_files, shapes
+from frazil.adapters.delta.files import SnapshotFiles, shapes
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import metadata_location
@@ -79,7 +79,9 @@ class Trades:
 
     def plan(self) -> LogPlan | None:
         view = self.view
-        return plan_log(view, head_files(view), self.logs.read(view.location), shapes=lambda f: shapes(view, f))
+        return plan_log(
+            view, SnapshotFiles().of_head(view), self.logs.read(view.location), shapes=lambda f: shapes(view, f)
+        )
 
     def announce(self) -> LogPlan | None:
         plan = self.plan()

@@ -206,7 +206,7 @@ def _merged(
 
 
 def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
-    """The columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
+    """Return the columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
     found = map_schema(schema)
     findings = found.findings + unreadable(found.columns, spec)
     if findings:
@@ -215,7 +215,10 @@ def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, .
 
 
 def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
-    """A record key is a struct; a key of any other type is that type."""
+    """Return the type of the key column: a struct for a record, else the type of the key.
+
+    Raises IncompatibleSchemaError if the schema of the key cannot be a column.
+    """
     columns = record_columns(spec, schema)
     if not columns:
         raise refusal(spec.identifier, schema.id, (SchemaFinding("", "a key without data: read it with `key: bytes`"),))
@@ -223,7 +226,10 @@ def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
 
 
 def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState:
-    """Epoch 0: where each partition begins, fixed once, as the spec's `start` says."""
+    """Return the state of epoch 0: the first offset of each partition, as the spec's `start` says.
+
+    Raises BrokerError if the broker does not answer, and TopicMissingError if a topic does not exist.
+    """
     sources = []
     for facts in describe_topics(topics, spec):
         first = topics.first_offsets(facts, spec.start)

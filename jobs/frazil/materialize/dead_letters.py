@@ -73,7 +73,10 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
 
 
 def check_columns(view: TableView) -> None:
-    """Columns that others added are left null; one that they renamed or dropped would lose what a record holds."""
+    """Raise ForeignTableError if another writer renamed or dropped a column, or changed its type.
+
+    Columns that others added are left null.
+    """
     missing = missing_columns(view)
     if missing:
         lacks = f"the {'column' if len(missing) == 1 else 'columns'} {', '.join(missing)}"
@@ -168,7 +171,10 @@ def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> st
 
 
 def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
-    """Stage a batch's dead letters on a branch that no reader sees, unless they are already staged."""
+    """Stage a batch's dead letters on a branch that no reader sees, unless they are already staged.
+
+    Raises StateLostError if the table was dropped, and CommitError if every attempt to commit failed.
+    """
     view = _load(lake, identifier)
     place = _parent_for(view, plan.epoch, plan.table_uuid)
     nothing_to_change = not files and place.whole and place.base == view.head
@@ -196,7 +202,10 @@ def keep_pending(lake: Lake, spec: TableSpec, *, plan: BatchPlan, writer: str, f
 
 
 def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) -> None:
-    """Make the prepared dead letters of the batch that a state ends with visible, if there are any left to be."""
+    """Make the prepared dead letters of the batch that a state ends with visible, unless they already are.
+
+    Raises StateLostError if the table was dropped, and CommitError if every attempt to commit failed.
+    """
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
         view = _load(lake, identifier)
@@ -224,8 +233,9 @@ def pending_batches(view: TableView) -> dict[str, int]:
 def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_uuid: str) -> None:
     """Drop prepared branches of batches that can never be published, right after `batch_id` was.
 
-    Those of later epochs are a successor's: whoever published this one may have slept since. Those of another table
-    of rows are never dropped here: epochs of two tables cannot be compared.
+    Branches of later epochs belong to another process that took over while this one slept. Branches of another table
+    of rows are never dropped here: epochs of two tables cannot be compared. Raises StateLostError if the table was
+    dropped.
     """
     view = _load(lake, identifier)
     prepared = ((name, view.snapshots[head]) for name, head in _prepared(view))

@@ -56,7 +56,7 @@ def publish(
 
 
 def last_look(view: TableView, plan: BatchPlan, staged: Staged, change: BatchChange) -> None:
-    """Trust the summary, not the call: what was staged must be what the tasks returned."""
+    """Raise CountMismatchError if the staged snapshot's summary differs from the counts that the tasks returned."""
     snapshot = view.snapshots[staged.snapshot_id]
     added, removed = snapshot.figure("added-records"), snapshot.figure("deleted-records")
     if (added, removed) != (change.rows_added, change.rows_removed):
@@ -68,7 +68,7 @@ def last_look(view: TableView, plan: BatchPlan, staged: Staged, change: BatchCha
 
 
 def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, change: BatchChange) -> None:
-    """A last look; the branch of what does not pass it is dropped."""
+    """Take a last look, and drop the branch if it fails."""
     try:
         last_look(view, plan, staged, change)
     except CountMismatchError:

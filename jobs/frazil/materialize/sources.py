@@ -55,7 +55,7 @@ def _latest(
 
 
 def describe_topics(topics: Topics, spec: TableSpec) -> tuple[TopicFacts, ...]:
-    """Raises TopicMissingError."""
+    """Return the partitions and offsets of each topic. Raises TopicMissingError if one does not exist."""
     return tuple(_described(topics, spec, topic) for topic in spec.topics)
 
 

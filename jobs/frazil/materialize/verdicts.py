@@ -44,7 +44,7 @@ class OvertakenError(Exception):
 
 
 def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
-    """What may be done, from one read of the table's metadata. Raises FencedError and what `standing` raises."""
+    """Return what may be done, from one read of the table's metadata. Raises FencedError and what `standing` raises."""
     if any(snapshot.id == staged.snapshot_id for snapshot in view.ancestry(view.head)):
         return Done()
     branch_is_ours = view.branches.get(staged.branch) == staged.snapshot_id
@@ -54,7 +54,10 @@ def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
 
 
 def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
-    """What the head of `main` means for a batch that was planned on another one."""
+    """Return whether a batch that was planned on another head is staged again or planned again.
+
+    Raises FencedError if another process published this epoch or a later one.
+    """
     now = standing(view, pipeline=plan.state.pipeline)
     if now.state.epoch == plan.state.epoch and now.state.batch_id == plan.state.batch_id:
         return StageAgain(now)
@@ -68,7 +71,10 @@ def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
 
 
 def new_base(lake: Lake, plan: BatchPlan) -> Standing:
-    """Where to stage, once the snapshot that was planned on has expired. Raises as `publish` does."""
+    """Return the snapshot to stage on, once the one that was planned on has expired.
+
+    Raises FencedError as `overtaken`, StateLostError if the table was dropped, and OvertakenError to plan again.
+    """
     match overtaken(loaded(lake, plan.table), plan):
         case StageAgain(now):
             return now
@@ -84,6 +90,7 @@ def _is_own(view: TableView, plan: BatchPlan, staged: Staged) -> bool:
 
 
 def loaded(lake: Lake, table: str) -> TableView:
+    """Return the table as it is now. Raises StateLostError if it was dropped."""
     view = lake.load(table)
     if view is None:
         raise StateLostError(

@@ -10,7 +10,10 @@ from frazil.specs.problems import suggest
 
 
 def select_tables(settings: Settings, names: Sequence[str]) -> tuple[TableSpec, ...]:
-    """Return the specs of these tables (`table` or `database.table`), in the order of the files; all without names."""
+    """Return the specs of these tables (`table` or `database.table`), in the order of the files; all without names.
+
+    Raises SpecError if no spec has one of the names.
+    """
     unknown = [name for name in names if not any(_is_named(spec, name) for spec in settings.tables)]
     if unknown:
         known = [spec.table for spec in settings.tables]

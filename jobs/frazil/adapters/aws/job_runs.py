@@ -43,7 +43,10 @@ class JobRun:
 
 
 class EmrServerless:
-    """One application, in the account and region of the process."""
+    """One application, in the account and region of the process.
+
+    Each method raises ServiceError if AWS refuses the request or does not answer.
+    """
 
     def __init__(self, application: str) -> None:
         self.application = application
@@ -51,7 +54,7 @@ class EmrServerless:
         self._settings: Mapping[str, Any] = {}
 
     def newest(self) -> Iterator[JobRun]:
-        """Runs, the newest first, as far back as is looked. Raises Misuse where there is no such application."""
+        """Yield the runs, the newest first. Raises Misuse if there is no such application."""
         for listed in self._listed()[:MOST_LISTED]:
             yield self.get(str(listed["id"]))
 
@@ -69,7 +72,7 @@ class EmrServerless:
         _ask(f"cancel the job run {job_run}", lambda: self._emr.cancel_job_run(**asked))
 
     def driver_output(self, run: JobRun) -> str:
-        """What the run's driver has printed to stdout, as far as it has arrived; empty where nothing has."""
+        """Return what the run's driver has printed to stdout so far, which arrives in CloudWatch with a delay."""
         if run.monitoring is None:
             return ""
         group = run.monitoring.group

@@ -40,11 +40,6 @@ class SnapshotFiles:
         return _together(here.values())
 
 
-def head_files(view: TableView) -> TableFiles:
-    """Everything that the view's head consists of, read anew."""
-    return SnapshotFiles().of_head(view)
-
-
 def shapes(view: TableView, files: Sequence[TableFile]) -> Iterator[FileShape]:
     """What columns each file has, by its footer, several at once, in the order given."""
     table: Table = view.current

@@ -80,7 +80,7 @@ class DeltaRsLogs:
         return shapes(view, files)
 
     def read(self, location: str) -> DeltaLog | None:
-        """The newest version, or None where there is no log yet."""
+        """Return the newest version, or None if the table has no log. Raises CatalogError if it cannot be read."""
         with _as_errors(location):
             try:
                 table = self._open(location)
@@ -89,7 +89,10 @@ class DeltaRsLogs:
             return _log(table)
 
     def named_since(self, location: str, moment: datetime) -> frozenset[str]:
-        """Paths that the newest version names, or the one that was the newest at the moment: readers may hold it."""
+        """Return the paths in the newest version and in the one that was the newest at `moment`.
+
+        Raises CatalogError if the log cannot be read.
+        """
         with _as_errors(location):
             try:
                 table = self._open(location)

@@ -174,7 +174,7 @@ class TableScan:
 
 @contextmanager
 def reading(identifier: str) -> Iterator[None]:
-    """Whatever keeps a table's files from being read is a CatalogError."""
+    """Raise CatalogError for any failure to read the files of a table."""
     try:
         yield
     except Exception as problem:

@@ -104,6 +104,7 @@ def _columns(fields: Sequence[NestedField]) -> tuple[Column, ...]:
 
 
 def from_type(iceberg: IcebergType) -> ColumnType:
+    """Return the column type. Raises ValueError for a type of Iceberg that no Avro type becomes."""
     match iceberg:
         case DecimalType():
             return Decimal(iceberg.precision, iceberg.scale)
@@ -122,7 +123,10 @@ def from_type(iceberg: IcebergType) -> ColumnType:
 
 
 def to_partition_spec(schema: Schema, partition_by: Sequence[str]) -> PartitionSpec:
-    """`day(ts)`, `bucket(16, account)`, `truncate(4, symbol)` or a column's name, as Iceberg's partition fields."""
+    """Return Iceberg's partition fields for `day(ts)`, `bucket(16, account)`, `truncate(4, symbol)` or a column's name.
+
+    Raises SpecError if the table has no such column.
+    """
     fields = [_partition_field(schema, text, 1000 + n) for n, text in enumerate(partition_by)]
     return PartitionSpec(*fields)
 

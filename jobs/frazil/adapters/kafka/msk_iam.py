@@ -30,7 +30,10 @@ def for_this_process(bootstrap_servers: str) -> dict[str, object]:
 
 
 def region_of(bootstrap_servers: str, env: Mapping[str, str]) -> str:
-    """The one in the brokers' names; those behind names of one's own are in the region of the process."""
+    """Return the region in the brokers' names, or that of the process if they have custom names.
+
+    Raises SettingError if neither names a region.
+    """
     named = _BROKER.search(bootstrap_servers)
     region = named[1].lower() if named else env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
     if region is None:

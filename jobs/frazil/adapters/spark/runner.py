@@ -84,7 +84,7 @@ class SparkRunner:
             self._context = None
 
     def start(self) -> Any:
-        """The running application; started now where it was not."""
+        """Start the application unless it is running, and return it. Raises MissingToolError if Java is missing."""
         with self._lock:
             if self._context is None:
                 self._context = _start(self._application, self._log_file)

@@ -27,7 +27,7 @@ class NewSchemaError(Exception):
 
 
 class LookupsSpentError(Exception):
-    """Too many ids that do not exist: the range ends before this one."""
+    """Too many ids that do not exist were looked up: the range ends before this one."""
 
 
 @dataclass(slots=True)
@@ -39,6 +39,10 @@ class UnknownIds:
     looked_up: int = 0
 
     def look_up(self, schema_id: int) -> RegisteredSchema | None:
+        """Return the schema, or None if the registry has none.
+
+        Raises LookupsSpentError after too many missing ids, and RegistryError if the registry does not answer.
+        """
         if schema_id in self.found or schema_id > LARGEST_ID:
             return None
         if not self.registry.remembers_missing(schema_id):
