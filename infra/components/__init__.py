@@ -1,1 +1,1 @@
-"""What several stacks are made of."""
+"""Components that stacks are made of."""

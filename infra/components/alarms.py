@@ -32,22 +32,23 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A query of CloudWatch Metrics Insights: for metrics with a dimension whose values are unknown in advance."""
+class MetricsQuery:
+    """A query of CloudWatch Metrics Insights, for metrics with a dimension whose values are unknown in advance."""
 
     query: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """More than none of what is counted; or less than `at_least`, or more than `at_most`: then no data is trouble, too.
+class AlarmSpec:
+    """An alarm: by default for any value above 0, else for one below `at_least` or above `at_most`.
 
-    `meaning` says what is wrong and what to do: it is what stands in the mail.
+    With `at_least` or `at_most`, missing data raises the alarm too. `meaning` is the text of the mail: what is wrong
+    and what to do.
     """
 
     word: str
     meaning: str
-    metric: Counted | Measured | Asked
+    metric: Counted | Measured | MetricsQuery
     at_least: float | None = None
     at_most: float | None = None
     minutes: int = 5
@@ -63,7 +64,7 @@ class Trouble:
 
 
 class Alarms(Construct):
-    """One topic for all alarms of an environment, and one reader by mail, if there is one."""
+    """The alarms of an environment, with one SNS topic. `mail` is the address that is subscribed to it, if any."""
 
     def __init__(
         self,
@@ -87,39 +88,39 @@ class Alarms(Construct):
         if mail is not None:
             aws.SnsTopicSubscription(self, "mail", topic_arn=self.topic_arn, protocol="email", endpoint=mail)
 
-    def tell_of(self, trouble: Trouble) -> None:
-        """When it begins and when it ends."""
+    def add(self, spec: AlarmSpec) -> None:
+        """Create the alarm, which notifies the topic when it begins and when it ends."""
         alarm = aws.CloudwatchMetricAlarm(
             self,
-            trouble.word,
-            alarm_name=naming.resource_name(self._environment, trouble.word),
-            alarm_description=trouble.meaning,
-            comparison_operator="GreaterThanThreshold" if trouble.at_least is None else "LessThanThreshold",
-            threshold=trouble.threshold,
-            evaluation_periods=trouble.times,
-            treat_missing_data="breaching" if trouble.is_without_data else "notBreaching",
-            metric_query=_watched(trouble),
+            spec.word,
+            alarm_name=naming.resource_name(self._environment, spec.word),
+            alarm_description=spec.meaning,
+            comparison_operator="GreaterThanThreshold" if spec.at_least is None else "LessThanThreshold",
+            threshold=spec.threshold,
+            evaluation_periods=spec.times,
+            treat_missing_data="breaching" if spec.is_without_data else "notBreaching",
+            metric_query=_watched(spec),
             alarm_actions=[self.topic_arn],
             ok_actions=[self.topic_arn],
         )
         self.arns.append(alarm.arn)
 
 
-def _watched(trouble: Trouble) -> aws.CloudwatchMetricAlarm_MetricQuery:
-    seconds = trouble.minutes * 60
-    match trouble.metric:
+def _watched(spec: AlarmSpec) -> aws.CloudwatchMetricAlarm_MetricQuery:
+    seconds = spec.minutes * 60
+    match spec.metric:
         case Counted(namespace, name, dimensions) | Measured(namespace, name, dimensions):
             metric = aws.CloudwatchMetricAlarm_MetricQuery_Metric(
                 namespace=namespace,
                 metric_name=name,
                 dimensions=dimensions,
                 period=seconds,
-                stat="Sum" if isinstance(trouble.metric, Counted) else "Maximum",
+                stat="Sum" if isinstance(spec.metric, Counted) else "Maximum",
             )
             return aws.CloudwatchMetricAlarm_MetricQuery(id="watched", metric=metric, return_data=True)
-        case Asked(query):
+        case MetricsQuery(query):
             return aws.CloudwatchMetricAlarm_MetricQuery(
-                id="watched", expression=query, period=seconds, label=trouble.word, return_data=True
+                id="watched", expression=query, period=seconds, label=spec.word, return_data=True
             )
         case _ as unknown:
             assert_never(unknown)

@@ -1,4 +1,4 @@
-"""Where a stack's state lies: called first in every stack, so that references between stacks know where to look."""
+"""Terraform's backend of a stack, set first in every stack because references between stacks read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.naming import state_key, state_path, workspace_name
 
 
 def keep_state(stack: Stack, settings: EnvironmentSettings) -> None:
-    """Every path is relative to the folder of the stack, which is all that a remote run gets."""
+    """Set the backend of a stack. Paths are relative to the stack's folder, because a remote run gets nothing else."""
     name = stack.node.id
     match settings.backend:
         case LocalState():

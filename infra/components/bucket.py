@@ -1,4 +1,4 @@
-"""A bucket as every bucket should be."""
+"""A private, encrypted and versioned S3 bucket."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Bucket(Construct):
         )
 
     def _encrypt(self, key_arn: str) -> None:
-        """With a bucket key: S3 asks KMS once in a while, not for every object, which is what KMS charges for."""
+        """Encrypt objects with a bucket key, so that S3 makes fewer of KMS's billed calls."""
         by_default = aws.S3BucketServerSideEncryptionConfiguration_Rule_ApplyServerSideEncryptionByDefault(
             sse_algorithm="aws:kms", kms_master_key_id=key_arn
         )
@@ -81,7 +81,7 @@ def _recent_tls_only(bucket_arn: str) -> Statement:
 
 
 def _this_encryption_only(bucket_arn: str, key_arn: str) -> tuple[Statement, ...]:
-    """Who asks for no encryption gets the bucket's; who asks for another, or for another key, is refused.
+    """Deny writes that name another encryption or another key; those that name none get the bucket's.
 
     KMS without a key's name is another key: that of the account for S3.
     """

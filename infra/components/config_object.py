@@ -1,4 +1,4 @@
-"""The job's configuration as an object of the lake's bucket, beside the artefacts and like them under its hash."""
+"""The job's configuration as an object in the lake's bucket, named by its hash like the artefacts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from infra.resources import aws
 
 
 class ConfigObject(Construct):
-    """`address` is another one for each content, so what a job run was started with never changes under it.
+    """An object whose `address` depends on its content, so the configuration of a running job never changes.
 
     The content is known only when Terraform runs, and so is its hash.
     """

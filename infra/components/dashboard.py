@@ -1,4 +1,4 @@
-"""What is to be seen of the jobs at a glance, as CloudWatch draws it. Values only: texts may be references."""
+"""The CloudWatch dashboard of the jobs, as values. Texts may be Terraform references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORTH_SEEING = r"/(?i)( epoch |warning|error|failed|refused)/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What the dashboard is about."""
+    """The resources that the dashboard shows."""
 
     region: str
     application_id: str
@@ -33,7 +33,7 @@ class Watched:
 
 
 def body(watched: Watched) -> str:
-    """The dashboard as CloudWatch takes it, two widgets a row."""
+    """Return the dashboard's JSON for CloudWatch, with two widgets a row."""
     widgets = [
         _alarms(watched),
         _states(watched),
@@ -61,7 +61,7 @@ def _states(watched: Watched) -> Widget:
 
 
 def _workers(watched: Watched, title: str, *names: str) -> Widget:
-    """All workers of all runs together: what is paid for, and what of it is used."""
+    """Return the widget of all workers of all runs: the billed resources, and how much of them is used."""
     series = [
         [{"expression": f"SUM({_search(watched, name)})", "label": name, "id": f"e{number}"}]
         for number, name in enumerate(names)
@@ -92,7 +92,7 @@ def _graph(watched: Watched, title: str, series: Sequence[Sequence[Any]], statis
 
 
 def _log(watched: Watched) -> Widget:
-    """The receipts of batches, and what went wrong."""
+    """Return the widget with the receipts of batches and the errors."""
     query = " | ".join(
         (
             f"SOURCE '{watched.log_group}'",

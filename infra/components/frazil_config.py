@@ -1,4 +1,4 @@
-"""The job's `frazil.yaml`, as Terraform writes it: references to other stacks, and secrets by name alone."""
+"""The job's `frazil.yaml`, with references to other stacks. It names secrets and holds none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def frazil_yaml(
     catalog: Mapping[str, str],
     snowflake: Values | None = None,
 ) -> str:
-    """The text, in which Terraform's own marks are escaped. `catalog`: further settings of the catalog's library."""
+    """Return the text, escaped for Terraform. `catalog`: further settings of the catalog's library."""
     sections: dict[str, Values] = {
         "kafka": dict(_kafka(kafka)),
         "schema_registry": dict(_registry(kafka)),
@@ -38,7 +38,7 @@ def frazil_yaml(
 
 
 def snowflake_section(environment: str, account: Snowflake) -> Values:
-    """The account as the job and people see it, who may be there before it: names follow from the settings.
+    """Return the section `snowflake`. Its names follow from the settings, because the account may not exist yet.
 
     The job may read the loader's key alone; the reader's is for whoever asks how fresh the tables are.
     """
@@ -56,7 +56,7 @@ def snowflake_section(environment: str, account: Snowflake) -> Values:
 
 
 def secret(name: str, key: str) -> str:
-    """What Frazil reads as one key of a secret. To Terraform, `$${` is the text `${`."""
+    """Return a reference to one key of a secret, as Frazil reads it. To Terraform, `$${` is the text `${`."""
     return f"{REFERENCE}{name}#{key}}}"
 
 

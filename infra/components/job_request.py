@@ -1,4 +1,4 @@
-"""What StartJobRun is asked for: which program, on which workers, under which settings of Spark. Values only."""
+"""The requests of StartJobRun as values: program, workers and Spark settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FREE_NAMES = ("tags", "logTypes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRuns:
-    """What all job runs of an environment have in common. Texts may be references of Terraform."""
+    """What all job runs of an environment have in common. Texts may be Terraform references."""
 
     environment: str
     region: str
@@ -45,7 +45,7 @@ class JobRuns:
     tags: Mapping[str, str]
 
     def streaming(self, tables: Sequence[str]) -> Request:
-        """The run that never ends, and is tried again for as long as it does not fail over and over."""
+        """Return the request of the streaming run, which EMR Serverless restarts unless it fails repeatedly."""
         return {
             **self._request("streaming", ("materialize", *tables)),
             "mode": "STREAMING",
@@ -54,7 +54,7 @@ class JobRuns:
         }
 
     def scheduled(self, tables: Sequence[str]) -> Request:
-        """A run that ends when its tables are caught up."""
+        """Return the request of a run that ends when its tables have caught up."""
         return {
             **self._request("scheduled", ("materialize", "--once", *tables)),
             "mode": "BATCH",
@@ -78,7 +78,7 @@ class JobRuns:
         }
 
     def spark_settings(self) -> dict[str, str]:
-        """What differs from machine to machine; what Frazil relies on everywhere it sets itself (frazil.adapters)."""
+        """Return the Spark settings that depend on the machine; `frazil.adapters` sets those that Frazil relies on."""
         archives = (
             f"{self._address(self.artefacts.environment)}#environment,{self._address(self.artefacts.frazil)}#frazil"
         )
@@ -107,7 +107,7 @@ class JobRuns:
 
 
 def worker_settings(role: str, worker: Worker) -> dict[str, str]:
-    """A quarter of the memory is Java's: records are fetched, decoded and written by Python beside it."""
+    """Return the memory settings. Java gets a quarter, because Python processes fetch, decode and write the records."""
     memory_mb = worker.memory_gb * 1024
     heap_mb = max(memory_mb // 4, SMALLEST_HEAP_MB)
     return {
@@ -119,7 +119,7 @@ def worker_settings(role: str, worker: Worker) -> dict[str, str]:
 
 
 def as_parameters(settings: Mapping[str, str]) -> str:
-    """As spark-submit takes them. The service splits the text at its spaces, so no value may hold one."""
+    """Return the settings as spark-submit parameters, which the service splits at spaces: values cannot have any."""
     torn = [name for name, value in settings.items() if " " in value]
     if torn:
         raise ValueError(f"{torn[0]} has a space in its value, where EMR Serverless would tear it apart")
@@ -127,7 +127,7 @@ def as_parameters(settings: Mapping[str, str]) -> str:
 
 
 def monitoring(log_group: str, prefix: str) -> dict[str, Any]:
-    """Where logs go. The group has its key already: to name it again would ask the senders of requests for it."""
+    """Return where logs go. The log group has its key already; naming it here would require it of each caller."""
     kinds = ["STDERR", "STDOUT"]
     return {
         "cloudWatchLoggingConfiguration": {
@@ -141,7 +141,7 @@ def monitoring(log_group: str, prefix: str) -> dict[str, Any]:
 
 
 def for_scheduler(request: Request, application_id: str) -> dict[str, Any]:
-    """The same for a universal target of EventBridge Scheduler, which spells every API in PascalCase.
+    """Return the request for a universal target of EventBridge Scheduler, which spells APIs in PascalCase.
 
     The execution's id makes two deliveries of one execution one job run.
     """

@@ -1,4 +1,4 @@
-"""What a job run acts as, and everything that it may touch."""
+"""The role of job runs and its permissions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVICE = "emr-serverless.amazonaws.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """What is there for a job run. `msk_topics`: those that it reads as its role, none where it has a password."""
+    """The resources of a job run. `msk_topics`: those that it reads with its role, empty if it has a password."""
 
     region: Region
     lake: LakeStack
@@ -53,7 +53,7 @@ class Touched:
         yield PolicyTarget.ALL_LOG_GROUPS, Scope(("*",))
 
     def _of_kafka(self) -> Iterator[tuple[PolicyTarget, Scope]]:
-        """Of MSK's ARNs, a job knows the topic: cluster and its id stand open, within this account and region."""
+        """Return the ARNs of topics in MSK, for any cluster of this account and region: only the topic is known."""
         yield PolicyTarget.SECRETS, Scope(tuple(secret.arn for secret in self.secrets))
         yield PolicyTarget.KEY_UNDER_SECRETS, Scope((self.lake.key_arn,), self._through("secretsmanager"))
         yield PolicyTarget.MSK_CLUSTER, Scope((self.region.arn("kafka", "cluster/*/*"),))
@@ -62,12 +62,12 @@ class Touched:
         yield PolicyTarget.MSK_GROUP, Scope((self.region.arn("kafka", f"group/*/*/{READER_GROUP}"),))
 
     def _through(self, service: str) -> Conditions:
-        """A key opens what a service keeps under it only when asked through that service."""
+        """Return the condition that a key is used only through the service whose data it encrypts."""
         return {"StringEquals": {"kms:ViaService": f"{service}.{self.region.name}.amazonaws.com"}}
 
 
 def job_role(scope: Construct, environment: str, touched: Touched, application_arn: str) -> Role:
-    """Only EMR Serverless takes it, and only for job runs of this application."""
+    """Create the role, which only EMR Serverless can assume, and only for job runs of this application."""
     trust = trust_service(SERVICE, account_id=touched.region.account_id, source_arn=application_arn)
     return Role(
         scope,

@@ -1,4 +1,4 @@
-"""What runs when its time comes: EventBridge Scheduler calls an API by itself, as one role."""
+"""Schedules of EventBridge Scheduler, which call AWS APIs as one role."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Schedule:
 
 
 class JobSchedules(Construct):
-    """Schedules of one group, with one role that may do what they do together."""
+    """Schedules of one group, with one role that may make all of their calls."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class JobSchedules(Construct):
         self.group = aws.SchedulerScheduleGroup(self, "group", name=naming.resource_name(environment, "jobs"))
 
     def keep(self, schedules: tuple[Schedule, ...], *, may: tuple[Statement, ...], after: aws.LambdaInvocation) -> None:
-        """They are there only after the first run was started, and gone before the last one is stopped."""
+        """Create the schedules after the keeper's first run starts, and delete them before its last one stops."""
         if not schedules:
             return
         role = Role(
@@ -86,10 +86,10 @@ class JobSchedules(Construct):
 
 
 def word_of(expression: str) -> str:
-    """Names the schedule of an expression: another one is another schedule."""
+    """Return the name of the schedule for an expression; another expression is another schedule."""
     return f"scheduled-{hashlib.sha256(expression.encode()).hexdigest()[:8]}"
 
 
 def universal_target(region: Region) -> str:
-    """What makes the scheduler call StartJobRun."""
+    """Return the ARN that makes the scheduler call StartJobRun."""
     return f"arn:{region.partition}:scheduler:::{START_JOB_RUN}"

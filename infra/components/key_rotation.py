@@ -1,4 +1,4 @@
-"""Who rotates keys: the function that Secrets Manager calls, and for each secret when it does."""
+"""The function that rotates keys, and the schedule on which Secrets Manager calls it for each secret."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MEMORY_MB = 512
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What is packed of lambdas/rotate_keys. `doubles`: settings that lead to services on this machine.
+    """The package of lambdas/rotate_keys. `doubles`: variables with the addresses of doubles on this machine.
 
-    `zip` None: nothing is packed here, which does to ask a stack, or to take it away.
+    `zip` is None if nothing is packed here; that is enough to read a stack's outputs or to destroy it.
     """
 
     zip: Path | None = None
@@ -90,7 +90,7 @@ class KeyRotation(Construct):
         )
 
     def first_key(self, construct_id: str, secret: aws.SecretsmanagerSecret) -> aws.LambdaInvocation:
-        """Made when the stack is; the answer, which gets into Terraform's state, holds public halves only."""
+        """Make the first key of a secret. The function's answer, which is in the state, has only the public key."""
         return aws.LambdaInvocation(
             self,
             f"first-key-of-{construct_id}",
@@ -102,7 +102,7 @@ class KeyRotation(Construct):
     def keep_rotating(
         self, construct_id: str, secret: aws.SecretsmanagerSecret, *, after: Sequence[aws.LambdaInvocation] = ()
     ) -> None:
-        """By the calendar, beginning so many days from now. The secret has a value by then."""
+        """Rotate a secret on schedule; the first rotation is `days` after the apply, when the secret has a value."""
         ready = [self._may_call, self.function.ready, *after]
         rotate_by_calendar(self, construct_id, secret, function_arn=self.arn, days=self._days, depends_on=ready)
 
@@ -116,7 +116,7 @@ def rotate_by_calendar(
     days: int,
     depends_on: Sequence[Resource] = (),
 ) -> None:
-    """Switch rotation on. Secrets Manager refuses that, or tests nothing, where the secret has no value yet."""
+    """Switch on rotation. The secret must have a value: otherwise, Secrets Manager refuses it or tests nothing."""
     aws.SecretsmanagerSecretRotation(
         scope,
         construct_id,
@@ -130,7 +130,7 @@ def rotate_by_calendar(
 
 @dataclass(frozen=True, slots=True)
 class PublicKeys:
-    """Of a user of Snowflake, by its two slots: references, which are null for an empty slot."""
+    """The public keys in a Snowflake user's two slots: Terraform references, null for an empty slot."""
 
     first: str
     second: str
@@ -138,13 +138,13 @@ class PublicKeys:
 
 @dataclass(frozen=True, slots=True)
 class UserKeys:
-    """Where the public keys of a user of Snowflake are asked for: the function that rotates them, and their secret."""
+    """The source of a Snowflake user's public keys: the function that rotates them, and their secret."""
 
     function_name: str
     secret_arn: str
 
     def ask(self, scope: Construct, construct_id: str) -> PublicKeys:
-        """At each plan: so a user or a secret that was made again gets the current key, and a rotation is no change."""
+        """Read the keys at each plan: a recreated user or secret gets the current key, and a rotation is no change."""
         asked = {"SecretId": self.secret_arn, "Step": "installedKeys"}
         told = aws.DataLambdaInvocation(
             scope, construct_id, function_name=self.function_name, input=json.dumps(asked)

@@ -22,7 +22,7 @@ OF_TABLES: Mapping[Use, tuple[str, ...]] = {
 
 
 def grant_tables(scope: Construct, word: str, *, role_arn: str, database: str, use: Use) -> None:
-    """Give a role the database, and every table that is in it or will be."""
+    """Grant a role the database and all of its present and future tables."""
     aws.LakeformationPermissions(
         scope,
         f"{word}-may-use-database",

@@ -1,4 +1,4 @@
-"""A log group."""
+"""A CloudWatch log group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from infra.resources import aws
 
 
 class LogGroup(Construct):
-    """Encrypted and kept for a while, unlike those that AWS makes by itself for what writes to none."""
+    """An encrypted log group with a retention, unlike the groups that AWS services create themselves."""
 
     def __init__(self, scope: Construct, construct_id: str, /, *, name: str, key_arn: str, retention_days: int) -> None:
         super().__init__(scope, construct_id)
@@ -20,7 +20,7 @@ class LogGroup(Construct):
 
     @property
     def writing(self) -> Statement:
-        """What a role needs to write here. It may not make the group: one that is deleted stays deleted."""
+        """Return the permissions to write to the group, but not to create it, so that a deleted group stays deleted."""
         return Statement(
             sid="WriteLogs",
             actions=("logs:CreateLogStream", "logs:PutLogEvents"),

@@ -38,7 +38,7 @@ dnf needs more memory than the 512 MB of this type, hence the swap.
 
 
 class NatInstance(Construct):
-    """In a public subnet, with an address of its own. `interface_id` is where private subnets send what goes out."""
+    """An instance in a public subnet, with its own address. `interface_id`: the target of private subnets' routes."""
 
     def __init__(
         self,

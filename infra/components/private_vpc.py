@@ -1,4 +1,4 @@
-"""A VPC whose inside reaches the internet and is not reached from it."""
+"""A VPC that reaches the internet through NAT and cannot be reached from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ZONES_WITHOUT_EMR_SERVERLESS = ("cac1-az4", "use1-az3")
 
 @dataclass(frozen=True, slots=True)
 class AddressPlan:
-    """Networks by the letter of their zone. Public ones hold a NAT gateway and nothing else."""
+    """CIDR blocks by the letter of their zone. Public subnets hold only a NAT gateway or instance."""
 
     private: dict[str, str]
     public: dict[str, str]
@@ -27,14 +27,14 @@ class AddressPlan:
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """Where private subnets send what goes out: a NAT gateway, or the interface of a NAT instance."""
+    """The target of private subnets' default routes: a NAT gateway, or the network interface of a NAT instance."""
 
     gateway_id: str | None = None
     interface_id: str | None = None
 
 
 def plan_addresses(wanted: MadeVpc) -> AddressPlan:
-    """An eighth of the VPC for each zone's workers, whatever the number of zones: one more moves no other."""
+    """Plan the subnets: an eighth of the VPC for each zone's workers, so that another zone moves no existing subnet."""
     *eighths, last = IPv4Network(wanted.cidr).subnets(prefixlen_diff=3)
     letters = ascii_lowercase[: wanted.zones]
     gateways = letters[:1] if wanted.nat_gateways == "one" else letters
@@ -46,7 +46,7 @@ def plan_addresses(wanted: MadeVpc) -> AddressPlan:
 
 
 class PrivateVpc(Construct):
-    """Private subnets, one a zone, which go out through NAT; and a default security group that lets nothing through."""
+    """A VPC with one private subnet per zone, routed through NAT, and a default security group without rules."""
 
     def __init__(self, scope: Construct, construct_id: str, /, wanted: MadeVpc, *, environment: str) -> None:
         super().__init__(scope, construct_id)
@@ -67,7 +67,7 @@ class PrivateVpc(Construct):
             self._private(index, letter, cidr, way_out=ways_out[index % len(ways_out)])
 
     def _zones_of_the_region(self) -> aws.DataAvailabilityZones:
-        """Without local zones, which an account asks for one by one."""
+        """Return the region's availability zones, without local zones, which an account must opt into."""
         regular = aws.DataAvailabilityZones_Filter(name="opt-in-status", values=["opt-in-not-required"])
         return aws.DataAvailabilityZones(
             self, "zones", state="available", exclude_zone_ids=ZONES_WITHOUT_EMR_SERVERLESS, filter=regular
@@ -153,5 +153,5 @@ class PrivateVpc(Construct):
 
 
 def named(environment: str, word: str) -> dict[str, str]:
-    """Parts of a network have no name but this tag."""
+    """Return the `Name` tag, which is the only name of network resources."""
     return {"Name": naming.resource_name(environment, word)}

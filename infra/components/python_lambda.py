@@ -1,4 +1,4 @@
-"""A Lambda function in Python: a folder of lambdas/, or a zip that was made of one with its packages."""
+"""A Lambda function in Python, from a folder of lambdas/ or from a zip with its packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASSETS = "assets"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """`code` is a folder that needs nothing but what Lambda has: boto3; or a finished zip.
+    """A function. `code` is a finished zip, or a folder that needs only what Lambda provides, such as boto3.
 
     Either has `handler.py` at its top, with a function `handler`.
 
@@ -40,7 +40,7 @@ class Function:
 
 
 class PythonLambda(Construct):
-    """The function, its role, and its log group, which it can write to and not make.
+    """The function, its role, and its log group, which it may write to but not create.
 
     What invokes it must depend on `ready`, the policy of its role.
     """
@@ -97,7 +97,7 @@ class PythonLambda(Construct):
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A zip inside the folder of its stack, all that a remote run gets; `hash` is as Lambda tells it."""
+    """A zip in the folder of its stack, because a remote run gets nothing else; `hash` is in Lambda's format."""
 
     path: str
     hash: str

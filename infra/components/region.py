@@ -1,4 +1,4 @@
-"""Where a stack's things are: an account and a region of AWS."""
+"""The AWS account and region of a stack."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Region:
     account_id: str
 
     def arn(self, service: str, resource: str) -> str:
-        """Of something in this account and region."""
+        """Return the ARN of a resource in this account and region."""
         return f"arn:{self.partition}:{service}:{self.name}:{self.account_id}:{resource}"
 
     @property
@@ -32,7 +32,7 @@ class Region:
 
 
 def enter_region(stack: Stack, settings: EnvironmentSettings) -> Region:
-    """The provider, which tags everything; called once in every stack that has something in AWS."""
+    """Add the AWS provider, which tags every resource; called once in each stack with AWS resources."""
     tags = naming.tags(settings.environment, stack.node.id, settings.tags)
     aws.Provider(
         stack,

@@ -1,4 +1,4 @@
-"""A role and what it may do."""
+"""An IAM role with its policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from infra.resources import aws
 
 
 class Role(Construct):
-    """An IAM role with its policy inside it: both come and go together.
+    """An IAM role with an inline policy.
 
     What acts as the role must depend on `policy` too, or it may act before it is allowed to.
     """

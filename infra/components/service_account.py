@@ -1,4 +1,4 @@
-"""A service account of Confluent Cloud with all that it may do."""
+"""A service account of Confluent Cloud with its role bindings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.naming import Account, resource_name
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """The names of a cluster and of its registry, to which those of their resources are added."""
+    """The resource names of a cluster and of its registry, which prefix those of their resources."""
 
     cluster: str
     cluster_id: str
@@ -29,7 +29,7 @@ class Scopes:
 
 
 class ServiceAccount(Construct):
-    """Nothing in its stack acts as the account, so nothing waits there until the brokers know its roles.
+    """An account and its roles. No resource of its stack acts as the account, so none waits for the brokers to know it.
 
     The keys step and the topics step wait for that; Confluent's provider would, 90 seconds for each role.
     """

@@ -1,4 +1,4 @@
-"""Who may do what in Snowflake: roles, the users that act in them, and grants, each for one purpose."""
+"""Roles, users and grants in Snowflake, each for one purpose."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Actor(Construct):
         self.acts = snowflake.GrantAccountRole(self, "acts", role_name=self.role.name, user_name=self.user.name)
 
     def lend(self, construct_id: str, *, to_role: str) -> snowflake.GrantAccountRole:
-        """Another role may do what this one may."""
+        """Grant this role to another one."""
         return snowflake.GrantAccountRole(self, construct_id, role_name=self.role.name, parent_role_name=to_role)
 
     def may(
         self, construct_id: str, kind: AccountObject, name: str, privileges: Sequence[Privilege] = ("USAGE",)
     ) -> snowflake.GrantPrivilegesToAccountRole:
-        """Something of the account itself: a database, a warehouse, a user."""
+        """Grant privileges on an object of the account: a database, a warehouse or a user."""
         return snowflake.GrantPrivilegesToAccountRole(
             self,
             construct_id,
@@ -87,7 +87,7 @@ class Actor(Construct):
     def may_read_future(
         self, construct_id: str, kinds: SchemaObjects, schema: snowflake.Schema
     ) -> snowflake.GrantPrivilegesToAccountRole:
-        """What is made after this grant. So tables must depend on it."""
+        """Grant reading of objects that are created after this grant, so tables must depend on it."""
         future = snowflake.GrantPrivilegesToAccountRole_OnSchemaObject_Future(
             object_type_plural=kinds, in_schema=schema.fully_qualified_name
         )
@@ -100,7 +100,7 @@ class Actor(Construct):
         )
 
     def owns_future_external_tables(self, schema: snowflake.Schema, *after: Resource) -> snowflake.GrantOwnership:
-        """Only its owner may refresh one. `after`: what lets the owner in, and who must inherit from the owner."""
+        """Make this role own future external tables: only an owner may refresh one. `after`: grants needed before."""
         future = snowflake.GrantOwnership_On_Future(
             object_type_plural="EXTERNAL TABLES", in_schema=schema.fully_qualified_name
         )

@@ -1,4 +1,4 @@
-"""Stages over folders of the lake, and the external tables that read through them: Delta logs, and exports.
+"""Stages on folders of the lake, and external tables on them, for Delta logs and exports.
 
 They belong to the loader, since only its owner may refresh an external table. The deployer inherits from the loader,
 or it could not drop them.
@@ -13,7 +13,7 @@ from frazil.model.snowflake import delta_table
 from frazil.model.spec import TableSpec
 from infra.cdk import Construct, Resource
 from infra.components.snowflake_access import Actor
-from infra.components.snowflake_doors import Storage
+from infra.components.snowflake_integrations import Storage
 from infra.resources import snowflake
 from infra.stacks.lake import EXPORTS, LakeStack
 
@@ -32,7 +32,7 @@ def read_by_its_delta_log(table: TableSpec) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSite:
-    """Where in Snowflake tables are made, and what must be there before."""
+    """The database and schema of the tables, and the resources that must exist before them."""
 
     schema: snowflake.Schema
     storage: Storage
@@ -42,7 +42,7 @@ class TableSite:
 
 
 class Exports(Construct):
-    """What the files hold is not known here: a row is a VALUE, beside the name of its file."""
+    """An external table on exports. Their columns are not known here: a row is a VALUE, with the name of its file."""
 
     def __init__(self, scope: Construct, construct_id: str, /, *, place: TableSite, lake: LakeStack) -> None:
         super().__init__(scope, construct_id)
@@ -69,7 +69,7 @@ class Exports(Construct):
 
 
 class DeltaTables(Construct):
-    """One for each table with a Delta log, which Snowflake never refreshes by itself: `announce` asks for it."""
+    """An external table for each table with a Delta log. Snowflake never refreshes it by itself; `announce` does."""
 
     def __init__(
         self, scope: Construct, construct_id: str, /, *, place: TableSite, lake: LakeStack, tables: Sequence[TableSpec]

@@ -1,4 +1,4 @@
-"""Who starts, replaces and stops the streaming job run, and the first time that it is asked to."""
+"""The function that starts, replaces and stops the streaming job run, and its invocation by Terraform."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 900
 
 
 class StreamingKeeper(Construct):
-    """The function of lambdas/streaming_job, and its invocation in every apply that makes the wanted run another one.
+    """The function of lambdas/streaming_job, invoked in each apply that changes the wanted run.
 
     An application takes no change while a run is on. So whatever changes it undoes the invocation before, which stops
     all runs, and does it again after. `asked` is the event.

@@ -6,8 +6,8 @@ from infra.deploy.accounts import account_record
 from infra.deploy.accounts.snowflake_account import forget
 from infra.deploy.asked import Asked
 from infra.deploy.console import tell
+from infra.deploy.deleting.delete_report import DeleteReport, ask_for_name, refuse_in_production
 from infra.deploy.deleting.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
-from infra.deploy.deleting.farewell import Farewell, ask_for_name, refuse_in_production
 from infra.deploy.deployment import Deployment
 from infra.deploy.kafka.accounts_and_topics import cloud_of, delete_all_keys
 from infra.deploy.stacks.removed import refuse_removed_stacks
@@ -15,7 +15,7 @@ from infra.deploy.stacks.removed import refuse_removed_stacks
 
 def confirm(deployment: Deployment, asked: Asked) -> None:
     refuse_removed_stacks(deployment, asked.readable(deployment).names, asked.session)
-    _farewell(deployment, asked).confirm(keeps_data=asked.keeps_data)
+    _delete_report(deployment, asked).confirm(keeps_data=asked.keeps_data)
 
 
 def destroy(deployment: Deployment, asked: Asked) -> None:
@@ -62,7 +62,7 @@ def empty(deployment: Deployment, asked: Asked) -> None:
 def inventory(deployment: Deployment, asked: Asked) -> None:
     remove_log_groups(asked.session().client("logs"), deployment.log_groups)
     remove_roles(asked.session().client("iam"), f"{deployment.prefix}-snowflake-")
-    _farewell(deployment, asked).take_stock(keeps_data=asked.keeps_data)
+    _delete_report(deployment, asked).print_result(keeps_data=asked.keeps_data)
 
 
 def abandon_snowflake(deployment: Deployment, asked: Asked) -> None:
@@ -98,9 +98,9 @@ def services_down(deployment: Deployment, asked: Asked) -> None:
         tell("local services: stopped, data deleted")
 
 
-def _farewell(deployment: Deployment, asked: Asked) -> Farewell:
+def _delete_report(deployment: Deployment, asked: Asked) -> DeleteReport:
     confluent = cloud_of(deployment) if deployment.has_confluent else None
-    return Farewell(deployment, asked.readable(deployment), asked.session(), tell, confluent)
+    return DeleteReport(deployment, asked.readable(deployment), asked.session(), tell, confluent)
 
 
 def _database_goes_with_the_cluster(deployment: Deployment) -> bool:

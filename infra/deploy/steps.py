@@ -36,8 +36,8 @@ from infra.deploy.keys.rotation_function import rotation_function
 from infra.deploy.stacks.deployed import Stacks, resource_types
 from infra.deploy.stacks.removed import refuse_removed_stacks
 from infra.deploy.summary import summary_lines
+from infra.deploy.tables.client_files import write_client_files
 from infra.deploy.tables.frazil_command import NOT_THERE_YET, Frazil
-from infra.deploy.tables.from_here import write_what_frazil_needs
 from infra.deploy.tables.listed_tables import tables_in_glue, waiting
 from infra.permissions.deployer_limits import limits_of
 from infra.permissions.deployer_policy import policy_documents
@@ -209,7 +209,7 @@ def _stacks_for(deployment: Deployment, asked: Asked) -> Stacks:
 
 def _write_config(deployment: Deployment, jobs: Mapping[str, Any]) -> None:
     if "frazil_config" in jobs:
-        write_what_frazil_needs(deployment, jobs["frazil_config"])
+        write_client_files(deployment, jobs["frazil_config"])
 
 
 def _made(folder: Path) -> Path:

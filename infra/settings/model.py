@@ -207,8 +207,8 @@ class Jobs:
     maximum_capacity: Worker
     tables: Mapping[str, Streamed | Scheduled]
     alarm_email: str | None
-    usual: Streamed | Scheduled = Streamed()
-    quota_cpu: int = 16
+    usual: Streamed | Scheduled
+    quota_cpu: int
 
     def trigger_of(self, table: str) -> Streamed | Scheduled:
         return self.tables.get(table, self.usual)

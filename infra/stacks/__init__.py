@@ -1,1 +1,1 @@
-"""One stack a file, in the order of the files that need each other; each is applied by itself."""
+"""The stacks, one per file; each is applied separately."""

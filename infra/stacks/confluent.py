@@ -20,12 +20,12 @@ from shared.accounts import PARTS
 
 
 def enter_confluent(stack: Stack) -> None:
-    """The provider; its Cloud API key comes from CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET."""
+    """Add the provider, which reads CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET."""
     confluent.Provider(stack, "confluent")
 
 
 class ConfluentStack(Stack):
-    """For environments with `kafka.confluent` only. In production neither the environment nor the cluster can go."""
+    """The stack of `kafka.confluent`. In production, Terraform deletes neither the environment nor the cluster."""
 
     def __init__(
         self, app: App, settings: EnvironmentSettings, *, kafka: ConfluentKafka, tables: Sequence[TableSpec]
@@ -46,7 +46,7 @@ class ConfluentStack(Stack):
 
     @property
     def kafka(self) -> Kafka:
-        """The job proves who it is to brokers and registry with two keys of one account, in one secret."""
+        """The cluster for other stacks. The job logs in to brokers and registry with two API keys in one secret."""
         materializer = naming.secret_name(self._settings.environment, "materializer")
         login = self._login
         return Kafka(
@@ -93,7 +93,7 @@ class ConfluentStack(Stack):
         )
 
     def _find_registry(self) -> confluent.DataSchemaRegistryCluster:
-        """It comes into being with the environment, where the first cluster is: to be looked up after both."""
+        """Look up the registry, which Confluent creates with the environment's first cluster."""
         return confluent.DataSchemaRegistryCluster(
             self,
             "schema_registry",
@@ -114,7 +114,7 @@ class ConfluentStack(Stack):
         }
 
     def _outputs(self) -> None:
-        """What the keys step, the topics step and people need."""
+        """Add the outputs, which people and the steps `keys` and `topics` read."""
         for name, value in {
             "environment_id": self.environment_id,
             "cluster_id": self.cluster_id,

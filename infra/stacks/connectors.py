@@ -24,7 +24,7 @@ OTHER_FOLDERS = (ARTEFACTS, QUERY_RESULTS, EXPORTS)
 
 
 class ConnectorsStack(Stack):
-    """Confluent's provider takes the key for Tableflow from TABLEFLOW_API_KEY and TABLEFLOW_API_SECRET."""
+    """The stack of connectors. The provider reads Tableflow's key from TABLEFLOW_API_KEY and TABLEFLOW_API_SECRET."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ConnectorsStack(Stack):
         return naming.resource_name(self._settings.environment, word)
 
     def _make_trades(self) -> confluent.Connector:
-        """It acts as its service account, so it needs no key."""
+        """Create the Datagen connector, which acts as its service account and needs no key."""
         connector = confluent.Connector(
             self,
             "trades",
@@ -144,7 +144,7 @@ def _role_arn(region: Region, name: str) -> str:
 
 
 def _tableflow_policy(lake: LakeStack, region: Region, *, database: str) -> Policy:
-    """Tableflow chooses its own folders in the bucket, so it may write anywhere in it but to what is ours.
+    """Return Tableflow's policy. It chooses its own folders, so it may write anywhere in the bucket except to Frazil's.
 
     Its database in Glue is called as the cluster, ours by default so with _ for -: they stand side by side.
     """

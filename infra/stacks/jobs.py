@@ -12,11 +12,11 @@ from infra.components.backends import keep_state
 from infra.components.config_object import ConfigObject
 from infra.components.dashboard import Watched, body
 from infra.components.frazil_config import frazil_yaml, snowflake_section
+from infra.components.job_alarms import FAILING_TABLES, TABLE_FAILED, Names, job_alarms
 from infra.components.job_request import JobRuns, for_scheduler
 from infra.components.job_role import Touched, job_role
 from infra.components.job_schedules import JobSchedules, Schedule, universal_target, word_of
-from infra.components.job_troubles import SICK_TABLES, TABLE_FAILED, Names, troubles
-from infra.components.key_troubles import key_troubles, telling_ages
+from infra.components.key_alarms import key_alarms, telling_ages
 from infra.components.log_group import LogGroup
 from infra.components.region import enter_region
 from infra.components.snowflake_external import read_by_its_delta_log
@@ -40,7 +40,7 @@ IDLE_MINUTES = 15
 
 
 class JobsStack(Stack):
-    """Nothing in here holds data: destroyed and made again, the jobs go on from where the tables stand."""
+    """The stack of the jobs. It holds no data: after a destroy and an apply, the jobs resume from the tables."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class JobsStack(Stack):
         days = self._settings.log_retention_days
         return LogGroup(self, "logs", name=name, key_arn=lake.key_arn, retention_days=days)
 
-    def _count_sick_tables(self) -> str:
-        """In the log, since the run is well: one sick table ends it no more than a paused one. The namespace."""
+    def _count_failing_tables(self) -> str:
+        """Count failing tables in the log, because they do not end the run; return the metric's namespace."""
         namespace = f"Frazil/{self._settings.environment}"
         aws.CloudwatchLogMetricFilter(
             self,
@@ -102,7 +102,7 @@ class JobsStack(Stack):
             log_group_name=self._logs.name,
             pattern=TABLE_FAILED,
             metric_transformation=aws.CloudwatchLogMetricFilter_MetricTransformation(
-                namespace=namespace, name=SICK_TABLES, value="1"
+                namespace=namespace, name=FAILING_TABLES, value="1"
             ),
         )
         return namespace
@@ -177,7 +177,7 @@ class JobsStack(Stack):
         )
 
     def _make_schedules(self, secrets: SecretsStack) -> JobSchedules:
-        """One brings the streaming run back where EMR Serverless gave it up; others start runs of their own."""
+        """Create a schedule that restarts a streaming run which EMR Serverless gave up, and those of scheduled runs."""
         kept = self._keeping() if self._triggers.streamed else ()
         if secrets.rotation is not None:
             kept = (*kept, telling_ages(secrets.rotation, list(secrets.rotated.values())))
@@ -227,11 +227,11 @@ class JobsStack(Stack):
             keeper=self._keeper.name,
             schedules=self._schedules.group.name,
             log_group=self._logs.name,
-            namespace=self._count_sick_tables(),
+            namespace=self._count_failing_tables(),
         )
-        of_keys = () if secrets.rotation is None else key_troubles(secrets.rotation, self._settings)
-        for trouble in (*troubles(names), *of_keys):
-            alarms.tell_of(trouble)
+        of_keys = () if secrets.rotation is None else key_alarms(secrets.rotation, self._settings)
+        for spec in (*job_alarms(names), *of_keys):
+            alarms.add(spec)
         return alarms
 
     def _make_dashboard(self) -> aws.CloudwatchDashboard:

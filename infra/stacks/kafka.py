@@ -11,7 +11,7 @@ from shared.naming import Account
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyHolders:
-    """Of a cluster that the stacks make: whose API keys are ours to make, by their ids, and where keys are tried."""
+    """The accounts whose API keys Frazil creates, by their ids, and the endpoints on which it tests keys."""
 
     kafka_rest_endpoint: str
     registry_id: str
@@ -20,7 +20,7 @@ class KeyHolders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kafka:
-    """How brokers and registry are reached. For a cluster that the stacks make, texts are references.
+    """The connection to brokers and registry. For a cluster that the stacks create, texts are Terraform references.
 
     `name` is the cluster's folder in the bucket: its id in Confluent Cloud. `credentials` and `registry_credentials`
     name the secrets by which a job proves who it is, None where nobody asks; `key_holders` is None where all secrets
@@ -39,7 +39,7 @@ class Kafka:
 
 
 def external(settings: ExternalKafka) -> Kafka:
-    """A cluster that is there already, and with it the secrets that it is opened with."""
+    """Return the connection to an existing cluster, with its existing secrets."""
     return Kafka(
         name=settings.name,
         bootstrap_servers=settings.bootstrap_servers,

@@ -1,4 +1,4 @@
-"""Where tables lie: a bucket with a folder for the Kafka cluster, a database in Glue, a key, and who else may read."""
+"""The lake: a bucket with a folder for the Kafka cluster, a Glue database, a KMS key, and roles of other readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_KEY_DELETION_DAYS = 30
 
 
 class LakeStack(Stack):
-    """In production, Terraform refuses to destroy resources that hold data."""
+    """The stack of the lake. In production, Terraform refuses to destroy resources that hold data."""
 
     def __init__(self, app: App, settings: EnvironmentSettings, *, kafka: Kafka) -> None:
         super().__init__(app, "lake")
@@ -43,12 +43,12 @@ class LakeStack(Stack):
         self._outputs()
 
     def table_location(self, table: str) -> str:
-        """Where a table's data and metadata lie: the database has the folder, so every catalog puts it there."""
+        """The location of the database, below which every catalog puts the data and metadata of a table."""
         return f"{self.warehouse}/{table}"
 
     @property
     def folder(self) -> str:
-        """Of the bucket, which all tables lie in."""
+        """The folder of the bucket with all tables."""
         return self._kafka.name
 
     @property
@@ -58,7 +58,7 @@ class LakeStack(Stack):
 
     @property
     def catalog_arns(self) -> tuple[str, ...]:
-        """What Glue checks a call for a table against: the catalog, the database, and each table in it."""
+        """The ARNs that Glue checks for a call on a table: catalog, database and tables."""
         parts = ("catalog", f"database/{self.database_name}", f"table/{self.database_name}/*")
         return tuple(self._region.arn("glue", part) for part in parts)
 
@@ -68,7 +68,7 @@ class LakeStack(Stack):
             grant_tables(scope, word, role_arn=role_arn, database=self.database_name, use=use)
 
     def may_use_catalog_key(self, use: Use) -> tuple[Statement, ...]:
-        """What a role needs in addition if the Data Catalog is encrypted with a key of the account."""
+        """Return the additional permissions for a Data Catalog that is encrypted with a key of the account."""
         key = self._settings.lake.catalog_key
         if key is None:
             return ()
@@ -77,7 +77,7 @@ class LakeStack(Stack):
         return (Statement(sid="CatalogKey", actions=actions, resources=(key,), conditions=through),)
 
     def may_read(self) -> tuple[Statement, ...]:
-        """What a role needs to read the tables, and nothing beside them."""
+        """Return the permissions to read the tables."""
         catalog = Statement(
             sid="ReadCatalog",
             actions=("glue:GetDatabase", "glue:GetTable", "glue:GetTables"),
@@ -86,7 +86,7 @@ class LakeStack(Stack):
         return (*self.may_read_files(self.folder), catalog, *self.may_use_catalog_key("read"))
 
     def may_read_files(self, *folders: str) -> tuple[Statement, ...]:
-        """What a role needs to read whatever lies in some folders of the bucket."""
+        """Return the permissions to read all objects in some folders of the bucket."""
         return (
             Statement(
                 sid="ReadObjects",
@@ -120,7 +120,7 @@ class LakeStack(Stack):
         return key.arn
 
     def _key_policy(self) -> Policy:
-        """Roles use the key by their own policies; services that act without a role are named here."""
+        """Return the key's policy for services that act without a role; roles use the key by their own policies."""
         environment = self._settings.environment
         groups = (
             f"log-group:/aws/lambda/{naming.resource_name(environment, '*')}",
@@ -265,14 +265,14 @@ class LakeStack(Stack):
 
 
 def _database_of(cluster: str) -> str:
-    """Of a cluster that Terraform makes, the id is known to Terraform only."""
+    """Return the name of the database; if it is the id of a new cluster, a Terraform reference."""
     if Token.is_unresolved(cluster):
         return str(Fn.lower(Fn.replace(cluster, "-", "_")))
     return naming.database_name(cluster)
 
 
 def _lifecycle(version_retention_days: int) -> tuple[aws.S3BucketLifecycleConfiguration_Rule, ...]:
-    """What leaves the bucket by itself. Current objects of tables and artefacts never do.
+    """Return the lifecycle rules. They never delete current objects of tables and artefacts.
 
     A table's files go when its maintenance says so; an artefact is fetched by every worker that a job run starts,
     be it months after the upload.

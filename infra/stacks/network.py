@@ -1,4 +1,4 @@
-"""How the job reaches a broker outside: EMR Serverless does so only from private subnets with a way out.
+"""The network of the job: EMR Serverless reaches outside brokers only from private subnets with NAT.
 
 Nobody gets in: no security group here lets anything in, but the endpoint of PrivateLink what the job sends.
 """
@@ -21,7 +21,7 @@ HTTPS = 443
 
 @dataclass(frozen=True, slots=True)
 class Subnets:
-    """Where in a VPC the job lives. The route tables are those of its subnets that lack a way to S3."""
+    """The job's subnets in a VPC. `route_table_ids`: the route tables that need a route to S3."""
 
     vpc_id: str
     subnet_ids: list[str]
@@ -30,7 +30,7 @@ class Subnets:
 
 
 class NetworkStack(Stack):
-    """`subnet_ids` and `security_group_ids` are the job's; both empty where it has no VPC."""
+    """The stack of the network. The job's `subnet_ids` and `security_group_ids` are empty if it has no VPC."""
 
     subnet_ids: list[str]
     security_group_ids: list[str]
@@ -58,7 +58,7 @@ class NetworkStack(Stack):
                 assert_never(unknown)
 
     def _open(self, place: Subnets) -> str:
-        """What the job may reach from there; the security group that says so."""
+        """Create the security group with what the job may reach."""
         if place.route_table_ids:
             self._way_to_s3(place)
         job = self._group("job", place, "Job runs of Frazil: out to brokers, registry and AWS")
@@ -73,7 +73,7 @@ class NetworkStack(Stack):
         return job.id
 
     def _way_to_s3(self, place: Subnets) -> None:
-        """Without it every byte to and from the bucket would be paid for at the NAT gateway; it costs nothing."""
+        """Create the free gateway endpoint for S3; without it, NAT bills all traffic of the bucket."""
         aws.VpcEndpoint(
             self,
             "s3",
@@ -104,7 +104,7 @@ class NetworkStack(Stack):
             self._lead_there(link.domain, endpoint, place)
 
     def _lead_there(self, domain: str, endpoint: aws.VpcEndpoint, place: Subnets) -> None:
-        """Inside the VPC each name of the domain is the endpoint, which tells brokers apart by the name in TLS."""
+        """Resolve every name of the domain to the endpoint, which distinguishes brokers by their name in TLS."""
         zone = aws.Route53Zone(
             self,
             "domain",

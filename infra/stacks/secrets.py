@@ -1,6 +1,6 @@
-"""Where keys are kept: one secret each, made empty, and the function that makes their keys and rotates them.
+"""The secrets of keys, created empty, and the function that creates and rotates the keys.
 
-What is in them never passes through Terraform, which would write it into its state.
+The values never pass through Terraform, which would write them into its state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROTATOR: Word = "rotator"
 
 @dataclass(frozen=True, slots=True)
 class KeySecret:
-    """`arn` is for policies: of a secret that is not ours it leaves open the six letters that AWS appended."""
+    """A secret. `arn` is for policies; that of an existing secret has a wildcard for the suffix that AWS adds."""
 
     name: str
     arn: str
@@ -37,7 +37,7 @@ class KeySecret:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A secret of ours. `word` is what people call it: `producer`, `snowflake/loader`."""
+    """A secret that Frazil creates. `word` names it in commands: `producer`, `snowflake/loader`."""
 
     word: str
     secret: KeySecret
@@ -45,10 +45,10 @@ class Made:
 
 
 class SecretsStack(Stack):
-    """A secret for each account of Confluent Cloud and each user of Snowflake that has a key of ours.
+    """A secret for each service account of Confluent Cloud and each Snowflake user whose key Frazil creates.
 
-    `rotation` is None where no key is ours: for a Kafka that brings its own secrets, without Snowflake. `user_keys`
-    is where the public halves of the users' key pairs are asked for.
+    `rotation` is None without such keys: for an external Kafka without Snowflake. `user_keys` are the sources of the
+    users' public keys.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SecretsStack(Stack):
 
     @property
     def rotated(self) -> Mapping[str, str]:
-        """Names of the secrets whose keys rotate, by their words."""
+        """The names of the secrets whose keys rotate, by their words."""
         return {made.word: made.secret.name for made in self._made}
 
     def of_account(self, account: Account) -> KeySecret:
@@ -76,12 +76,12 @@ class SecretsStack(Stack):
         return self._accounts[account].secret
 
     def named(self, name: str) -> KeySecret:
-        """A secret of ours, or of others who filled it before."""
+        """Return the secret of this name, created by Frazil or existing."""
         ours = {made.secret.name: made.secret for made in self._made}
         return ours.get(name) or KeySecret(name, self._region.arn("secretsmanager", f"secret:{name}-??????"))
 
     def keep_accounts_rotating(self, scope: Stack) -> None:
-        """In a stack that is applied after the step `keys`, which gives the secrets their first values."""
+        """Rotate the accounts' keys, in a stack that is applied after the step `keys` has given the secrets values."""
         if self.rotation is None:
             return
         for account, made in self._accounts.items():
@@ -98,7 +98,7 @@ class SecretsStack(Stack):
         return (*self._accounts.values(), *self._users.values())
 
     def _of_accounts(self, holders: KeyHolders | None) -> dict[Account, Made]:
-        """The tags say to the function whose keys are in a secret."""
+        """Create the secrets of the accounts. Tags tell the function whose keys are in a secret."""
         return {
             account: self._secret(
                 account,
@@ -110,7 +110,7 @@ class SecretsStack(Stack):
         }
 
     def _of_users(self, snowflake: Snowflake | None) -> dict[Word, Made]:
-        """The rotator changes all keys, its own with the key that it has."""
+        """Create the secrets of the users. The rotator changes the keys of all users, including its own."""
         if snowflake is None:
             return {}
         rotator = self._of_user(ROTATOR)
@@ -184,14 +184,14 @@ class SecretsStack(Stack):
         return {"SNOWFLAKE_ACCOUNT": snowflake.identifier, **double}
 
     def _keep_rotating(self, rotation: KeyRotation) -> dict[Word, UserKeys]:
-        """Only for users: their first keys are made here, those of accounts by a step that comes after this stack."""
+        """Create and rotate the users' keys; the first keys of accounts come from the step `keys`, after this stack."""
         first = {word: rotation.first_key(word, made.resource) for word, made in self._users.items()}
         for word, made in self._users.items():
             rotation.keep_rotating(f"snowflake-{word}", made.resource, after=[first[word]])
         return {word: UserKeys(rotation.name, made.secret.arn) for word, made in self._users.items()}
 
     def _outputs(self) -> None:
-        """What the step that makes keys, and who rotates them now, has to know."""
+        """Add the outputs, which the steps `keys` and `rotate` read."""
         if self.rotation is None:
             return
         Output(self, "secrets", value={account: made.secret.name for account, made in self._accounts.items()})
@@ -202,7 +202,7 @@ class SecretsStack(Stack):
 
 
 def _account(snowflake: Snowflake) -> dict[str, str]:
-    """For a `create` or `delete` on a machine whose settings file does not name the account."""
+    """Return the account for the outputs, for a machine whose settings file does not name it."""
     warehouse = snowflake.warehouse.name if isinstance(snowflake.warehouse, ExistingWarehouse) else ""
     return {"organization": snowflake.organization, "account": snowflake.account, "warehouse": warehouse}
 

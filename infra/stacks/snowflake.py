@@ -1,4 +1,4 @@
-"""Snowflake reads the tables where they are: Iceberg tables by Glue, external tables by Delta logs, exports by a stage.
+"""Snowflake's access to the lake: Iceberg tables by Glue, external tables by Delta logs, exports by a stage.
 
 Nothing of it is data: the database can go, and come again, without a row lost. No key is made or kept here.
 """
@@ -15,8 +15,8 @@ from infra.components.backends import keep_state
 from infra.components.key_rotation import PublicKeys
 from infra.components.region import enter_region
 from infra.components.snowflake_access import Actor
-from infra.components.snowflake_doors import Doorway, GlueCatalog, Known, RestCatalog, Storage, Volume
 from infra.components.snowflake_external import DeltaTables, Exports, TableSite, read_by_its_delta_log
+from infra.components.snowflake_integrations import GlueCatalog, Known, LakeAccess, RestCatalog, Storage, Volume
 from infra.generate import SOURCES
 from infra.resources import snowflake
 from infra.resources.snowflake import Privilege
@@ -36,13 +36,13 @@ CHANGE_KEYS: tuple[Privilege, ...] = ("MODIFY PROGRAMMATIC AUTHENTICATION METHOD
 
 
 class AskedKeys(Protocol):
-    """Where the public keys of a user are asked for (`infra.components.key_rotation.UserKeys`)."""
+    """The source of a user's public keys (`infra.components.key_rotation.UserKeys`)."""
 
     def ask(self, scope: Construct, construct_id: str) -> PublicKeys: ...
 
 
 def enter_snowflake(stack: Stack, settings: Snowflake) -> None:
-    """The provider; the private key of its user comes from SNOWFLAKE_PRIVATE_KEY."""
+    """Add the provider, which reads the private key of its user from SNOWFLAKE_PRIVATE_KEY."""
     snowflake.Provider(
         stack,
         "snowflake",
@@ -77,7 +77,7 @@ class AbandonedSnowflakeStack(Stack):
 
 
 class SnowflakeStack(Stack):
-    """For environments with `snowflake` only, and after the tables are in Glue: Snowflake looks when it attaches.
+    """The stack of `snowflake`, applied after the tables are in Glue: Snowflake reads them when it attaches them.
 
     `user_keys` asks for the public keys of the users; one without a key cannot log in.
     """
@@ -100,10 +100,10 @@ class SnowflakeStack(Stack):
         self._user_keys = user_keys or {}
         enter_snowflake(self, account)
         self.warehouse_name = self._warehouse(account.warehouse)
-        doorway = Doorway(environment=settings.environment, region=enter_region(self, settings), lake=lake)
-        volume = Volume(self, "volume", doorway)
+        access = LakeAccess(environment=settings.environment, region=enter_region(self, settings), lake=lake)
+        volume = Volume(self, "volume", access)
         of_tables = RestCatalog if self._is_rest else GlueCatalog
-        catalog = of_tables(self, "catalog", doorway, refresh_seconds=account.refresh_seconds)
+        catalog = of_tables(self, "catalog", access, refresh_seconds=account.refresh_seconds)
         self._database = self._make_database(volume, catalog)
         self._schema = self._make_schema()
         self.database_name = self._database.name
@@ -112,7 +112,7 @@ class SnowflakeStack(Stack):
         self.actors = self._make_actors()
         read = [spec for spec in tables if "snowflake" in spec.readers]
         delta = [spec for spec in tables if read_by_its_delta_log(spec)]
-        storage = Storage(self, "storage", doorway, folders=(EXPORTS, *((lake.folder,) if delta else ())))
+        storage = Storage(self, "storage", access, folders=(EXPORTS, *((lake.folder,) if delta else ())))
         known = Known(self, "known", volume.role, catalog.role, storage.role)
         self.iceberg_tables = self._attach(read, volume, catalog, known)
         place = self._place(storage, known)
@@ -143,7 +143,7 @@ class SnowflakeStack(Stack):
         return made.name
 
     def _make_database(self, volume: Volume, catalog: GlueCatalog | RestCatalog) -> snowflake.Database:
-        """It goes before what its tables read through, and at once: a table that can be restored would hold both."""
+        """Create the database without retention: restorable tables would keep the integrations from being dropped."""
         return snowflake.Database(
             self,
             "database",
@@ -155,7 +155,7 @@ class SnowflakeStack(Stack):
         )
 
     def _make_schema(self) -> snowflake.Schema:
-        """In it, who owns a table cannot give away what may be done with it: the schema's owner alone does."""
+        """Create the schema with managed access: only its owner grants privileges, not the owners of tables."""
         return snowflake.Schema(
             self,
             "schema",
@@ -203,7 +203,7 @@ class SnowflakeStack(Stack):
     def _attach(
         self, tables: Sequence[TableSpec], volume: Volume, catalog: GlueCatalog | RestCatalog, known: Known
     ) -> dict[str, str]:
-        """Snowflake reads a table's metadata as it is attached, so its roles must be known by then."""
+        """Attach the Iceberg tables. Snowflake reads their metadata then, so its roles must be known."""
         attached = snowflake.IcebergTableFromRest if self._is_rest else snowflake.IcebergTableFromAwsGlue
         readable = self.actors["reader"].may_read_future("iceberg-tables", "ICEBERG TABLES", self._schema)
         return {
@@ -236,7 +236,7 @@ class SnowflakeStack(Stack):
         return TableSite(schema=self._schema, storage=storage, loader=loader, reader=reader, ready=ready)
 
     def _outputs(self) -> None:
-        """What people log in with, and what asks Snowflake how far it is."""
+        """Add the outputs, for people and for `frazil status`."""
         for name, value in {
             "account_name": self._account.identifier,
             "warehouse_name": self.warehouse_name,

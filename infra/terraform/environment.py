@@ -1,7 +1,7 @@
-"""What a process of Terraform needs to find providers: for a real cloud, and for the one on this machine.
+"""The variables and files with which Terraform finds providers.
 
-The local cloud has no Confluent and no Snowflake: stand-ins of their providers (`devcloud/stub_provider.py`) lie in a
-mirror of their own, and nothing else may serve those names. Everything is written below one folder, again at each call.
+In the local cloud, stubs (`devcloud/stub_provider.py`) in a mirror of their own replace the providers of Confluent and
+Snowflake. Everything is written below one folder, again at each call.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ OVERRIDE = "FRAZIL_STUB_"
 def terraform_environment(
     environment: Mapping[str, str], folder: Path, *, stubs: Collection[str] = ()
 ) -> dict[str, str]:
-    """The variables to add to `environment`. `stubs` are the providers that a stand-in takes the place of.
+    """Return the variables to add to `environment`. `stubs` are the providers that a stub replaces.
 
-    A configuration of the user's stays the one that is used, unless there are stubs: they need one of ours, which
-    takes over from it how all other providers are installed, and no credentials.
+    The user's own configuration is used, unless there are stubs: they need a generated one, which installs all other
+    providers as the user's does but has no credentials.
     """
     folder = folder.absolute()
     cache = environment.get("TF_PLUGIN_CACHE_DIR") or str(folder / "plugin-cache")
@@ -42,17 +42,17 @@ def terraform_environment(
 
 
 def stub_values(kind: str, **attributes: str) -> dict[str, str]:
-    """Variables that decide what a stand-in says of a type, such as a cluster's `bootstrap_endpoint`."""
+    """Return the variables with the attributes that a stub returns for a type, such as `bootstrap_endpoint`."""
     return {f"{OVERRIDE}{kind}__{name}".upper(): value for name, value in attributes.items()}
 
 
 def address(provider: str) -> str:
-    """Of a provider that the stacks use, such as `registry.terraform.io/hashicorp/aws`."""
+    """Return the address of a provider, such as `registry.terraform.io/hashicorp/aws`."""
     return f"{REGISTRY}/{SOURCES[provider].address}"
 
 
 def build_stub_mirror(folder: Path, stubs: Iterable[str]) -> Path:
-    """A mirror whose providers are scripts that run this Python, in the version that the stacks take."""
+    """Write a mirror whose providers are scripts that run this Python, and return its folder."""
     for provider in stubs:
         full = SOURCES[provider].version
         script = folder / address(provider) / full / this_platform() / f"terraform-provider-{provider}_v{full}"
@@ -84,12 +84,12 @@ def _with_stubs(methods: Iterable[Method], stub_mirror: Path, stubs: Iterable[st
 
 
 def this_platform() -> str:
-    """As Terraform names it: `linux_amd64`."""
+    """Return this platform as Terraform names it, such as `linux_amd64`."""
     return f"{sys.platform}_{MACHINES.get(platform.machine(), platform.machine())}"
 
 
 def _script(provider: str, *, home: Path) -> str:
-    """`HOME`, because the library of the protocol keeps a certificate below it."""
+    """Return the script of a stub. It sets `HOME`, because the protocol's library keeps a certificate below it."""
     words = shlex.join((sys.executable, "-W", "ignore", "-m", "devcloud.stub_provider", provider))
     paths = " ".join(f"{name}={shlex.quote(str(path))}" for name, path in (("PYTHONPATH", CHECKOUT), ("HOME", home)))
     return f"#!/bin/sh\nexec env {paths} {words}\n"

@@ -1,4 +1,4 @@
-"""Where Terraform may install a provider from: what the user has configured, mirrors on this machine, the network.
+"""The sources of Terraform's providers: the user's configuration, mirrors on this machine, the network.
 
 Terraform reads one configuration file. Where the user's says how providers are installed, ours says the same. Where
 it does not, or names a file that is not there, ours names what Terraform would look through by itself, the folder in
@@ -50,7 +50,7 @@ def mirror(folder: Path, *, include: Iterable[str] = ()) -> Method:
 
 
 def configured(environment: Mapping[str, str], home: Path) -> list[Method] | None:
-    """What the user's own configuration says of installing providers; None if it says nothing."""
+    """Return the installation methods of the user's configuration; None if it has none."""
     named = environment.get("TF_CLI_CONFIG_FILE")
     file = Path(named) if named else home / ".terraformrc"
     if not file.is_file():
@@ -62,7 +62,7 @@ def configured(environment: Mapping[str, str], home: Path) -> list[Method] | Non
 def on_this_machine(
     environment: Mapping[str, str], home: Path, *, needed: Collection[str], root: Path = Path("/")
 ) -> list[Method]:
-    """The mirrors that are here, then the network for what none of them has."""
+    """Return the mirrors on this machine, and the network for providers that none of them has."""
     standard = [folder for folder in _standard_folders(environment, home) if (folder / REGISTRY).is_dir()]
     complete = set(needed) <= {provider for folder in standard for provider in providers_in(folder)}
     folders = standard if complete else list(dict.fromkeys((*standard, *_in_usual_places(root))))
@@ -71,12 +71,12 @@ def on_this_machine(
 
 
 def providers_in(folder: Path) -> list[str]:
-    """The addresses of what a mirror has, such as `registry.terraform.io/hashicorp/aws`."""
+    """Return the addresses of a mirror's providers, such as `registry.terraform.io/hashicorp/aws`."""
     return [str(found.relative_to(folder)) for found in (folder / REGISTRY).glob("*/*") if found.is_dir()]
 
 
 def _standard_folders(environment: Mapping[str, str], home: Path) -> Iterator[Path]:
-    """Ours, then those that Terraform looks through where nothing is configured."""
+    """Return Frazil's mirror folder and those that Terraform searches by default."""
     if environment.get(MIRROR_VARIABLE):
         yield _mirror_root(Path(environment[MIRROR_VARIABLE]).absolute())
     yield home / ".terraform.d" / "plugins"
@@ -86,13 +86,13 @@ def _standard_folders(environment: Mapping[str, str], home: Path) -> Iterator[Pa
 
 
 def _mirror_root(folder: Path) -> Path:
-    """A mirror is the folder around `registry.terraform.io`; that one itself is taken for it."""
+    """Return the root of a mirror, which contains `registry.terraform.io`, also for that folder itself."""
     return folder.parent if folder.name == REGISTRY else folder
 
 
 @functools.cache
 def _in_usual_places(root: Path) -> tuple[Path, ...]:
-    """Looked for once a process: each stack asks."""
+    """Return the mirrors in usual places, cached because each stack needs them."""
     return tuple(found for place in USUAL_PLACES for found in sorted(_mirrors_under(root / place, DEEPEST)))
 
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from frazil.model.errors import MissingToolError, ServiceError
 from infra.terraform.causes import hint_for
-from infra.terraform.held_back import signals_held_back
+from infra.terraform.deferred_signals import signals_deferred
 from infra.terraform.process import typed
 from infra.terraform.run_lock import to_inherit
 from infra.terraform.tail import Tail
@@ -186,7 +186,7 @@ class Terraform:
         """
         unread = Tail(output, os.fstat(output.fileno()).st_size)
         starting = contextlib.ExitStack()
-        starting.enter_context(signals_held_back())
+        starting.enter_context(signals_deferred())
         with starting, self._started(words, output, errors) as process:
             shown: list[str] = []
 

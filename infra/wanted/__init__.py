@@ -1,1 +1,1 @@
-"""What the settings and the table specs ask for together: topics, rights in Confluent Cloud, and job runs."""
+"""Topics, rights in Confluent Cloud and job runs, derived from the settings and the table specs."""

@@ -1,4 +1,4 @@
-"""What each service account of Confluent Cloud may do: the least that its work needs, by roles on named resources."""
+"""The roles of each service account of Confluent Cloud: the least that its work needs, on named resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PREVIEWS = "data-preview*"
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role on one resource, or with * at the end of its name on all that begin so; on the cluster it has no name."""
+    """A role on a resource; a name that ends with * is a prefix, and the cluster has no name."""
 
     role: RoleName
     kind: Literal["topic", "group", "subject", "cluster"]
@@ -35,7 +35,7 @@ class Grant:
 def grants(
     kafka: ConfluentKafka, tables: Sequence[TableSpec], consumer_groups: str
 ) -> Mapping[Account, tuple[Grant, ...]]:
-    """By account, of those that this cluster needs. `consumer_groups` is what names of groups begin with."""
+    """Return the grants of each account that the cluster needs. `consumer_groups`: the prefix of consumer groups."""
     topics = wanted_topics(kafka, tables)
     read = sorted({topic for table in tables for topic in table.topics})
     subjects = own_subjects(topics, tables)
@@ -70,7 +70,7 @@ def _on(kind: Literal["topic", "subject"], role: RoleName, names: Iterable[str])
 
 
 def _connector() -> Iterator[Grant]:
-    """As Confluent documents it for source connectors, with the subject that Avro needs."""
+    """Return the grants that Confluent documents for source connectors, and the one for Avro's subjects."""
     yield Grant("DeveloperWrite", "topic", TRADES)
     yield Grant("DeveloperWrite", "subject", f"{TRADES}-value")
     yield Grant("DeveloperManage", "topic", PREVIEWS)
@@ -78,6 +78,6 @@ def _connector() -> Iterator[Grant]:
 
 
 def _tableflow(topics: Sequence[str]) -> Iterator[Grant]:
-    """Catalog integrations are for administrators of the cluster only; the stack with the integration adds Assigner."""
+    """Yield Tableflow's grants. Catalog integrations need a cluster administrator; their stack adds Assigner."""
     yield Grant("CloudClusterAdmin", "cluster")
     yield from _on("subject", "DeveloperRead", (f"{topic}-value" for topic in topics))

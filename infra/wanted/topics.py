@@ -1,4 +1,4 @@
-"""Which topics there are to be, and which subjects the job reads: from the settings and the table specs."""
+"""The topics to create and the subjects that the job reads, from the settings and the table specs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USUAL = Topic(default_of(PARTITIONS, nowhere()), default_of(RETENTION, nowhere()
 
 
 def wanted_topics(kafka: ConfluentKafka | ExternalKafka, tables: Sequence[TableSpec]) -> dict[str, Topic]:
-    """By name. In a cluster that is not ours, only those that the settings name."""
+    """Return the topics to create, by name; in an external cluster, only those that the settings name."""
     if isinstance(kafka, ExternalKafka):
         return dict(kafka.topics)
     names = {topic for table in tables for topic in table.topics} | ({TRADES} if kafka.datagen else set())
@@ -24,7 +24,7 @@ def wanted_topics(kafka: ConfluentKafka | ExternalKafka, tables: Sequence[TableS
 
 
 def own_subjects(topics: Iterable[str], tables: Sequence[TableSpec]) -> tuple[str, ...]:
-    """The subjects with the schemas of topics, as names or as beginnings with * after them.
+    """Return the subjects with the schemas of topics; a name that ends with * is a prefix.
 
     Table specs say how they are called; those of a topic that no table reads, as Confluent's clients call them.
     """
@@ -42,7 +42,7 @@ def _subjects_of(topic: str, tables: Sequence[TableSpec]) -> Iterator[str]:
 
 
 def _subject(settings: SubjectSettings, topic: str, part: str) -> str:
-    """Where each record names its own subject, all that begin with its topic, or all there are."""
+    """Return the subject of a topic; if records name their own subjects, a pattern that matches them."""
     if settings.override is not None:
         return settings.override
     return {"topic": f"{topic}-{part}", "topic-record": f"{topic}-*", "record": "*"}[settings.naming]

@@ -1,4 +1,4 @@
-"""Which tables the streaming job run writes, and which have runs of their own, by their schedules."""
+"""The tables of the streaming job run, and those of scheduled runs by their schedules."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from infra.settings.model import Jobs, Scheduled
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
-    """Tables by name. `scheduled`: by expression of EventBridge Scheduler, tables with the same one together."""
+    """Table names. `scheduled` groups tables by their expression of EventBridge Scheduler."""
 
     streamed: tuple[str, ...]
     scheduled: Mapping[str, tuple[str, ...]]
 
 
 def triggers_of(jobs: Jobs, tables: Sequence[TableSpec], *, source_file: str) -> Triggers:
-    """Raises SettingError for a table that has no spec, and where runs that meet would not find room."""
+    """Return how each table is run. Raises SettingError for a table without a spec, or if runs might not fit."""
     names = [spec.table for spec in tables]
     unknown = [name for name in jobs.tables if name not in names]
     if unknown:
@@ -41,7 +41,7 @@ def triggers_of(jobs: Jobs, tables: Sequence[TableSpec], *, source_file: str) ->
 
 
 def _check_room(jobs: Jobs, triggers: Triggers, source_file: str) -> None:
-    """EMR Serverless fails a run whose driver finds no room, rather than let it wait."""
+    """Raise SettingError if runs might not fit: EMR Serverless fails a run whose driver gets no capacity."""
     if jobs.maximum_capacity.cpu > jobs.quota_cpu:
         raise SettingError(
             f"{source_file}: jobs.maximum_capacity: {jobs.maximum_capacity.cpu} virtual processors are more than the "

@@ -22,7 +22,7 @@ from devcloud.stub_behind import GRANT, USER, SnowflakeLogin
 from infra.deploy.checks.snowflake_key import log_in, of_snowflake
 from infra.deploy.deployment import open_deployment
 from infra.deploy.local import services
-from infra.deploy.local.kept_double import KeptDouble
+from infra.deploy.local.double_process import DoubleProcess
 from infra.reports.picture import ACCOUNT as DEPLOYERS
 from shared.rsa_key import RsaKey
 from tests.fakes.served import served
@@ -203,16 +203,16 @@ def test_the_reason_of_a_refusal_is_told_by_its_id(server: int, double: Snowflak
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[KeptDouble]:
+def kept(tmp_path: Path) -> Iterator[DoubleProcess]:
     """As the cloud on this machine keeps it."""
     module, arguments = "devcloud.snowflake_double", (ACCOUNT, "users.json")
-    kept = KeptDouble(module=module, folder=tmp_path / "snowflake", preferred_port=0, arguments=arguments)
+    kept = DoubleProcess(module=module, folder=tmp_path / "snowflake", preferred_port=0, arguments=arguments)
     kept.up()
     yield kept
     kept.down()
 
 
-def test_users_that_terraform_made_outlive_the_process_with_their_keys_and_grants(kept: KeptDouble) -> None:
+def test_users_that_terraform_made_outlive_the_process_with_their_keys_and_grants(kept: DoubleProcess) -> None:
     told = {"name": "LOADER", "default_role": "ROLE", "rsa_public_key": KEY.body, "rsa_public_key_2": None}
     grant = {"account_role_name": "ROLE", "privileges": [MODIFY, MONITOR]}
     on_user = {"on_account_object": [{"object_type": "USER", "object_name": "LOADER"}]}
@@ -239,7 +239,7 @@ def test_users_that_terraform_made_outlive_the_process_with_their_keys_and_grant
         login.make(USER, {**told, "rsa_public_key": "no key"})
 
 
-def test_a_kept_double_is_started_once_and_leaves_nothing(kept: KeptDouble) -> None:
+def test_a_kept_double_is_started_once_and_leaves_nothing(kept: DoubleProcess) -> None:
     first = kept.process
     kept.up()
 
@@ -264,7 +264,7 @@ def test_a_double_is_stopped_when_nothing_names_its_account_any_more(tmp_path: P
     assert not process.is_running()
 
 
-def test_a_double_whose_port_is_taken_answers_at_another(kept: KeptDouble) -> None:
+def test_a_double_whose_port_is_taken_answers_at_another(kept: DoubleProcess) -> None:
     port = int(kept.address.rpartition(":")[2])
 
     with Server(SnowflakeDouble(ACCOUNT), port) as other:

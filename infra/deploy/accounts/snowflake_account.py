@@ -13,17 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from frazil.model.errors import SettingError
+from frazil.specs.keys import default_of, nowhere
 from frazil.specs.scalars import parse_snowflake_name
 from frazil.specs.shapes import Unfit
 from infra.deploy.cloud import Cloud
-from infra.settings.model import EnvironmentSettings, ExistingWarehouse, MadeWarehouse, Snowflake
-from infra.settings.snowflake_keys import SNOWFLAKE_ROLE, SNOWFLAKE_SCHEMA, SNOWFLAKE_USER
+from infra.settings.model import EnvironmentSettings, ExistingWarehouse, Snowflake
+from infra.settings.snowflake_keys import REFRESH_EVERY, SNOWFLAKE_ROLE, SNOWFLAKE_SCHEMA, SNOWFLAKE_USER, WAREHOUSE
 
 ORGANIZATION, ACCOUNT = "SNOWFLAKE_ORGANIZATION_NAME", "SNOWFLAKE_ACCOUNT_NAME"
 """Environment variables of Snowflake's Terraform provider."""
 FILE = "snowflake.json"
-REFRESH_SECONDS = 30
-IDLE_SECONDS = 60
 HINT = (
     f"add --snowflake-organization= and --snowflake-account=, or export {ORGANIZATION} and {ACCOUNT}; "
     "or add a `snowflake` section to the settings file (docs/snowflake.md)"
@@ -115,12 +114,12 @@ def account_from(named: Recorded, *, url: str | None = None) -> Snowflake:
     return Snowflake(
         organization=named.organization,
         account=named.account,
-        user=str(SNOWFLAKE_USER.default),
-        role=str(SNOWFLAKE_ROLE.default),
-        warehouse=ExistingWarehouse(named.warehouse) if named.warehouse else MadeWarehouse("XSMALL", IDLE_SECONDS),
+        user=default_of(SNOWFLAKE_USER, nowhere()),
+        role=default_of(SNOWFLAKE_ROLE, nowhere()),
+        warehouse=ExistingWarehouse(named.warehouse) if named.warehouse else default_of(WAREHOUSE, nowhere()),
         database=None,
-        schema=str(SNOWFLAKE_SCHEMA.default),
-        refresh_seconds=REFRESH_SECONDS,
+        schema=default_of(SNOWFLAKE_SCHEMA, nowhere()),
+        refresh_seconds=default_of(REFRESH_EVERY, nowhere()),
         reader_roles=(),
         allowed_cidrs=(),
         url=url,

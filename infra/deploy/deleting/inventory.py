@@ -16,7 +16,7 @@ from shared.confluent_api import ConfluentCloud
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Thing:
+class Resource:
     """A resource in the account. `leaves_on`: the date of its scheduled deletion by AWS."""
 
     kind: str
@@ -28,21 +28,21 @@ class Thing:
 class Inventory:
     """The result of a `delete`."""
 
-    gone: tuple[Thing, ...]
-    scheduled: tuple[Thing, ...]
-    kept: tuple[Thing, ...]
-    left: tuple[Thing, ...]
+    gone: tuple[Resource, ...]
+    scheduled: tuple[Resource, ...]
+    kept: tuple[Resource, ...]
+    left: tuple[Resource, ...]
 
 
-def compare(before: Sequence[Thing], after: Sequence[Thing], *, keep: Callable[[Thing], bool]) -> Inventory:
+def compare(before: Sequence[Resource], after: Sequence[Resource], *, keep: Callable[[Resource], bool]) -> Inventory:
     """Sort the resources into deleted, scheduled, kept and left; `keep` says which ones `--keep-data` keeps."""
-    here = {(thing.kind, thing.name): thing for thing in after}
-    remaining = sorted(thing for thing in here.values() if thing.leaves_on is None)
+    here = {(resource.kind, resource.name): resource for resource in after}
+    remaining = sorted(resource for resource in here.values() if resource.leaves_on is None)
     return Inventory(
-        gone=tuple(sorted(thing for thing in before if (thing.kind, thing.name) not in here)),
-        scheduled=tuple(sorted(thing for thing in here.values() if thing.leaves_on is not None)),
-        kept=tuple(thing for thing in remaining if keep(thing)),
-        left=tuple(thing for thing in remaining if not keep(thing)),
+        gone=tuple(sorted(resource for resource in before if (resource.kind, resource.name) not in here)),
+        scheduled=tuple(sorted(resource for resource in here.values() if resource.leaves_on is not None)),
+        kept=tuple(resource for resource in remaining if keep(resource)),
+        left=tuple(resource for resource in remaining if not keep(resource)),
     )
 
 
@@ -59,27 +59,27 @@ class Names:
     """The id of the Confluent Cloud cluster, which is also the name of Tableflow's Glue database."""
 
 
-Lookup = Callable[[Any, Names], Iterator[Thing]]
+Lookup = Callable[[Any, Names], Iterator[Resource]]
 """Yields the resources of one type, found with a boto3 session."""
 
 
-def look(session: Any, names: Names) -> list[Thing]:
+def look(session: Any, names: Names) -> list[Resource]:
     """Return the AWS resources of the environment that exist now. `session` is a boto3 session."""
-    return sorted(thing for find in OF_TYPES.values() for thing in find(session, names))
+    return sorted(resource for find in OF_TYPES.values() for resource in find(session, names))
 
 
-def in_snowflake(named: Iterable[tuple[str, str]]) -> Iterator[Thing]:
+def in_snowflake(named: Iterable[tuple[str, str]]) -> Iterator[Resource]:
     """Yield the Snowflake resources among the (type, name) pairs of Terraform's state."""
     for kind, name in named:
         if kind.startswith("snowflake_"):
             words = SHORTER.get(kind) or kind.removeprefix("snowflake_").replace("_", " ")
-            yield Thing(f"Snowflake {words}", name)
+            yield Resource(f"Snowflake {words}", name)
 
 
-def in_confluent(cloud: ConfluentCloud, prefix: str) -> Iterator[Thing]:
+def in_confluent(cloud: ConfluentCloud, prefix: str) -> Iterator[Resource]:
     """Yield the Confluent Cloud resources whose names start with the prefix."""
     for each in cloud.things_named(f"{prefix}-"):
-        yield Thing(f"Confluent {each.kind}", f"{each.name} ({each.id})")
+        yield Resource(f"Confluent {each.kind}", f"{each.name} ({each.id})")
 
 
 SHORTER = {
@@ -94,23 +94,23 @@ SHORTER = {
 }
 
 
-def _buckets(session: Any, names: Names) -> Iterator[Thing]:
+def _buckets(session: Any, names: Names) -> Iterator[Resource]:
     for bucket in session.client("s3").list_buckets()["Buckets"]:
         if bucket["Name"] == names.bucket:
-            yield Thing("S3 bucket", bucket["Name"])
+            yield Resource("S3 bucket", bucket["Name"])
 
 
-def _databases(session: Any, names: Names) -> Iterator[Thing]:
+def _databases(session: Any, names: Names) -> Iterator[Resource]:
     glue = session.client("glue")
     for database in _pages(glue, "get_databases", "DatabaseList"):
         is_in_bucket = names.bucket and database.get("LocationUri", "").startswith(f"s3://{names.bucket}/")
         if is_in_bucket or database["Name"] in {names.database, names.cluster} - {""}:
-            yield Thing("Glue database", database["Name"])
+            yield Resource("Glue database", database["Name"])
             tables = _pages(glue, "get_tables", "TableList", DatabaseName=database["Name"])
-            yield from (Thing("Glue table", f"{database['Name']}.{table['Name']}") for table in tables)
+            yield from (Resource("Glue table", f"{database['Name']}.{table['Name']}") for table in tables)
 
 
-def _keys(session: Any, names: Names) -> Iterator[Thing]:
+def _keys(session: Any, names: Names) -> Iterator[Resource]:
     """Yield KMS keys found by alias or tag: the alias is deleted at once, the key only after a waiting period."""
     kms, name = session.client("kms"), f"{names.prefix}-lake"
     aliases = _pages(kms, "list_aliases", "Aliases")
@@ -118,7 +118,7 @@ def _keys(session: Any, names: Names) -> Iterator[Thing]:
     for key in _pages(kms, "list_keys", "Keys"):
         if key["KeyId"] in aliased or _is_tagged(kms, key["KeyId"], name):
             deletion = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"].get("DeletionDate")
-            yield Thing("KMS key", key["KeyId"], deletion.date() if deletion else None)
+            yield Resource("KMS key", key["KeyId"], deletion.date() if deletion else None)
 
 
 def _is_tagged(kms: Any, key: str, name: str) -> bool:
@@ -137,25 +137,25 @@ def _is_tagged(kms: Any, key: str, name: str) -> bool:
 NOT_OURS = frozenset({"AccessDeniedException", "NotFoundException", "UnsupportedOperationException"})
 
 
-def _secrets(session: Any, names: Names) -> Iterator[Thing]:
+def _secrets(session: Any, names: Names) -> Iterator[Resource]:
     secrets = _pages(session.client("secretsmanager"), "list_secrets", "SecretList", IncludePlannedDeletion=True)
     for secret in secrets:
         if secret["Name"].startswith(names.secret_prefix):
             deletion = secret.get("DeletedDate")
-            yield Thing("secret", secret["Name"], deletion.date() if deletion else None)
+            yield Resource("secret", secret["Name"], deletion.date() if deletion else None)
 
 
-def _log_groups(session: Any, names: Names) -> Iterator[Thing]:
+def _log_groups(session: Any, names: Names) -> Iterator[Resource]:
     logs = session.client("logs")
     for prefix in names.log_groups:
         for group in _pages(logs, "describe_log_groups", "logGroups", logGroupNamePrefix=prefix):
-            yield Thing("log group", group["logGroupName"])
+            yield Resource("log group", group["logGroupName"])
 
 
-def _applications(session: Any, names: Names) -> Iterator[Thing]:
+def _applications(session: Any, names: Names) -> Iterator[Resource]:
     for application in _pages(session.client("emr-serverless"), "list_applications", "applications"):
         if _is_ours(application["name"], names) and application["state"] != "TERMINATED":
-            yield Thing("EMR Serverless application", f"{application['name']} ({application['id']})")
+            yield Resource("EMR Serverless application", f"{application['name']} ({application['id']})")
 
 
 def _is_ours(name: str, names: Names) -> bool:
@@ -166,11 +166,11 @@ def _is_ours(name: str, names: Names) -> bool:
 def _named(kind: str, service: str, operation: str, *, listed: str, name: str) -> Lookup:
     """Return a lookup for resources whose name, or the last part of whose ARN or URL, has the prefix."""
 
-    def named(session: Any, names: Names) -> Iterator[Thing]:
+    def named(session: Any, names: Names) -> Iterator[Resource]:
         for each in _pages(session.client(service), operation, listed):
             found = each if isinstance(each, str) else each[name]
             if _is_ours(re.split("[:/]", found)[-1], names):
-                yield Thing(kind, found)
+                yield Resource(kind, found)
 
     return named
 
@@ -178,34 +178,34 @@ def _named(kind: str, service: str, operation: str, *, listed: str, name: str) -
 def _tagged(kind: str, operation: str, *, listed: str, identity: str) -> Lookup:
     """Return a lookup for network resources, which are named only by their `Name` tag."""
 
-    def tagged(session: Any, names: Names) -> Iterator[Thing]:
+    def tagged(session: Any, names: Names) -> Iterator[Resource]:
         for each in getattr(session.client("ec2"), operation)(Filters=_by_name(names))[listed]:
             if each.get("State") != "deleted":
-                yield Thing(kind, each[identity])
+                yield Resource(kind, each[identity])
 
     return tagged
 
 
-def _instances(session: Any, names: Names) -> Iterator[Thing]:
+def _instances(session: Any, names: Names) -> Iterator[Resource]:
     """Yield NAT instances that are not terminated; EC2 lists a terminated one for another hour."""
     for reservation in session.client("ec2").describe_instances(Filters=_by_name(names))["Reservations"]:
         for instance in reservation["Instances"]:
             if instance["State"]["Name"] not in {"terminated", "shutting-down"}:
-                yield Thing("NAT instance", instance["InstanceId"])
+                yield Resource("NAT instance", instance["InstanceId"])
 
 
 def _by_name(names: Names) -> list[dict[str, Any]]:
     return [{"Name": "tag:Name", "Values": [names.prefix, f"{names.prefix}-*"]}]
 
 
-def _zones(session: Any, names: Names) -> Iterator[Thing]:
+def _zones(session: Any, names: Names) -> Iterator[Resource]:
     """Yield Route 53 zones by `Name` tag; the zone name is the brokers' domain, which does not identify us."""
     route53 = session.client("route53")
     for zone in _pages(route53, "list_hosted_zones", "HostedZones"):
         number = zone["Id"].rsplit("/", 1)[-1]
         told = route53.list_tags_for_resource(ResourceType="hostedzone", ResourceId=number)["ResourceTagSet"]["Tags"]
         if any(tag["Key"] == "Name" and _is_ours(tag["Value"], names) for tag in told):
-            yield Thing("Route 53 zone", f"{zone['Name']} ({number})")
+            yield Resource("Route 53 zone", f"{zone['Name']} ({number})")
 
 
 def _pages(client: Any, operation: str, listed: str, **asked: object) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.artefacts.environment import Target
-from infra.components.snowflake_doors import IAM_SECONDS
+from infra.components.snowflake_integrations import IAM_SECONDS
 from infra.deploy.cloud import Cloud, Services
 from infra.deploy.local import services
 from infra.deploy.local.services import BROKER, CLOUD_KEY, REGISTRY, SNOWFLAKE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from infra.checkout import CHECKOUT
 from infra.deploy.cloud import Services
-from infra.deploy.local.kept_double import KeptDouble
+from infra.deploy.local.double_process import DoubleProcess
 from infra.deploy.tables.frazil_command import Frazil
 from shared.confluent_api import KEY_VARIABLE, SECRET_VARIABLE
 
@@ -75,9 +75,9 @@ def link(deployment: Deployment) -> None:
         services.symlink_to(deployment.checkout / ".frazil", target_is_directory=True)
 
 
-def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
+def snowflake_login(folder: Path, account: str = "") -> DoubleProcess:
     """Return the Snowflake double of an environment; its users survive restarts of the other services."""
-    return KeptDouble(
+    return DoubleProcess(
         module="devcloud.snowflake_double",
         folder=folder / "doubles" / "snowflake",
         preferred_port=4570,
@@ -85,9 +85,9 @@ def snowflake_login(folder: Path, account: str = "") -> KeptDouble:
     )
 
 
-def confluent_cloud(folder: Path) -> KeptDouble:
+def confluent_cloud(folder: Path) -> DoubleProcess:
     """Return the Confluent Cloud double of an environment; it loses its keys when it stops."""
-    return KeptDouble(
+    return DoubleProcess(
         module="devcloud.confluent_double",
         folder=folder / "doubles" / "confluent",
         preferred_port=4571,
@@ -95,7 +95,7 @@ def confluent_cloud(folder: Path) -> KeptDouble:
     )
 
 
-def _needed_doubles(deployment: Deployment) -> Iterator[KeptDouble]:
+def _needed_doubles(deployment: Deployment) -> Iterator[DoubleProcess]:
     if deployment.has_confluent:
         yield confluent_cloud(deployment.folder)
     account = deployment.settings.snowflake

@@ -23,7 +23,7 @@ from infra.deploy.accounts import account_record
 from infra.deploy.accounts.recall import WITHOUT_AWS, compare_accounts
 from infra.deploy.accounts.snowflake_account import Recorded, account_from, recorded, remember
 from infra.deploy.asked import Asked
-from infra.deploy.deleting.farewell import NotConfirmedError, ask_for_name
+from infra.deploy.deleting.delete_report import NotConfirmedError, ask_for_name
 from infra.deploy.deployment import STACKS, Deployment, open_deployment
 from infra.deploy.kafka.brokers import out_of_reach
 from infra.deploy.stacks.deployed import synthesize

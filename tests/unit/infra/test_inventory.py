@@ -17,7 +17,7 @@ from devcloud.confluent_double import ConfluentDouble
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.artefacts.upload import sweep
 from infra.deploy.deleting.emptying import empty_bucket, remove_databases, remove_log_groups, remove_roles
-from infra.deploy.deleting.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
+from infra.deploy.deleting.inventory import Inventory, Names, Resource, compare, in_confluent, in_snowflake, look
 from infra.deploy.deleting.released_names import release_names
 from infra.deploy.tables.listed_tables import tables_in_glue
 from shared.confluent_api import NewKey
@@ -59,7 +59,7 @@ def test_only_what_is_of_the_environment_is_found(session: Any) -> None:
     make_one_of_each(session, name="other-dev")
     make_one_of_each(session, name="frazil-dev2")
 
-    kinds = [thing.kind for thing in look(session, NAMES)]
+    kinds = [resource.kind for resource in look(session, NAMES)]
 
     assert kinds == [
         "IAM role",
@@ -85,7 +85,7 @@ def test_of_snowflake_it_is_what_terraform_made_by_its_name_there() -> None:
 
     found = list(in_snowflake(made))
 
-    assert found == [Thing("Snowflake user", "FRAZIL_DEV_READER"), Thing("Snowflake database", "FRAZIL_DEV")]
+    assert found == [Resource("Snowflake user", "FRAZIL_DEV_READER"), Resource("Snowflake database", "FRAZIL_DEV")]
 
 
 def test_of_confluent_it_is_what_has_a_name_of_the_environment_but_the_key_that_asks() -> None:
@@ -101,10 +101,10 @@ def test_of_confluent_it_is_what_has_a_name_of_the_environment_but_the_key_that_
     cloud.make_key(NewKey(name="another", description="", owner="sa-2", resource="lkc-1"))
 
     assert list(in_confluent(cloud, "frazil-dev")) == [
-        Thing("Confluent environment", "frazil-dev-kafka (env-1)"),
-        Thing("Confluent Kafka cluster", "frazil-dev-kafka (lkc-env-1)"),
-        Thing("Confluent service account", "frazil-dev-producer (sa-1)"),
-        Thing("Confluent API key", f"frazil-dev-producer-kafka ({key.key})"),
+        Resource("Confluent environment", "frazil-dev-kafka (env-1)"),
+        Resource("Confluent Kafka cluster", "frazil-dev-kafka (lkc-env-1)"),
+        Resource("Confluent service account", "frazil-dev-producer (sa-1)"),
+        Resource("Confluent API key", f"frazil-dev-producer-kafka ({key.key})"),
     ]
 
 
@@ -120,10 +120,10 @@ def test_tables_that_can_be_attached_to_are_those_in_glue(session: Any) -> None:
 def test_what_aws_removes_later_is_found_with_its_date(session: Any) -> None:
     make_one_of_each(session, name="frazil-dev")
     session.client("secretsmanager").delete_secret(SecretId="frazil/dev/manager", RecoveryWindowInDays=7)
-    key = next(thing for thing in look(session, NAMES) if thing.kind == "KMS key")
+    key = next(resource for resource in look(session, NAMES) if resource.kind == "KMS key")
     session.client("kms").schedule_key_deletion(KeyId=key.name, PendingWindowInDays=7)
 
-    dated = {thing.kind: thing.leaves_on for thing in look(session, NAMES) if thing.leaves_on}
+    dated = {resource.kind: resource.leaves_on for resource in look(session, NAMES) if resource.leaves_on}
 
     assert dated.keys() == {"KMS key", "secret"}
 
@@ -144,7 +144,7 @@ def test_a_key_of_others_that_refuses_to_be_asked_about_is_not_ours(
 
     monkeypatch.setattr(BaseClient, "_make_api_call", refusing)
 
-    assert look(session, NAMES) == [Thing("KMS key", ours)]
+    assert look(session, NAMES) == [Resource("KMS key", ours)]
 
 
 def test_a_key_of_an_environment_whose_name_begins_alike_is_not_ours(session: Any) -> None:
@@ -158,7 +158,7 @@ def test_the_database_that_tableflow_made_is_found_by_the_id_of_the_cluster(sess
     for name in ("lkc-1", "lkc-2"):
         glue.create_database(DatabaseInput={"Name": name})
 
-    found = [thing.name for thing in look(session, replace(NAMES, cluster="lkc-1"))]
+    found = [resource.name for resource in look(session, replace(NAMES, cluster="lkc-1"))]
     removed = remove_databases(glue, "frazil-dev-lake", cluster="lkc-1")
 
     assert found == removed == ["lkc-1"]
@@ -171,7 +171,7 @@ def test_a_database_of_a_cluster_that_went_is_found_and_goes_with_the_bucket(ses
         glue.create_database(DatabaseInput={"Name": name, "LocationUri": f"s3://{folder}"})
         glue.create_table(DatabaseName=name, TableInput={"Name": "t"})
 
-    found = [thing.name for thing in look(session, NAMES)]
+    found = [resource.name for resource in look(session, NAMES)]
     removed = remove_databases(glue, "frazil-dev-lake")
 
     assert found == ["lkc_0", "lkc_0.t"]
@@ -180,11 +180,13 @@ def test_a_database_of_a_cluster_that_went_is_found_and_goes_with_the_bucket(ses
 
 
 def test_a_delete_is_told_as_gone_scheduled_kept_and_left() -> None:
-    role, bucket, key = Thing("IAM role", "a"), Thing("S3 bucket", "b"), Thing("KMS key", "c")
-    leaving = Thing("KMS key", "c", date(2026, 12, 1))
-    made_again = Thing("log group", "/aws/lambda/frazil-dev")
+    role, bucket, key = Resource("IAM role", "a"), Resource("S3 bucket", "b"), Resource("KMS key", "c")
+    leaving = Resource("KMS key", "c", date(2026, 12, 1))
+    made_again = Resource("log group", "/aws/lambda/frazil-dev")
 
-    told = compare([role, bucket, key], [bucket, leaving, made_again], keep=lambda thing: thing.kind == "S3 bucket")
+    told = compare(
+        [role, bucket, key], [bucket, leaving, made_again], keep=lambda resource: resource.kind == "S3 bucket"
+    )
 
     assert told == Inventory(gone=(role,), scheduled=(leaving,), kept=(bucket,), left=(made_again,))
 

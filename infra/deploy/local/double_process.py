@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptDouble:
+class DoubleProcess:
     """Runs as `python -m MODULE PORT ARGUMENT…` and prints its address first. `folder` is its own, and named by it.
 
     All that it keeps is in the folder, `where.json` besides: its address and its process.

@@ -1,4 +1,4 @@
-"""Snowflake's ways into the lake: each takes a role of its own in AWS, which can read what it needs and nothing else.
+"""Snowflake's integrations with the lake, each with its own AWS role that may read only what it needs.
 
 Snowflake's objects need the ARN of the role, and the role's trust policy needs the user and the external id that
 Snowflake then shows. So Snowflake's objects come first, with an ARN built from the role's name, and the role second.
@@ -29,8 +29,8 @@ WAIT = f"sleep $${{{IAM_SECONDS}:-{SECONDS_FOR_IAM}}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doorway:
-    """Between which lake and which environment's names in Snowflake."""
+class LakeAccess:
+    """The lake to read, and the names of the environment in Snowflake."""
 
     environment: str
     region: Region
@@ -40,7 +40,7 @@ class Doorway:
         return naming.resource_name(self.environment, f"snowflake-{word}")
 
     def role_arn(self, word: str) -> str:
-        """Before there is such a role."""
+        """Return the ARN that the role will have."""
         return f"arn:{self.region.partition}:iam::{self.region.account_id}:role/{self.role_name(word)}"
 
     def name(self, word: str) -> str:
@@ -48,22 +48,22 @@ class Doorway:
 
 
 class Volume(Construct):
-    """Data and metadata of all tables, for Iceberg tables."""
+    """The external volume with data and metadata of all Iceberg tables."""
 
-    def __init__(self, scope: Construct, construct_id: str, doorway: Doorway, /) -> None:
+    def __init__(self, scope: Construct, construct_id: str, access: LakeAccess, /) -> None:
         super().__init__(scope, construct_id)
-        role, lake = doorway.role_name("tables"), doorway.lake
+        role, lake = access.role_name("tables"), access.lake
         self.volume = snowflake.ExternalVolume(
             self,
             "volume",
-            name=doorway.name("TABLES"),
+            name=access.name("TABLES"),
             comment="The tables that Frazil writes, to be read",
             allow_writes="false",
             storage_location=snowflake.ExternalVolume_StorageLocation(
                 storage_location_name="lake",
                 storage_provider="S3",
                 storage_base_url=f"{lake.warehouse}/",
-                storage_aws_role_arn=doorway.role_arn("tables"),
+                storage_aws_role_arn=access.role_arn("tables"),
                 storage_aws_external_id=role,
             ),
         )
@@ -79,24 +79,24 @@ class Volume(Construct):
 
 
 class GlueCatalog(Construct):
-    """Which tables there are, and the newest snapshot of each, by Glue's own calls. The external id is Snowflake's."""
+    """The catalog integration that lists tables and snapshots by Glue's own API. Snowflake sets the external id."""
 
-    def __init__(self, scope: Construct, construct_id: str, doorway: Doorway, /, *, refresh_seconds: int) -> None:
+    def __init__(self, scope: Construct, construct_id: str, access: LakeAccess, /, *, refresh_seconds: int) -> None:
         super().__init__(scope, construct_id)
-        role, lake = doorway.role_name("catalog"), doorway.lake
+        role, lake = access.role_name("catalog"), access.lake
         self.integration = snowflake.CatalogIntegrationAwsGlue(
             self,
             "integration",
-            name=doorway.name("GLUE"),
+            name=access.name("GLUE"),
             comment="Where the tables that Frazil writes are listed",
             enabled=True,
-            glue_aws_role_arn=doorway.role_arn("catalog"),
-            glue_catalog_id=doorway.region.account_id,
-            glue_region=doorway.region.name,
+            glue_aws_role_arn=access.role_arn("catalog"),
+            glue_catalog_id=access.region.account_id,
+            glue_region=access.region.name,
             catalog_namespace=lake.database_name,
             refresh_interval_seconds=refresh_seconds,
         )
-        told = "describe_output[0].glue_aws_"
+        described = "describe_output[0].glue_aws_"
         look = Statement(sid="LookUp", actions=("glue:GetTable", "glue:GetTables"), resources=lake.catalog_arns)
         self.role = Role(
             self,
@@ -104,7 +104,7 @@ class GlueCatalog(Construct):
             name=role,
             description="Snowflake reads the tables of Frazil: what Glue says of them",
             trust=trust_external(
-                self.integration.ref(f"{told}iam_user_arn"), self.integration.ref(f"{told}external_id")
+                self.integration.ref(f"{described}iam_user_arn"), self.integration.ref(f"{described}external_id")
             ),
             policy=Policy((look, *lake.may_use_catalog_key("read"))),
         )
@@ -112,32 +112,32 @@ class GlueCatalog(Construct):
 
 
 class RestCatalog(Construct):
-    """The same by Glue's Iceberg REST endpoint: Snowflake signs what it asks as the role (SigV4).
+    """The catalog integration for Glue's Iceberg REST endpoint: Snowflake signs requests as the role (SigV4).
 
     The provider does not tell as which user of AWS Snowflake takes the role, so Snowflake is asked by a statement. It
     says nothing before the integration is there, and a plan fails where it says nothing: no trust is made of that.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, doorway: Doorway, /, *, refresh_seconds: int) -> None:
+    def __init__(self, scope: Construct, construct_id: str, access: LakeAccess, /, *, refresh_seconds: int) -> None:
         super().__init__(scope, construct_id)
-        role, lake = doorway.role_name("catalog"), doorway.lake
+        role, lake = access.role_name("catalog"), access.lake
         self.integration = snowflake.CatalogIntegrationIcebergRest(
             self,
             "integration",
-            name=doorway.name("GLUE_REST"),
+            name=access.name("GLUE_REST"),
             comment="Where the tables that Frazil writes are listed",
             enabled=True,
             catalog_namespace=lake.database_name,
             refresh_interval_seconds=refresh_seconds,
             rest_config=snowflake.CatalogIntegrationIcebergRest_RestConfig(
-                catalog_uri=f"https://glue.{doorway.region.name}.amazonaws.com/iceberg",
+                catalog_uri=f"https://glue.{access.region.name}.amazonaws.com/iceberg",
                 catalog_api_type="AWS_GLUE",
-                catalog_name=doorway.region.account_id,
+                catalog_name=access.region.account_id,
                 access_delegation_mode="EXTERNAL_VOLUME_CREDENTIALS",
             ),
             sigv4_rest_authentication=snowflake.CatalogIntegrationIcebergRest_Sigv4RestAuthentication(
-                sigv4_iam_role=doorway.role_arn("catalog"),
-                sigv4_signing_region=doorway.region.name,
+                sigv4_iam_role=access.role_arn("catalog"),
+                sigv4_signing_region=access.region.name,
                 sigv4_external_id=role,
             ),
         )
@@ -153,30 +153,30 @@ class RestCatalog(Construct):
         lake.grant_tables(self, "catalog", role_arn=self.role.arn, use="read")
 
     def _snowflakes_user(self) -> str:
-        """The full name is known once an integration is made, so a new one is described anew. Nothing is to revert."""
+        """Return the ARN of Snowflake's AWS user. A new integration has another full name, so it is described again."""
         describe = f"DESCRIBE CATALOG INTEGRATION {self.integration.fully_qualified_name}"
-        told = snowflake.Execute(
+        described = snowflake.Execute(
             self, "described", execute=describe, query=describe, revert="SHOW CATALOG INTEGRATIONS"
         )
         row = f'row.property_value if row.property == "{REST_USER}"'
-        return Local(self, "user", f"${{[for row in {told.address}.query_results : {row}][0]}}").as_string
+        return Local(self, "user", f"${{[for row in {described.address}.query_results : {row}][0]}}").as_string
 
 
 class Storage(Construct):
-    """Folders of the bucket, for stages and what is read through them."""
+    """The storage integration for stages on folders of the bucket."""
 
-    def __init__(self, scope: Construct, construct_id: str, doorway: Doorway, /, *, folders: Sequence[str]) -> None:
+    def __init__(self, scope: Construct, construct_id: str, access: LakeAccess, /, *, folders: Sequence[str]) -> None:
         super().__init__(scope, construct_id)
-        role, lake = doorway.role_name("stages"), doorway.lake
+        role, lake = access.role_name("stages"), access.lake
         self.integration = snowflake.StorageIntegrationAws(
             self,
             "integration",
-            name=doorway.name("STAGES"),
+            name=access.name("STAGES"),
             comment="Folders of the lake, to be read",
             enabled=True,
             storage_provider="S3",
             storage_allowed_locations=[f"s3://{lake.bucket_name}/{folder}/" for folder in folders],
-            storage_aws_role_arn=doorway.role_arn("stages"),
+            storage_aws_role_arn=access.role_arn("stages"),
             storage_aws_external_id=role,
         )
         self.role = Role(
@@ -190,7 +190,7 @@ class Storage(Construct):
 
 
 class Known(Resource):
-    """A role is known everywhere in AWS some seconds after it is made; what uses it at once must depend on this."""
+    """A wait until new roles are known everywhere in AWS; resources that use a role at once depend on it."""
 
     TYPE = "terraform_data"
 

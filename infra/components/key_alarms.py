@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from infra.components.alarms import Counted, Measured, Trouble
+from infra.components.alarms import AlarmSpec, Counted, Measured
 from infra.components.job_schedules import Schedule
 from infra.components.key_rotation import KeyRotation
 from infra.settings.model import EnvironmentSettings
@@ -17,9 +17,9 @@ DAYS_OF_GRACE = 3
 MINUTES_A_DAY = 24 * 60
 
 
-def key_troubles(rotation: KeyRotation, settings: EnvironmentSettings) -> Iterator[Trouble]:
-    """Texts may be references."""
-    yield Trouble(
+def key_alarms(rotation: KeyRotation, settings: EnvironmentSettings) -> Iterator[AlarmSpec]:
+    """Yield the alarms. Texts may be Terraform references."""
+    yield AlarmSpec(
         word="key-rotation-failed",
         meaning=f"The function {rotation.name} failed, so a key was not rotated; the old one works on. See why in the "
         f"log group {rotation.log_group_name}, and docs/rotation.md for what to do.",
@@ -27,7 +27,7 @@ def key_troubles(rotation: KeyRotation, settings: EnvironmentSettings) -> Iterat
         minutes=15,
     )
     most = settings.rotation.days + DAYS_OF_GRACE
-    yield Trouble(
+    yield AlarmSpec(
         word="key-too-old",
         meaning=f"A key is older than {most} days, or nobody tells how old keys are. `scripts/deploy.sh rotate` "
         "rotates now, and says what keeps it from being done.",

@@ -9,7 +9,7 @@ import pytest
 from frazil.model.errors import SettingError
 from infra.deploy.asked import Asked
 from infra.deploy.delete_steps import empty
-from infra.deploy.deleting.farewell import Farewell
+from infra.deploy.deleting.delete_report import DeleteReport
 from infra.deploy.deployment import Deployment, open_deployment
 from infra.deploy.stacks.deployed import Stacks
 
@@ -18,7 +18,7 @@ NEVER_ASKED = cast(Any, None)
 
 
 def confirm(deployment: Deployment) -> None:
-    Farewell(deployment, cast(Stacks, NEVER_ASKED), NEVER_ASKED, print).confirm(keeps_data=False)
+    DeleteReport(deployment, cast(Stacks, NEVER_ASKED), NEVER_ASKED, print).confirm(keeps_data=False)
 
 
 @pytest.mark.parametrize("step", [confirm, lambda deployment: empty(deployment, Asked((), keeps_data=False))])

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from infra.components.alarms import Asked, Counted, Trouble
+from infra.components.alarms import AlarmSpec, Counted, MetricsQuery
 from infra.components.dashboard import NAMESPACE, OF_A_WORKER
 
 TABLE_FAILED = "table_failed"
 """The event that jobs/frazil/materialize/scheduling/schedule.py logs each time that a table fails and others go on."""
 
-SICK_TABLES = "SickTables"
+FAILING_TABLES = "SickTables"
 """The metric that counts these events, in a namespace of the environment: what a filter counts has no dimensions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What is watched. `streaming`: how the run that never ends is called, None where there is none."""
+    """The names of what is watched. `streaming` is that of the streaming job run, None if there is none."""
 
     application_id: str
     application_name: str
@@ -28,10 +28,10 @@ class Names:
     namespace: str
 
 
-def troubles(names: Names) -> Iterator[Trouble]:
+def job_alarms(names: Names) -> Iterator[AlarmSpec]:
     if names.streaming is not None:
         yield _streaming_stopped(names, names.streaming)
-    yield Trouble(
+    yield AlarmSpec(
         word="job-run-failed",
         meaning=f"A job run failed. See why in the log group {names.log_group}; then run `frazil status`.",
         metric=Counted(
@@ -40,34 +40,34 @@ def troubles(names: Names) -> Iterator[Trouble]:
             {"ApplicationId": names.application_id, "ApplicationName": names.application_name},
         ),
     )
-    yield Trouble(
+    yield AlarmSpec(
         word="table-failing",
         meaning=f"A table has failed for 40 minutes while others go on. Search the log group {names.log_group} for "
         f"{TABLE_FAILED}; `frazil status` names the table, docs/operate.md what to do.",
-        metric=Counted(names.namespace, SICK_TABLES, {}),
+        metric=Counted(names.namespace, FAILING_TABLES, {}),
         minutes=20,
         times=2,
     )
-    yield Trouble(
+    yield AlarmSpec(
         word="streaming-not-kept",
         meaning=f"The function {names.keeper} failed: it starts and replaces the streaming job run. See its log.",
         metric=Counted("AWS/Lambda", "Errors", {"FunctionName": names.keeper}),
         minutes=15,
     )
-    yield Trouble(
+    yield AlarmSpec(
         word="schedule-dropped",
         meaning=f"A schedule of the group {names.schedules} was given up: its target refused it again and again.",
         metric=Counted("AWS/Scheduler", "InvocationDroppedCount", {"ScheduleGroup": names.schedules}),
     )
 
 
-def _streaming_stopped(names: Names, run: str) -> Trouble:
-    """For longer than it takes to bring it back. By its workers: `RunningJobs` counts scheduled runs as well."""
-    return Trouble(
+def _streaming_stopped(names: Names, run: str) -> AlarmSpec:
+    """Return the alarm for a streaming run without workers; the metric `RunningJobs` counts scheduled runs too."""
+    return AlarmSpec(
         word="streaming-stopped",
         meaning="The streaming job run has had no worker for 20 minutes, so tables do not get new rows. "
         f"See why in the log group {names.log_group}; a table that is paused does not stop it.",
-        metric=Asked(_workers_of(names.application_id, run)),
+        metric=MetricsQuery(_workers_of(names.application_id, run)),
         at_least=0.5,
         minutes=5,
         times=4,

@@ -13,7 +13,7 @@ from pathlib import Path
 from infra.deploy.deployment import Deployment
 
 
-def write_what_frazil_needs(deployment: Deployment, config: str) -> None:
+def write_client_files(deployment: Deployment, config: str) -> None:
     """Write the files; `source .frazil/deploy/<environment>/env` then points `frazil` at the environment."""
     deployment.folder.mkdir(parents=True, exist_ok=True)
     deployment.config.write_text(config)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from frazil.model.errors import FrazilError, Misuse, SettingError
-from infra.deploy.deleting.inventory import Inventory, Names, Thing, compare, in_confluent, in_snowflake, look
+from infra.deploy.deleting.inventory import Inventory, Names, Resource, compare, in_confluent, in_snowflake, look
 from infra.deploy.deployment import Deployment
 from infra.deploy.stacks.deployed import Stacks
 from infra.terraform.runner import Tell
@@ -35,11 +35,11 @@ class Before:
     """The resources found when the delete began; a repeated delete adds to them."""
 
     names: Names
-    things: tuple[Thing, ...]
+    resources: tuple[Resource, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Farewell:
+class DeleteReport:
     """The confirmation and the final report of a `delete`. `session` is a boto3 session."""
 
     deployment: Deployment
@@ -55,18 +55,20 @@ class Farewell:
         """
         refuse_in_production(self.deployment)
         before = self._remember()
-        for thing in before.things:
-            stays = keeps_data and self._is_kept(thing)
-            self.tell(f"  {'stays' if stays else 'goes '}  {thing.kind:<28} {thing.name}")
-        self.tell(f"{_resources(len(before.things))} of the environment {self.deployment.environment} in the account")
+        for resource in before.resources:
+            stays = keeps_data and self._is_kept(resource)
+            self.tell(f"  {'stays' if stays else 'goes '}  {resource.kind:<28} {resource.name}")
+        self.tell(
+            f"{_resources(len(before.resources))} of the environment {self.deployment.environment} in the account"
+        )
         ask_for_name(self.deployment, "delete", purpose="delete it")
 
-    def take_stock(self, *, keeps_data: bool) -> None:
+    def print_result(self, *, keeps_data: bool) -> None:
         """Print what was deleted, scheduled and left. Raises LeftBehindError if anything is left."""
         before = _read(self._file)
         after = self._look(before.names)
-        found = compare(before.things, after, keep=lambda thing: keeps_data and self._is_kept(thing))
-        for line in stock_lines(found):
+        found = compare(before.resources, after, keep=lambda resource: keeps_data and self._is_kept(resource))
+        for line in result_lines(found):
             self.tell(line)
         if found.left:
             raise LeftBehindError(
@@ -76,14 +78,14 @@ class Farewell:
         self._file.unlink()
 
     def _remember(self) -> Before:
-        earlier = _read(self._file).things if self._file.exists() else ()
+        earlier = _read(self._file).resources if self._file.exists() else ()
         names = _read(self._file).names if self._file.exists() else self._names()
         before = Before(names, tuple(sorted({*earlier, *self._look(names)})))
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(dataclasses.asdict(before), default=str, indent=2))
         return before
 
-    def _look(self, names: Names) -> list[Thing]:
+    def _look(self, names: Names) -> list[Resource]:
         confluent = () if self.confluent is None else in_confluent(self.confluent, names.prefix)
         return [*look(self.session, names), *confluent, *in_snowflake(self.stacks.named("snowflake"))]
 
@@ -98,8 +100,8 @@ class Farewell:
             cluster=self.stacks.outputs("confluent").get("cluster_id", ""),
         )
 
-    def _is_kept(self, thing: Thing) -> bool:
-        return thing.kind in KEPT or (thing.kind == "IAM role" and "-reader-" in thing.name)
+    def _is_kept(self, resource: Resource) -> bool:
+        return resource.kind in KEPT or (resource.kind == "IAM role" and "-reader-" in resource.name)
 
     @property
     def _file(self) -> Path:
@@ -134,7 +136,7 @@ def refuse_in_production(deployment: Deployment) -> None:
         )
 
 
-def stock_lines(found: Inventory) -> Sequence[str]:
+def result_lines(found: Inventory) -> Sequence[str]:
     """Return the lines of the final report: each list under its title, even if empty."""
     titles = {
         f"gone: {len(found.gone)}": found.gone,
@@ -144,9 +146,9 @@ def stock_lines(found: Inventory) -> Sequence[str]:
     }
     return [
         line
-        for title, things in titles.items()
-        if things or not title.startswith("kept")
-        for line in (title, *(f"  {thing.kind:<28} {thing.name}{_when(thing)}" for thing in things))
+        for title, resources in titles.items()
+        if resources or not title.startswith("kept")
+        for line in (title, *(f"  {resource.kind:<28} {resource.name}{_when(resource)}" for resource in resources))
     ]
 
 
@@ -154,17 +156,17 @@ def _resources(count: int) -> str:
     return f"{count} resource{'' if count == 1 else 's'}"
 
 
-def _when(thing: Thing) -> str:
-    return "" if thing.leaves_on is None else f", on {thing.leaves_on:%Y-%m-%d}"
+def _when(resource: Resource) -> str:
+    return "" if resource.leaves_on is None else f", on {resource.leaves_on:%Y-%m-%d}"
 
 
 def _read(path: Path) -> Before:
     """Return the recorded resources. Raises FileNotFoundError if no delete has begun."""
     written = json.loads(path.read_text())
     names = {**written["names"], "log_groups": tuple(written["names"]["log_groups"])}
-    return Before(Names(**names), tuple(_thing(each) for each in written["things"]))
+    return Before(Names(**names), tuple(_resource(each) for each in written["resources"]))
 
 
-def _thing(written: Mapping[str, str | None]) -> Thing:
+def _resource(written: Mapping[str, str | None]) -> Resource:
     leaves_on = written["leaves_on"]
-    return Thing(str(written["kind"]), str(written["name"]), date.fromisoformat(leaves_on) if leaves_on else None)
+    return Resource(str(written["kind"]), str(written["name"]), date.fromisoformat(leaves_on) if leaves_on else None)

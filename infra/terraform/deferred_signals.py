@@ -1,4 +1,4 @@
-"""Hold Ctrl-C and its like back while a process is being started."""
+"""Defer Ctrl-C and similar signals while a process is started."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def signals_held_back() -> Iterator[None]:
-    """Deliver the first signal that would end this process at the end of the block only.
+def signals_deferred() -> Iterator[None]:
+    """Deliver the first signal that would end this process only at the end of the block.
 
-    A KeyboardInterrupt in the middle of `Popen` leaves a process that nobody waits for. Signals reach the main thread
-    only, so elsewhere there is nothing to hold back.
+    A KeyboardInterrupt inside `Popen` would leave a process that is never waited for. Signals reach only the main
+    thread, so in other threads there is nothing to defer.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
