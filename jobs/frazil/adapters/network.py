@@ -15,7 +15,7 @@ from frazil.model.errors import ServiceError, SettingError
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How a client proves the server, and itself. Without authorities of one's own, the system's are taken."""
+    """The certificates of a TLS client. Without custom authorities, the system's are used."""
 
     verify: bool = True
     check_name: bool = True
@@ -55,7 +55,7 @@ class Address:
 
 
 def reach(address: Address, tls: Tls | None, *, seconds: float) -> str:
-    """What the way looked like. Raises ServiceError, or SettingError for certificates that cannot be used."""
+    """Return the steps that succeeded. Raises ServiceError, or SettingError for certificates that cannot be used."""
     context = None if tls is None else tls.context()
     ips = _ips(address)
     began = time.monotonic()
@@ -68,7 +68,7 @@ def reach(address: Address, tls: Tls | None, *, seconds: float) -> str:
 
 
 def time_at(address: Address, tls: Tls | None, *, seconds: float) -> datetime | None:
-    """What time an HTTP server says it is; None where it does not say. Raises ServiceError."""
+    """Return the time of an HTTP server, or None if it sends no date. Raises ServiceError."""
     connection = http.client.HTTPConnection(address.host, address.port, timeout=seconds)
     if tls is not None:
         connection = http.client.HTTPSConnection(address.host, address.port, timeout=seconds, context=tls.context())

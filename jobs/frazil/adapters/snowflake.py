@@ -177,5 +177,5 @@ def _not_done(user: str, what: str, refused: Any) -> SnowflakeError:
 
 
 def _said(refused: Any) -> str:
-    """What the service says, in one line."""
+    """Return the service's message in one line."""
     return f"{refused.errno}, {' '.join(str(refused.raw_msg or refused.msg or '').split())[:300]}"

@@ -17,7 +17,7 @@ from frazil.model.receipt import RangeReceipt, Receipt
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What all tasks of a batch returned, together."""
+    """The results of all tasks of a batch."""
 
     ranges: tuple[RangeResult, ...]
     row_files: tuple[WrittenFile, ...]
@@ -39,7 +39,7 @@ class Ingested:
 
     @property
     def advanced(self) -> bool:
-        """Whether any offset was read: a batch that only met new schemas publishes nothing."""
+        """Return whether any offset was read: a batch that only found new schemas publishes nothing."""
         return any(each.end > each.start for each in self.ranges)
 
 
@@ -63,7 +63,7 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
 
 
 def _checks(plan: BatchPlan, got: Ingested) -> Iterable[tuple[str, object, object]]:
-    """What must hold before anything is staged: name, expected, found."""
+    """Yield the checks before anything is staged: name, expected, found."""
     planned = sorted((r.topic, r.partition, r.start) for r in plan.ranges)
     yield "the ranges read", planned, sorted((r.topic, r.partition, r.start) for r in got.ranges)
     yield "rows in files", got.counts.rows, sum(file.rows for file in got.row_files)

@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Announcing:
-    """What one process has announced of one table. A failure here never fails a batch: the rows are visible."""
+    """Announces one table's snapshots to readers. A failure never fails a batch: its rows are already visible."""
 
     spec: TableSpec
     warnings: WarnOnce

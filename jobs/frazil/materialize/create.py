@@ -88,7 +88,7 @@ def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableS
 
 
 def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[SchemaFinding, ...]:
-    """What the table will hold less exactly than these schemas say it."""
+    """Return notes on the types that the table stores less exactly than these schemas."""
     values = (note for schema in latest.values for note in notes_of_values(schema))
     keys = (note for schema in latest.keys for note in notes_of_keys(schema, spec.metadata.prefix + "key"))
     return tuple(dict.fromkeys((*values, *keys)))
@@ -239,7 +239,7 @@ def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState
 
 
 def start_problems(spec: TableSpec, topics: Sequence[TopicFacts]) -> tuple[SpecError, ...]:
-    """What `start` names that is not in the topic."""
+    """Return an error for each partition or offset in `start` that the topic does not have."""
     if not isinstance(spec.start, StartOffsets):
         return ()
     asked = ((facts, number, offset) for facts in topics for number, offset in sorted(spec.start.offsets.items()))

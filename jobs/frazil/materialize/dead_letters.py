@@ -133,7 +133,7 @@ def check_owner(view: TableView, spec: TableSpec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where a batch begins: generation by topic, and offsets by topic and partition.
+    """The start of a batch: generation by topic, and offsets by topic and partition.
 
     Visible dead letters of the same table of rows with these offsets, or later ones, are of batches that were taken
     back.
@@ -144,19 +144,19 @@ class Beginning:
 
     @staticmethod
     def after(state: TableState, rows_uuid: str) -> Beginning:
-        """Of the batch that follows a state."""
+        """Return the start of the batch that follows a state."""
         nexts = {s.topic: (s.generation, {n: p.next for n, p in s.partitions.items()}) for s in state.sources}
         return Beginning(rows_uuid, nexts)
 
     @staticmethod
     def of_last(state: TableState, rows_uuid: str) -> Beginning:
-        """Of the batch that a state ends with."""
+        """Return the start of the batch that a state ends with."""
         starts = {s.topic: (s.generation, {n: p.start for n, p in s.partitions.items()}) for s in state.sources}
         return Beginning(rows_uuid, starts)
 
     @property
     def condition(self) -> str:
-        """What holds for dead letters from here on, as Iceberg filters by it."""
+        """Return a filter in Iceberg's language for dead letters from here on."""
         of_topics = " OR ".join(_from_here_on(topic, *each) for topic, each in sorted(self.sources.items()))
         of_table = f"table_uuid = '{self.rows_uuid}'"
         return f"{of_table} AND ({of_topics})" if of_topics else of_table
@@ -285,7 +285,7 @@ class _Parent:
 
 
 def _parent_for(view: TableView, epoch: int, rows_uuid: str) -> _Parent:
-    """Where dead letters of an epoch belong: on the head, or before those of a batch that was rolled back.
+    """Return the parent for dead letters of an epoch: the head, or the snapshot before a batch that was rolled back.
 
     The table of rows was rolled back if dead letters of this epoch, or of a later one, and of the same table are
     visible before it is published: they are read again, and must not stand twice. Where the snapshot from before them

@@ -154,7 +154,7 @@ def _recall(registry: SchemaRegistry, spec: TableSpec, view: TableView, state: T
 def known_schemas(
     registry: SchemaRegistry, spec: TableSpec, state: TableState, *, refused: frozenset[int] = frozenset()
 ) -> WriterSchemas:
-    """Those that a process which has met no other evolves the table for. Raises SubjectMissingError, RegistryError."""
+    """Return the schemas that a new process evolves the table for. Raises SubjectMissingError and RegistryError."""
     latest, met = latest_schemas(registry, spec), WriterSchemas({}, {})
     return WriterSchemas(
         {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, refused)},
@@ -163,7 +163,7 @@ def known_schemas(
 
 
 def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
-    """What these schemas would do to the table. Raises IncompatibleSchemaError where one is no table at all."""
+    """Return the changes that these schemas need. Raises IncompatibleSchemaError if one cannot become a table."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
     wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]
     for each in (*wanted, *(_of_keys(spec, schema) for schema in latest.keys)):
@@ -175,7 +175,7 @@ def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evoluti
 def differences_of_newest(
     spec: TableSpec, columns: tuple[Column, ...], former_names: FormerNames, latest: LatestSchemas
 ) -> tuple[SchemaFinding, ...]:
-    """How the newest schema differs from a table with these columns. Of several topics' schemas nothing is said."""
+    """Return how the newest schema differs from these columns; nothing if the table has several topics."""
     if len(latest.values) != 1:
         return ()
     about = {finding.path for finding in name_clashes(columns, spec)}
@@ -190,7 +190,7 @@ def needed(
     former_names: FormerNames,
     partition_names: frozenset[str],
 ) -> Evolution:
-    """What a table with these columns needs in order to hold the wanted ones."""
+    """Return the changes that a table with these columns needs to hold the wanted ones."""
     about = {finding.path for finding in name_clashes(columns, spec)}
     have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
     evolution = compare(wanted.columns, have, former_names)

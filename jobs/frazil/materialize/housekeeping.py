@@ -16,7 +16,7 @@ DEAD_LETTERS_EVERY = 60
 
 @dataclass(slots=True)
 class Housekeeping:
-    """What one process knows of the age of one table's snapshots."""
+    """Expires the snapshots of one table between batches, and those of its dead letters."""
 
     spec: TableSpec
     rows: Expiring = field(init=False)

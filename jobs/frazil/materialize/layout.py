@@ -65,7 +65,7 @@ def _metadata_column(spec: TableSpec, name: str, key_type: ColumnType | None) ->
 
 
 def reads_keys_by_schema(spec: TableSpec) -> bool:
-    """Whether keys are decoded by a schema: those that no column is for are left alone."""
+    """Return whether keys are decoded by a schema; keys without a column are not decoded."""
     return spec.key_type is not None and "key" in spec.metadata.keep
 
 
@@ -124,7 +124,7 @@ _TAKES: dict[str, set[str]] = {
 
 
 def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
-    """What `partition_by` asks for that a table with these columns cannot do (Iceberg, "Partition Transforms")."""
+    """Return the errors in `partition_by` for a table with these columns (Iceberg, "Partition Transforms")."""
     found = (_partition_problem(text, columns) for text in spec.partition_by)
     return tuple(
         SpecError(f"{spec.identifier}: partition_by: {problem}", hint=f"fix `partition_by` in {spec.source_file}")

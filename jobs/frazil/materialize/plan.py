@@ -31,7 +31,7 @@ _LOST_HINT = "raise the topic's retention; restore the records, or start another
 def plan_batch(
     spec: TableSpec, at: Standing, topics: Sequence[TopicFacts], *, schemas: WriterSchemas, batch_id: str
 ) -> Plan:
-    """What to read next, or that there is nothing, or why the table must not go on."""
+    """Return the next offsets to read, or that there are none, or why the table must pause."""
     paused = pause_of(at.view.properties)
     if paused is not None:
         return Halt(spec.identifier, _paused(spec, paused))
@@ -193,7 +193,7 @@ def _paused(spec: TableSpec, pause: Pause) -> PausedError:
 
 
 def replaced_since(plan: BatchPlan, topics: Sequence[TopicFacts]) -> bool:
-    """Whether a topic was re-created or cut short after the batch was planned.
+    """Return whether a topic was re-created or truncated after the batch was planned.
 
     Kafka's fetch requests name a topic by its name, so records of the new topic would pass for the old one's.
     """

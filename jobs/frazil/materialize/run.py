@@ -58,7 +58,7 @@ Outcome = Published | Again | NothingToDo
 
 @dataclass(slots=True)
 class TableRun:
-    """What one process knows of one table. `writer` is its id, new in every process; `state` the last one seen.
+    """One table in one process. `writer` is its id, new in every process; `state` is the last one seen.
 
     `client_source` provides the clients of later batches; without one, all batches use the same.
     """

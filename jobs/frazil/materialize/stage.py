@@ -41,7 +41,7 @@ class ReadBatch:
 
     @property
     def change(self) -> BatchChange:
-        """What the spec's write mode makes of the batch."""
+        """Return the changes that the spec's write mode makes for the batch."""
         return open_mode(self.spec.write).change(self.got.row_files, self.got.counts)
 
     def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a table stands: the state of the nearest Frazil snapshot in the ancestry of `main`."""
+"""The current state of a table: that of the nearest Frazil snapshot in the ancestry of `main`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Standing:
 
 
 def standing(view: TableView, *, pipeline: str) -> Standing:
-    """Where `main` stands.
+    """Return the state at the head of `main`.
 
     Raises ForeignTableError where Frazil never wrote the table, ForeignOwnerError where another pipeline does, and
     StateLostError where the chain from the head to our last snapshot is broken.
@@ -92,7 +92,7 @@ def _end_of_chain(oldest: Snapshot) -> str:
 
 
 def foreign_changes(before: Snapshot, foreign: tuple[Snapshot, ...]) -> ForeignChanges:
-    """What others' snapshots on top of `before` did to the rows. Compaction (`replace`) changes none.
+    """Return the rows that others' snapshots after `before` added and removed. Compaction (`replace`) counts as none.
 
     Raises CatalogError where rows have to be counted and storage does not answer.
     """
@@ -124,7 +124,7 @@ def _changed(before: Snapshot, run: tuple[Snapshot, ...]) -> ForeignChanges:
 
 
 def _is_exact(parent: Snapshot, snapshot: Snapshot) -> bool:
-    """Whether its summary gives the rows removed: not where rows are only marked, since marks outlive their files."""
+    """Return whether its summary gives the rows removed: not with position deletes, which outlive their data files."""
     return snapshot.operation == "append" or (parent.has_no_deletes and snapshot.has_no_deletes)
 
 

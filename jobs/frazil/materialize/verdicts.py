@@ -1,4 +1,4 @@
-"""What the head of `main` means for a batch that is about to be published: verdicts on one read of its metadata."""
+"""Verdicts on a batch that is about to be published, each from one read of the table's metadata."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PASSING = frozenset({"rolled_back_to_epoch", "changed_by_others"})
 
 @dataclass(slots=True)
 class WarnOnce:
-    """What was logged about one table so far."""
+    """The warnings that were logged about one table."""
 
     table: str
     warned: set[tuple[str, str]] = field(default_factory=set)

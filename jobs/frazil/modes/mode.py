@@ -1,4 +1,4 @@
-"""What every write mode decides."""
+"""A write mode: how a batch changes its table, and how the table proves it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.proof.verification import Check
 
 @dataclass(frozen=True, slots=True)
 class BatchChange:
-    """What a batch does to its table: files that it adds, and rows that it takes out first.
+    """The changes that a batch makes to its table: files that it adds, and rows that it deletes first.
 
     `without` is a condition in Iceberg's filter language. The two numbers are what the staged snapshot must show before
     it becomes visible.

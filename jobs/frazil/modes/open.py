@@ -12,5 +12,5 @@ MODES: Mapping[WriteMode, Mode] = {each.name: each for each in (APPEND,)}
 
 
 def open_mode(write: WriteMode) -> Mode:
-    """Return what a table spec's `write` stands for."""
+    """Return the mode that a table spec's `write` names."""
     return MODES[write]

@@ -14,7 +14,7 @@ from frazil.proof.verification import Check, Discrepancy, FindingKind, first_nam
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the state says of the rows, and whom else to thank for the difference."""
+    """The rows that the state expects, and what other writers changed."""
 
     progress: Mapping[Source, PartitionProgress]
     foreign: ForeignChanges
@@ -29,7 +29,7 @@ class Expected:
 
     @property
     def foreign_removals(self) -> bool:
-        """Whether another writer removed or changed rows. Sums may then differ."""
+        """Return whether another writer removed or changed rows: sums may then differ."""
         return self.foreign.rows_removed > 0
 
 
@@ -129,7 +129,7 @@ class _Judged:
         return self.progress.counts.rows - len(self.tally.seen)
 
     def surplus(self) -> list[Discrepancy]:
-        """What foreign removals never explain: doubled, foreign, surplus and altered offsets."""
+        """Return findings that foreign removals never explain: doubled, foreign, surplus and altered offsets."""
         return [*self._doubled(), *self._outside(), *self._extra(), *self._altered()]
 
     def losses(self) -> list[Discrepancy]:

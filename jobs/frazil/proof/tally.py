@@ -21,7 +21,7 @@ Source = tuple[str, int]
 
 @dataclass(slots=True)
 class Tally:
-    """What a partition's rows (or dead letters) in the table add up to.
+    """The count and sums of a partition's rows (or dead letters) in the table.
 
     `seen` are the distinct offsets within `[origin, next)`; `sums` are theirs. A compressed bitmap holds a run of
     offsets in a few bytes and any others in at most some bytes each, so 10^8 of them fit in memory.

@@ -1,4 +1,4 @@
-"""What `verify` found, as values: each check with what it proved, and every finding by kind."""
+"""The results of `verify`: each check with what it proved, and every finding by kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMED = 20
 
 
 class FindingKind(StrEnum):
-    """What is wrong. Scripts rest on the names: they are added to, never changed."""
+    """The kind of a finding. Scripts depend on the names: add new ones, but never change them."""
 
     NO_TABLE = "no_table"
     """There is no such table, or no dead-letter table beside it."""

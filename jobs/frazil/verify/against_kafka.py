@@ -49,7 +49,7 @@ class KafkaSide:
 
 @dataclass(frozen=True, slots=True)
 class TableProof:
-    """What the table proved by itself: whether nothing was found, and the partitions whose sums hold.
+    """The result of the proof by the table alone: whether it found nothing, and the partitions whose sums agree.
 
     Where the sums hold, a row that Kafka has no record of was read once, and was compacted away since. `lost` is the
     number of rows that each partition lacks, because others removed them.
@@ -74,7 +74,7 @@ class TableProof:
 
 @dataclass(slots=True)
 class _Result:
-    """What was found in all partitions."""
+    """The findings of all partitions."""
 
     findings: list[Discrepancy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

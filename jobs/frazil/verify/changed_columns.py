@@ -1,4 +1,4 @@
-"""What another writer did to a column that the proof needs."""
+"""Changes by other writers to columns that the proof needs."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _BITS = {pa.float16(): np.uint16, pa.float32(): np.uint32, pa.float64(): np.uint
 
 
 def differing(one: pa.Array, other: pa.Array) -> Mask:
-    """Where two arrays of one type and length differ. NaN is NaN whatever its bits; 0.0 is not -0.0."""
+    """Return where two arrays of one type and length differ. All NaNs are equal; 0.0 is not -0.0."""
     one, other = _plain(one), _plain(other)
     null_here, null_there = _mask(one.is_null()), _mask(other.is_null())
     unequal = _unequal_values(one, other) & ~null_here & ~null_there

@@ -1,4 +1,4 @@
-"""Is every file there that the snapshot's manifests name, and does it hold what they say?"""
+"""The check that every file in the snapshot's manifests exists, with the rows and bytes that they name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CheckedFiles:
 
     @property
     def unprovable(self) -> bool:
-        """Whether the rows cannot be counted, because the table has files that Frazil does not look through."""
+        """Return whether the rows cannot be counted, because the table has files that Frazil cannot read."""
         return any(finding.kind is FindingKind.UNPROVABLE for finding in self.check.findings)
 
 

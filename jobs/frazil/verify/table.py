@@ -32,7 +32,7 @@ NOT_READABLE = (FindingKind.MISSING_FILE, FindingKind.UNREADABLE_FILE, FindingKi
 
 
 def unwatched(what: str, done: int, total: int) -> None:
-    """For callers who show no progress."""
+    """Ignore progress."""
 
 
 def verify_table(

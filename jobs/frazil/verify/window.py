@@ -37,7 +37,7 @@ SHOWN = 80
 
 @dataclass(slots=True)
 class Compared:
-    """What the windows of one partition gave so far. `differences` holds the first few of each kind."""
+    """The result of one partition's windows so far. `differences` has the first few of each kind."""
 
     rows: int = 0
     dead_letters: int = 0

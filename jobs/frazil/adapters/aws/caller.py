@@ -1,4 +1,4 @@
-"""Who this process is to AWS, and what time it is there."""
+"""The AWS identity of this process, and AWS's clock."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """Where a run's outputs go: a log group, and what the names of its streams begin with."""
+    """The log group of a run's output, and the prefix of its streams' names."""
 
     group: str
     prefix: str

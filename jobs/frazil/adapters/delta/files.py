@@ -20,7 +20,7 @@ MANIFESTS_AT_ONCE = 16
 
 
 class SnapshotFiles:
-    """What snapshots consist of. Manifests never change: of each table, those of its last head are remembered."""
+    """The files of snapshots. Manifests never change, so those of each table's last head are cached."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, TableFiles]] = {}
@@ -41,7 +41,7 @@ class SnapshotFiles:
 
 
 def shapes(view: TableView, files: Sequence[TableFile]) -> Iterator[FileShape]:
-    """What columns each file has, by its footer, several at once, in the order given."""
+    """Yield the columns of each file from its footer, in the order given; several footers are read at once."""
     table: Table = view.current
     with reading(view.identifier), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         yield from pool.map(lambda file: _shape(table.io, file), files)

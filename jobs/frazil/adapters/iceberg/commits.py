@@ -48,7 +48,7 @@ def commit_time(metadata: TableMetadata, now_ms: int) -> int:
 
 
 class QuickCommits(MetastoreCatalog):
-    """What `commit_table` and `load_table` of a PyIceberg catalog use, without copies. Mixed in before the catalog."""
+    """`commit_table` and `load_table` of a PyIceberg catalog without copies. Mixed in before the catalog."""
 
     now_ms: Callable[[], int] = staticmethod(local_clock)
     _known: Recent[TableMetadata]

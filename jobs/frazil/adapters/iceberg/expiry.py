@@ -68,7 +68,7 @@ class AssertSameSnapshots(ValidatableTableRequirement):
 
 
 def expiry_commit(table: Table, expiry: Expiry) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
-    """What the commit rests on, and what it does."""
+    """Return the requirements and updates of the commit."""
     metadata = table.metadata
     refs = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
     requirements: tuple[Any, ...] = (

@@ -1,4 +1,4 @@
-"""Columns that another writer renamed or dropped, and what a snapshot's files still hold of them."""
+"""Columns that another writer renamed or dropped, and their values in a snapshot's files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from frazil.model.snapshot import TableView
 
 @dataclass(frozen=True, slots=True)
 class FormerColumn:
-    """An earlier column of a name: its name now, None if it was dropped, and what the newest schema says of it.
+    """An earlier column of a name: its present name, or None if it was dropped, and its newest field.
 
     `leaves` are the field ids of its values: its own, or those within a list, a map or a struct.
     """

@@ -1,4 +1,4 @@
-"""How much memory the nulls of fields take that a data file lacks.
+"""The memory that nulls take for fields that a data file lacks.
 
 Arrow stores a null of a fixed(n) in n bytes, in each row, or in each element of a list or a map.
 """

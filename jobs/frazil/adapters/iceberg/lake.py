@@ -326,7 +326,7 @@ FORBIDDEN = ("AccessDenied", "ACCESS_DENIED", "Forbidden", "Permission denied", 
 
 
 def is_forbidden(problem: Exception) -> bool:
-    """Whether storage or catalog refused, or the folder is no folder: waiting does not change that."""
+    """Return whether storage or catalog refused access, or the folder is not a folder: a retry cannot help."""
     refused = isinstance(problem, PermissionError | NotADirectoryError | FileExistsError)
     return refused or any(word in str(problem) for word in FORBIDDEN)
 

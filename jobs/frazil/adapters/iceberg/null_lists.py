@@ -38,7 +38,7 @@ class NullKeepingVisitor(ArrowProjectionVisitor):
 
 
 def keep_nulls() -> None:
-    """From now on, in this process; any number of times."""
+    """Patch PyIceberg in this process. Idempotent."""
     library.ArrowProjectionVisitor = NullKeepingVisitor  # type: ignore[misc]
 
 

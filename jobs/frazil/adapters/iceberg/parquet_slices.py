@@ -172,7 +172,7 @@ def _longest(chunk: Any, dictionaries: pq.ParquetFile | None, group: int) -> int
 
 
 def _is_all_null(chunk: Any) -> bool:
-    """Whether the footer says that there are only nulls and empty lists."""
+    """Return whether the chunk has only nulls and empty lists, by its footer."""
     found = chunk.statistics
     return found is not None and found.has_null_count and found.null_count == chunk.num_values
 

@@ -50,7 +50,7 @@ class LiveFiles:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What is really there: the size of a file and the rows that its footer counts; or why it cannot be read."""
+    """The size of a file and the rows in its footer, or why it cannot be read."""
 
     file: LiveFile
     rows: int = 0
@@ -202,7 +202,7 @@ def _portions(tasks: Iterable[FileScanTask]) -> Iterator[list[FileScanTask]]:
 
 
 def _may_hold(file: DataFile, field_id: int, kind: Any, start: int, end: int) -> bool:
-    """Whether the file's bounds allow a value in `[start, end)`; true where it has none."""
+    """Return whether the file's bounds allow a value in `[start, end)`; true if it has no bounds."""
     lower, upper = (file.lower_bounds or {}).get(field_id), (file.upper_bounds or {}).get(field_id)
     if lower is None or upper is None or not isinstance(kind, PrimitiveType):
         return True

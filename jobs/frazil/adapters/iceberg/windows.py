@@ -50,7 +50,7 @@ class Range:
 
 
 def can_read(task: FileScanTask) -> bool:
-    """Whether this module reads the file: other formats, and equality deletes, are left to the library."""
+    """Return whether this module reads the file; PyIceberg reads other formats and equality deletes."""
     by_position = all(file.content is DataFileContent.POSITION_DELETES for file in task.delete_files)
     return task.file.file_format == FileFormat.PARQUET and by_position
 

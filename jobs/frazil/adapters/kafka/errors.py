@@ -23,7 +23,7 @@ Heard = deque[KafkaError]
 
 
 def ear() -> Heard:
-    """For `error_cb`: librdkafka's log would repeat the same line twenty times a second."""
+    """Return a buffer whose `append` is an `error_cb`: librdkafka logs a line up to twenty times a second."""
     return deque(maxlen=REMEMBERED)
 
 

@@ -16,7 +16,7 @@ _BROKER = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazo
 
 
 def oauthbearer(bootstrap_servers: str, env: Mapping[str, str]) -> dict[str, object]:
-    """What a client of librdkafka needs for it. Raises SettingError where nothing names the cluster's region."""
+    """Return the settings of librdkafka for MSK's IAM. Raises SettingError if nothing names the cluster's region."""
     region = region_of(bootstrap_servers, env)
     return {
         "security.protocol": "sasl_ssl",

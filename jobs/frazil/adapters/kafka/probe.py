@@ -34,7 +34,7 @@ class KafkaProbe:
             ) from refused
 
     def brokers(self, topic: str) -> tuple[str, ...]:
-        """Where the cluster says that its brokers are, as `host:port`. Raises BrokerError."""
+        """Return the brokers' addresses in the cluster's metadata, as `host:port`. Raises BrokerError."""
         deadline = time.monotonic() + self._seconds
         while True:
             try:

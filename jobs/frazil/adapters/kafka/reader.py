@@ -111,7 +111,7 @@ class KafkaReader:
         return polled
 
     def _next_count(self, records: Records, count: int) -> int:
-        """How many records make a chunk of `chunk_bytes`, by the size of the last ones."""
+        """Return the number of records in a chunk of `chunk_bytes`, by the size of the last ones."""
         if self._chunk_bytes is None or not len(records):
             return count
         fitting = self._chunk_bytes * len(records) // max(records.payload_bytes, 1)

@@ -80,7 +80,7 @@ def librdkafka(settings: Mapping[str, SettingValue]) -> dict[str, object]:
 
 
 def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, object]:
-    """For reading explicit ranges: no group joined, committed records only, checksums, no silent reset, no log.
+    """Return settings to read explicit ranges: no group, committed records only, checksums, no silent reset, no log.
 
     The fetch sizes keep librdkafka from reading far past the end of a range (`bench/`).
     """
@@ -103,7 +103,7 @@ def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, object]
 
 
 class KafkaTopics:
-    """What the broker says of topics (`ports.Topics`)."""
+    """Topics, through librdkafka's admin client (`ports.Topics`)."""
 
     def __init__(self, settings: Mapping[str, SettingValue]) -> None:
         self._servers = str(settings.get("bootstrap.servers", ""))

@@ -157,7 +157,7 @@ def _sigint_kept() -> Iterator[None]:
 
 
 def _submitted() -> bool:
-    """Whether spark-submit started this process, and with it a JVM that knows master, hosts and memory."""
+    """Return whether spark-submit started this process, with a JVM that has master, hosts and memory set."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

@@ -1,4 +1,4 @@
-"""How far the tasks of a batch have read, while they run: small files that tasks write and the driver adds up.
+"""The progress of a batch's running tasks: small files that tasks write and the driver adds up.
 
 Only where driver and tasks share a disk. Spark's own accumulators arrive with the end of a task, which is too late.
 """

@@ -1,4 +1,4 @@
-"""Where an ingest task runs: its clients, opened once a process and kept for the tasks that follow."""
+"""The process of an ingest task, with clients that are opened once and kept for later tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the warehouse of an embedded catalog can be written, asked before anything is read from Kafka."""
+"""The check that the warehouse of an embedded catalog is writable, before anything is read from Kafka."""
 
 from __future__ import annotations
 

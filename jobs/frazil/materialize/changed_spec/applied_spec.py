@@ -45,7 +45,7 @@ class AppliedSpec:
 
 
 def applied_spec_of(properties: Mapping[str, str]) -> AppliedSpec | None:
-    """What the table follows; None where nothing was recorded, as in a table that is being adopted."""
+    """Return the spec that the table follows, or None if none was recorded, as in a table that is being adopted."""
     text = properties.get(SPEC_PROPERTY)
     if text is None:
         return None
@@ -65,7 +65,7 @@ def spec_property(applied: AppliedSpec) -> dict[str, str]:
 
 
 def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpec:
-    """What a table follows once the spec is applied to it."""
+    """Return the spec that a table follows once this one is applied."""
     keys = _keys_of(spec)
     if before is None:
         return AppliedSpec(keys)

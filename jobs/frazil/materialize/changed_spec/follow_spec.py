@@ -54,6 +54,6 @@ def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[Sp
 
 
 def _awaits_columns(spec: TableSpec, view: TableView, changes: Sequence[SpecChange]) -> bool:
-    """Whether the spec partitions by a column that the table does not have: the next schema may bring it."""
+    """Return whether the spec partitions by a column that the table lacks: the next schema may add it."""
     present = {column.name for column in once_followed(spec, view, changes).columns}
     return not partition_columns(spec) <= present

@@ -1,4 +1,4 @@
-"""What a changed spec means for a table that is there: every difference with its fate, decided in one place.
+"""The fate of each difference between a spec and an existing table, decided in one place.
 
 `explain` prints the differences, `check` reports those that are refused, and `materialize` applies or refuses them.
 """

@@ -66,7 +66,7 @@ def header_structs(headers: Headers | UnreadableHeaders | None) -> list[dict[str
 
 
 def _detail(reject: Reject, headers: Headers | UnreadableHeaders | None) -> str:
-    """What was wrong. A dead letter without headers that the record has says so."""
+    """Return what was wrong, including headers that could not be read."""
     if not isinstance(headers, UnreadableHeaders) or reject.reason is Reason.UNREADABLE_HEADERS:
         return reject.detail
     return f"{reject.detail}; the headers are left out: {headers.problem}"

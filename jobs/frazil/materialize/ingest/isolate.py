@@ -44,7 +44,7 @@ def isolating(decode: Decode[Result], records: Records, *, where: str) -> Result
 
 
 def defect(where: str, offsets: Sequence[int], problem: BaseException) -> DefectError:
-    """For the records of these offsets, of which there is at least one."""
+    """Return the error for the records at these offsets, of which there is at least one."""
     span = f"offset {offsets[0]}" if len(offsets) == 1 else f"offsets {offsets[0]} to {offsets[-1]}"
     return DefectError(
         f"{where}, {span}: {type(problem).__name__}: {problem}",

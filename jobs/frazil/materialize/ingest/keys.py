@@ -39,7 +39,7 @@ def decoded_keys(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> Part
 
 
 def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:
-    """What was wrong with keys, told of the records that have them."""
+    """Return refused keys as rejects of their records, with paths inside the key column."""
     return tuple(
         r
         if r.reason is Reason.REFUSED_SCHEMA

@@ -1,4 +1,4 @@
-"""How many records of a chunk are decoded together, where all of them would take too much memory."""
+"""The number of records of a chunk that are decoded together, if all of them would take too much memory."""
 
 from __future__ import annotations
 

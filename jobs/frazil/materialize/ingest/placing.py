@@ -1,4 +1,4 @@
-"""Where the fields of each writer schema go in the table: found once for each schema."""
+"""The columns that the fields of each writer schema go to, found once per schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Iceberg keeps of a data file's columns, from the Parquet footer.
+"""Statistics of a data file's columns for Iceberg, from the Parquet footer.
 
 PyIceberg's own reading of a footer goes through Python's dates, which end with the year 9999, and takes the bounds
 of some row groups for those of the file where others have none (Parquet leaves out values of more than 4 KiB).
@@ -98,7 +98,7 @@ class _Column:
 
 @dataclass(slots=True)
 class NanCounts:
-    """How many NaNs each column of floats holds, by field id; bounds leave them out (Iceberg, "Manifests").
+    """Counts the NaNs of each float column, by field id; bounds leave them out (Iceberg, "Manifests").
 
     Without the count, an engine that deletes by bounds would take a file with NaNs for one in which every row matches.
     Columns inside lists and maps are not counted: no filter reaches them.
@@ -141,7 +141,7 @@ def _lower(iceberg_type: PrimitiveType, least: list[Any], length: int | None) ->
 
 
 def _upper(iceberg_type: PrimitiveType, most: list[Any], length: int | None) -> bytes | None:
-    """None where nothing short is greater than what the column holds."""
+    """Return a short upper bound, or None if there is none."""
     match iceberg_type:
         case DecimalType():
             return _unscaled_bytes(max(map(_unscaled, most)))

@@ -57,7 +57,7 @@ def _files(context: TaskContext, *, dead_letters: bool) -> DataFileWriter:
 
 @dataclass(slots=True)
 class _Work:
-    """What the ranges of one task share."""
+    """The reader, decoder and files that the ranges of one task share."""
 
     reader: RecordReader
     decoder: RecordDecoder

@@ -191,7 +191,7 @@ def _internal(values: pa.Array) -> pa.Array:
 
 @dataclass(slots=True)
 class _Output:
-    """Where and how the files of one table are written."""
+    """The target of one table's files: storage, locations and Parquet settings."""
 
     target: WriteTarget
     schema: Schema

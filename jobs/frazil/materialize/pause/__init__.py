@@ -1,1 +1,1 @@
-"""When a table pauses, what is kept of why, and what `resume` lets through."""
+"""Pausing and resuming tables: the stored reason, and the batch that `resume` accepts."""

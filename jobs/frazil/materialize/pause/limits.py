@@ -1,4 +1,4 @@
-"""When a batch is not published because too much of it is bad, and what `resume` then lets through."""
+"""The limit of bad records above which a batch is not published, and the batch that `resume` accepts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What `materialize` would do, nothing done: asked by `explain` and `check`."""
+"""A preview of `materialize` for `explain` and `check`, which changes nothing."""

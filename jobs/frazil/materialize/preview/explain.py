@@ -1,4 +1,4 @@
-"""What `materialize` would do, nothing done: the changes to the schema, then the plan that it would carry out."""
+"""A preview of one batch: the changes to the schema, then the plan. Nothing is changed."""
 
 from __future__ import annotations
 

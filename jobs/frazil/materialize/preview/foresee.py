@@ -30,7 +30,7 @@ class Foresight:
 
 
 def foresee(spec: TableSpec, view: TableView, schemas: WriterSchemas) -> Foresight:
-    """What the spec and these writer schemas mean for a table that is there."""
+    """Return the changes that the spec and these writer schemas make to an existing table."""
     followed = once_followed(spec, view, spec_changes(spec, view))
     schemas = without_dead_letter_schemas(schemas, view.properties)
     known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))

@@ -36,14 +36,14 @@ CHECK_EVERY = timedelta(minutes=5)
 
 @dataclass(slots=True)
 class LogProgress:
-    """What one process knows of a table's Delta log. `version` is the newest that describes the table's head."""
+    """The progress of a table's Delta log. `version` is the newest that describes the table's head."""
 
     version: int | None = None
     _checked: tuple[int | None, str] | None = None
     _checked_at: datetime | None = None
 
     def is_due(self, view: TableView, *, now: datetime) -> bool:
-        """Whether the head or the schema has changed since the last check, or that was long ago."""
+        """Return whether the head or the schema has changed since the last check, or the check was long ago."""
         seen = (view.head, view.schema_json)
         return seen != self._checked or self._checked_at is None or now - self._checked_at >= CHECK_EVERY
 

@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.5
 
 
 def in_flight(cores: int) -> int:
-    """How many batches may be in flight on a cluster that runs `cores` tasks at the same time."""
+    """Return the number of batches that may be in flight on a cluster that runs `cores` tasks at the same time."""
     return min(max(LEAST, BATCHES_PER_CORE * cores), MOST)
 
 

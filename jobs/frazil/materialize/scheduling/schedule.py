@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What came of one table: how many batches and rows, and the failure that ended it."""
+    """The outcome of one table: its batches and rows, and the failure that ended it."""
 
     table: str
     batches: int

@@ -1,4 +1,4 @@
-"""What a process logs about services that do not answer and tables that fail: once, then counted."""
+"""Logging of services that do not answer and tables that fail: once each, then counted."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
 
 
 def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames) -> Evolution:
-    """What the table's columns `have` need in order to hold the columns `wanted`.
+    """Return the changes that the columns `have` need to hold the columns `wanted`.
 
     The cost is linear in the number of columns and of former names.
     """
@@ -134,7 +134,7 @@ def _without(prefix: str, changes: _Pending) -> _Pending:
 
 @dataclass(slots=True)
 class _Found:
-    """What a comparison has found so far."""
+    """The changes and findings of a comparison so far."""
 
     changes: list[Change] = field(default_factory=list)
     findings: list[SchemaFinding] = field(default_factory=list)
@@ -176,7 +176,7 @@ class _Level:
             self._own(name, node.former)
 
     def knows(self, name: str, column: str) -> bool:
-        """Whether the table knows that records call the column so."""
+        """Return whether the table recorded this name for the column."""
         return name == column or name in self.names.step(column).former
 
     def twin(self, name: str, match: Column | None) -> str | None:

@@ -1,4 +1,4 @@
-"""What a table holds less exactly than its writers' schemas say it: told by `explain`, and kept for `status`."""
+"""Notes on types that a table stores less exactly than its writers' schemas, for `explain` and `status`."""
 
 from __future__ import annotations
 

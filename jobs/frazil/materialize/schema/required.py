@@ -1,4 +1,4 @@
-"""Which columns of an adopted table may not be null."""
+"""The required columns of an adopted table."""
 
 from __future__ import annotations
 
