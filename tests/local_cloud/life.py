@@ -12,7 +12,7 @@ from deployed import CLOUD_KEY, REGION, Deployed, Ended
 from permission_proof import Account, Granted, Needed, granted_to, needed_by
 from waiting import eventually
 
-from frazil.adapters.delta.log import DeltaLogs
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.model.spec import Settings
@@ -94,7 +94,7 @@ class Tables:
 
     def status(self, table: str) -> TableStatus:
         lake, topics = IcebergLake(self.settings.catalog), KafkaTopics(self.settings.kafka)
-        specs, logs = select_tables(self.settings, [table]), DeltaLogs(lake.storage)
+        specs, logs = select_tables(self.settings, [table]), DeltaRsLogs(lake.storage)
         (found,) = table_statuses(lake, topics, specs, delta_logs=lambda: logs, now=datetime.now(UTC))
         return found
 
