@@ -13,7 +13,7 @@ from infra.guards.rules import RULES, Rule, StackView, Violation
 
 @jsii.implements(IAspect)
 class Guard:
-    """Looks at all stacks when the first is visited, so that one error names all there is."""
+    """Checks all stacks when the first is visited, so that one error lists every violation."""
 
     def __init__(self, stacks: list[Stack], *, production: bool) -> None:
         self.stacks = stacks

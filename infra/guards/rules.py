@@ -52,7 +52,7 @@ class StackView:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Which resource breaks a rule, and what would keep it."""
+    """A resource that breaks a rule, and how to fix it."""
 
     path: str
     what: str
@@ -112,7 +112,7 @@ BITS_OF_RANDOM_TEXT = 4.2
 
 
 def encryption(view: StackView) -> Iterator[Violation]:
-    """At rest, with a key of ours."""
+    """Data is encrypted at rest with the environment's key."""
     for kind, arguments in ENCRYPTED_BY.items():
         for each in view.of(kind):
             if not any(each.arguments.get(name) for name in arguments):
@@ -148,7 +148,7 @@ def no_public_access(view: StackView) -> Iterator[Violation]:
 
 
 def versioning(view: StackView) -> Iterator[Violation]:
-    """What is overwritten or deleted in a bucket can be restored for a while, and not for ever."""
+    """Buckets keep overwritten and deleted objects for a limited time."""
     for bucket in view.of("aws_s3_bucket"):
         versions = view.beside(bucket, "aws_s3_bucket_versioning")
         if not any('"Enabled"' in json.dumps(each) for each in versions):
@@ -160,7 +160,7 @@ def versioning(view: StackView) -> Iterator[Violation]:
 
 
 def log_retention(view: StackView) -> Iterator[Violation]:
-    """No log grows for ever, those that Lambda makes by itself included."""
+    """Every log has a retention, including those that Lambda creates itself."""
     groups = list(view.of("aws_cloudwatch_log_group"))
     for group in groups:
         if not group.arguments.get("retention_in_days"):
@@ -175,7 +175,7 @@ def log_retention(view: StackView) -> Iterator[Violation]:
 
 
 def tags(view: StackView) -> Iterator[Violation]:
-    """Everything in AWS says what it belongs to."""
+    """Every resource in AWS has the tags of its environment and stack."""
     if not any(each.type.startswith("aws_") for each in view.of()):
         return
     for provider in view.document.get("provider", {}).get("aws", [{}]):
@@ -220,7 +220,7 @@ def own_policies(view: StackView) -> Iterator[Violation]:
 
 
 def ingress(view: StackView) -> Iterator[Violation]:
-    """Nothing is let in from anywhere."""
+    """No security group allows ingress from everywhere."""
     rules = list(view.of("aws_vpc_security_group_ingress_rule"))
     rules += [each for each in view.of("aws_security_group_rule") if each.arguments.get("type") == "ingress"]
     blocks = list(view.of("aws_security_group", "aws_default_security_group"))
@@ -238,7 +238,7 @@ def read_only(view: StackView) -> Iterator[Violation]:
 
 
 def no_secret(view: StackView) -> Iterator[Violation]:
-    """No secret stands in what is written, nor in the state that Terraform makes of it."""
+    """No secret is in what is synthesized, or in the state that Terraform writes."""
     fix = "name the secret (${secret:NAME}), and let what needs it read it; or take it from the environment"
     for each in view.of("aws_secretsmanager_secret_version"):
         yield Violation(each.path, "Terraform would keep the secret in its state", "let the keys step store it")
@@ -252,7 +252,7 @@ def no_secret(view: StackView) -> Iterator[Violation]:
 
 
 def deletion_protection(view: StackView) -> Iterator[Violation]:
-    """In production, no plan deletes what holds data; what was deleted all the same can be restored."""
+    """In production, no plan deletes resources that hold data, and deleted data can be restored."""
     if not view.production:
         return
     for each in view.of(*HOLDS_DATA):

@@ -27,7 +27,7 @@ WORKED_MINUTES = 5
 
 @dataclass(frozen=True, slots=True)
 class IdlePrice:
-    """Of one thing that is paid for while it does nothing, in a month."""
+    """The price of an idle resource for a month."""
 
     name: str
     monthly: float
@@ -35,7 +35,7 @@ class IdlePrice:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPrice:
-    """Of one worker's parts for an hour."""
+    """The hourly prices of a worker's processors, memory and disk."""
 
     cpu: float
     memory_gb: float
@@ -62,7 +62,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """So many of one thing in one stack, and what they cost in a month."""
+    """The number of resources of a kind in a stack, and their monthly cost."""
 
     stack: str
     name: str
@@ -104,20 +104,20 @@ def idle_costs(stacks: Mapping[str, Document], prices: Prices) -> tuple[Line, ..
 
 
 def billed_elsewhere(stacks: Iterable[Document], prices: Prices) -> tuple[str, ...]:
-    """What others bill for what is in the stacks."""
+    """Return what other companies bill for resources of the stacks."""
     kinds = {kind for document in stacks for kind in document.get("resource", {})}
     return tuple(sentence for kind, sentence in prices.billed_elsewhere.items() if kind in kinds)
 
 
 def job_cost(jobs: Jobs, prices: Prices) -> JobCost:
-    """Of one job run, as the settings size it."""
+    """Return the cost of one job run of the size in the settings."""
     price = prices.workers[jobs.architecture]
     hourly = price.of(jobs.driver) + jobs.executors * price.of(jobs.executor)
     return JobCost(hourly, hourly * prices.hours_per_month)
 
 
 def report(stacks: Mapping[str, Document], jobs: Jobs, prices: Prices) -> Iterator[str]:
-    """For people: each line, the sum, the job, and how old the prices are."""
+    """Yield the report: each line, the sum, the job, and the date of the prices."""
     lines = idle_costs(stacks, prices)
     for line in lines:
         yield f"  {line.monthly:9.2f}  {line.stack:<12} {line.count} x {line.name}"
@@ -143,7 +143,7 @@ def _depth(name: str, manifest: Document) -> int:
 
 
 def _count(kind: str, body: Document) -> int:
-    """How many are paid for: an interface endpoint once in each of its zones, one for S3 not at all."""
+    """Return the billed number: an interface endpoint counts once per zone, the gateway endpoint for S3 not at all."""
     copies = int(body.get("count", 1))
     if kind != "aws_vpc_endpoint":
         return copies
