@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from deployed import CLOUD_KEY, REGION, Deployed, Ended
+from deployed import CLOUD_KEY, REGION, Deployed, Ended, Running
 from permission_proof import Account, Granted, Needed, granted_to, needed_by
 from waiting import eventually
 
@@ -50,11 +50,18 @@ class Life:
         self._remember()
         return ended
 
-    def rotate(self, *options: str) -> Ended:
-        ended = self.alone("rotate", *options)
+    def rotate(self, *options: str) -> None:
+        self._rotated(self.alone("rotate", *options))
+
+    def end_rotation(self, rotation: Running) -> Ended:
+        ended = rotation.end()
+        self.ends.append(ended)
+        self._rotated(ended)
+        return ended
+
+    def _rotated(self, ended: Ended) -> None:
         assert ended.status == 0, ended.said[-4000:]
         self._remember()
-        return ended
 
     def _remember(self) -> None:
         """Secrets and roles are gone when files are searched for them, and calls are judged."""

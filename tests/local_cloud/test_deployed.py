@@ -9,7 +9,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import boto3
@@ -17,7 +18,7 @@ import pytest
 from checkout_copy import copy_of_checkout, keep_environment
 from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running
 from deployer_calls import not_allowed
-from keys import Keys, ages_told, rotated_secrets
+from keys import Keys, User, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
 from permission_proof import Granted, refused, unused
 from search import files_with, written_files
@@ -31,7 +32,7 @@ from frazil.specs.load import load_settings
 from infra.deploy.deleting.inventory import Names, look
 from infra.permissions.deployer_policy import actions
 from infra.reports.costs import read_stacks
-from shared.snowflake_login import LoginRefusedError
+from shared.snowflake_login import LoginRefusedError, SnowflakeSession
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
@@ -104,6 +105,25 @@ def unchanged(deployed: Deployed) -> Unchanged:
     return Unchanged(deployed.begin("create"), runs, log)
 
 
+@dataclass(frozen=True)
+class Rotating:
+    """A `rotate` of all keys, at work while tests use what is there, and a client that logged in before."""
+
+    rotation: Running
+    account: Mapping[str, str]
+    user: User
+    client: SnowflakeSession
+    logout: ExitStack
+
+
+@pytest.fixture(scope="module")
+def rotating(life: Life) -> Rotating:
+    keys, logout = Keys(life.deployed), ExitStack()
+    account, user = keys.of("frazil/local/producer"), keys.user(READER)
+    client = logout.enter_context(user.logged_in())
+    return Rotating(life.deployed.begin("rotate"), account, user, client, logout)
+
+
 # made
 
 
@@ -157,6 +177,7 @@ def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: 
 # used
 
 
+@pytest.mark.usefixtures("rotating")
 def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed, tables: Tables) -> None:
     deployed.frazil("local", "produce", HOT, "--rows", "2000")
 
@@ -168,14 +189,14 @@ def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed,
     assert "2000" in deployed.frazil("query", f"SELECT count(*) FROM {HOT}")
 
 
-def test_keys_rotate_now_and_a_client_with_the_old_key_goes_on(life: Life) -> None:
-    keys = Keys(life.deployed)
-    account, user = keys.of("frazil/local/producer"), keys.user(READER)
-    with user.logged_in() as client:
-        ended = life.rotate()
+def test_keys_rotate_now_and_a_client_with_the_old_key_goes_on(life: Life, rotating: Rotating) -> None:
+    keys, account, user = Keys(life.deployed), rotating.account, rotating.user
 
-        assert "keys: 8 rotated" in ended.stderr
-        assert client.current_user() == user.name
+    ended = life.end_rotation(rotating.rotation)
+
+    assert "keys: 8 rotated" in ended.stderr
+    with rotating.logout:
+        assert rotating.client.current_user() == user.name
     new = keys.user(READER)
     assert (keys.slots(new), user.fingerprint != new.fingerprint) == ([user.fingerprint, new.fingerprint], True)
     for each in (user, new):
