@@ -1,4 +1,4 @@
-"""What the registry and the broker in memory promise, the real ones keep: the same tests for both."""
+"""What the registry, the broker and the reader in memory promise, the real ones keep: the same tests for both."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from breadth import Place
 
+from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.model.errors import BrokerError, RegistryError
-from frazil.model.plan import PartitionFacts, TopicFacts
+from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.spec import RegistrySettings, StartEarliest, StartLatest, StartOffsets
-from frazil.ports import SchemaRegistry, Topics
+from frazil.ports import RecordReader, SchemaRegistry, Topics
+from frazil.records import OptionalFields
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.fakes.reader_in_memory import ReaderInMemory, Sent
 
 NOBODY_LISTENS = "127.0.0.1:1"
 NO_SUCH_ID = 2_000_000_000
@@ -125,3 +129,36 @@ def test_a_start_is_an_offset_for_each_partition(cluster: Cluster) -> None:
 def test_a_cluster_that_is_down_is_never_taken_for_one_without_the_topic(cluster: Cluster) -> None:
     with pytest.raises(BrokerError):
         cluster.down.describe(cluster.topic)
+
+
+SENT: tuple[Sent, ...] = ((b"k", b"0"), (None, b"1"), (b"k", None), (b"k", b"3"), (b"k", b"4"))
+
+
+@pytest.fixture(params=["real", "in memory"])
+def partition(request: pytest.FixtureRequest, place: Place) -> Iterator[tuple[RecordReader, str]]:
+    """A reader, and a topic whose only partition holds SENT."""
+    if request.param == "in memory":
+        yield ReaderInMemory(SENT, chunk=2), "orders"
+        return
+    topic = place.topic()
+    for key, value in SENT:
+        place.send(topic, value, key=key)
+    with closing(KafkaReader({"bootstrap.servers": place.services.bootstrap_servers}, chunk_bytes=2)) as reader:
+        yield reader, topic
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 5), (1, 4), (4, 5)])
+def test_a_range_is_read_in_order_up_to_its_end_and_no_further(
+    partition: tuple[RecordReader, str], start: int, end: int
+) -> None:
+    reader, topic = partition
+    wanted = OffsetRange(topic, 0, start, end, partition_end=len(SENT), max_bytes=1 << 20)
+
+    chunks = list(reader.read(wanted, OptionalFields(timestamp_type=False, leader_epoch=False)))
+
+    assert [offset for chunk in chunks for offset in chunk.offsets] == list(range(start, end))
+    assert [key for chunk in chunks for key in chunk.keys.to_pylist()] == [key for key, _ in SENT[start:end]]
+    assert [value for chunk in chunks for value in chunk.values.to_pylist()] == [value for _, value in SENT[start:end]]
+    assert chunks[-1].next_offset == end
+    assert all(chunk.next_offset == later.offsets[0] for chunk, later in pairwise(chunks))
+    assert all(not chunk.timestamp_types and not chunk.leader_epochs for chunk in chunks)

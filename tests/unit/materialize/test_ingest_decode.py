@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,43 +34,12 @@ from frazil.model.ingested import IngestTask, RangeResult, TaskContext, TaskResu
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.spec import RegistrySettings, TableSpec
-from frazil.records import Headers, OptionalFields, Records, UnreadableHeaders, binary
+from frazil.records import Headers, UnreadableHeaders
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
+from tests.fakes.reader_in_memory import ReaderInMemory, Sent
 
 OLD = record(a_field("n", "int"))
 NEW = record(a_field("m", "long", "n"), a_field("s", ["null", "string"]))
-Sent = tuple[bytes | None, bytes | None]
-
-
-@dataclass
-class ReaderInMemory:
-    """One partition; `chunk` records are handed on at a time. None is an offset without a record."""
-
-    records: Sequence[Sent | None]
-    chunk: int = 1_000
-    first_ms: int = 1_000
-    headers: Mapping[int, Headers | UnreadableHeaders | None] = field(default_factory=dict)
-    stamps: Sequence[int | None] | None = None
-
-    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        del optional
-        for start in range(wanted_range.start, wanted_range.end, self.chunk):
-            end = min(start + self.chunk, wanted_range.end)
-            held = [(n, r) for n in range(start, end) if (r := self.records[n]) is not None]
-            yield Records(
-                offsets=[n for n, _ in held],
-                timestamps_ms=[self._stamp(n) for n, _ in held],
-                keys=binary([r[0] for _, r in held]),
-                values=binary([r[1] for _, r in held]),
-                headers=[self.headers.get(n, [("h", b"\xff"), ("h", None)]) for n, _ in held],
-                next_offset=end,
-                last_leader_epoch=3 if held else None,
-            )
-
-    def _stamp(self, offset: int) -> int | None:
-        if self.stamps is not None:
-            return self.stamps[offset]
-        return self.first_ms + offset if offset != 1 else None
 
 
 @pytest.fixture
