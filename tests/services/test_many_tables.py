@@ -151,7 +151,7 @@ def test_a_table_of_somebody_else_is_adopted_with_its_rows(place: Place) -> None
         (1, None, 0),
         (2, None, 1),
     ]
-    assert table.state.foreign == ForeignChanges(1, 1, 0, table.state.foreign.names)
+    assert table.state.foreign == ForeignChanges(1, 1, 0, table.state.foreign.names, unsourced_added=1)
     place.send(topic, *numbers(place, topic, 3))
     assert len(place.materialize(spec).arrow()) == 4
 

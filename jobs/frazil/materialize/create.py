@@ -33,7 +33,7 @@ from frazil.model.errors import (
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
-from frazil.model.snapshot import TableView
+from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import StartOffsets, TableSpec
 from frazil.model.summary import store
 from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
@@ -146,12 +146,16 @@ def _adopt(
         lake.set_properties(spec.identifier, put=unions)
     state = initial_state(topics, spec, writer=writer)
     head = view.head_snapshot()
-    there = ForeignChanges(snapshots=1, rows_added=head.live_rows, names=(head.name,)) if head else ForeignChanges()
-    stored = store(state.with_foreign(there))
+    stored = store(state.with_foreign(_already_there(head) if head else ForeignChanges()))
     lake.begin(view, stored.summary, document=stored.document, tag=CHECKPOINT_TAG)
     adopted = lake.load(spec.identifier)
     assert adopted is not None  # noqa: S101 - it was committed to a moment ago
     return adopted
+
+
+def _already_there(head: Snapshot) -> ForeignChanges:
+    """The rows of an adopted table, none of which has a source; those marked as deleted count as such as well."""
+    return ForeignChanges(1, head.live_rows, names=(head.name,), unsourced_added=head.figure("total-records"))
 
 
 def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -> tuple[SchemaFinding, ...]:

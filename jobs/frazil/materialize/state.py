@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
+from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, FormatVersionError, StateLostError
 from frazil.model.progress import ForeignChanges, TableState
-from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.snapshot import Snapshot, SourceChange, TableView
+from frazil.model.spec import MetadataColumns
 from frazil.model.summary import carries_state, state_in
 
 CHECKPOINT_TAG = "frazil_checkpoint"
@@ -31,7 +34,8 @@ class Standing:
 
     @property
     def state_with_foreign(self) -> TableState:
-        return self.state.with_foreign(foreign_changes(self.carrier, self.foreign))
+        names = _source_names(self.view.properties, self.state)
+        return self.state.with_foreign(foreign_changes(self.carrier, self.foreign, names))
 
 
 def standing(view: TableView, *, pipeline: str) -> Standing:
@@ -91,15 +95,23 @@ def _end_of_chain(oldest: Snapshot) -> str:
     )
 
 
-def foreign_changes(before: Snapshot, foreign: tuple[Snapshot, ...]) -> ForeignChanges:
-    """Return the rows that others' snapshots after `before` added and removed. Compaction (`replace`) counts as none.
+def _source_names(properties: Mapping[str, str], state: TableState) -> tuple[str, ...]:
+    """Return the names of the columns that say which record a row came from."""
+    applied = applied_spec_of(properties)
+    prefix = MetadataColumns().prefix if applied is None else applied.prefix
+    topic = ("topic",) if len(state.sources) > 1 else ()
+    return tuple(prefix + name for name in (*topic, "partition", "offset"))
 
-    Raises CatalogError where rows have to be counted and storage does not answer.
+
+def foreign_changes(before: Snapshot, foreign: tuple[Snapshot, ...], names: Sequence[str]) -> ForeignChanges:
+    """Return what others' snapshots after `before` did to rows. Compaction (`replace`) counts as no change.
+
+    `names` are the columns of the rows' sources. Raises CatalogError where storage does not answer.
     """
     total = ForeignChanges()
-    for is_replace, group in groupby(foreign, key=lambda snapshot: snapshot.operation == "replace"):
+    for (is_replace, _), group in groupby(foreign, key=lambda each: (each.operation == "replace", each.schema_id)):
         run = tuple(group)
-        total = total + (_replaced(run) if is_replace else _changed(before, run))
+        total = total + (_replaced(run) if is_replace else _changed(before, run, names))
         before = run[-1]
     return total
 
@@ -108,11 +120,18 @@ def _replaced(run: tuple[Snapshot, ...]) -> ForeignChanges:
     return ForeignChanges(snapshots=len(run), names=tuple(snapshot.name for snapshot in run))
 
 
-def _changed(before: Snapshot, run: tuple[Snapshot, ...]) -> ForeignChanges:
-    """The rows added, by the summaries, and removed: where rows were marked as deleted, the rest of what was counted.
+def _changed(before: Snapshot, run: tuple[Snapshot, ...], names: Sequence[str]) -> ForeignChanges:
+    """Return what a run of snapshots of one schema changed. Rows are counted before and after it, however long it is.
 
-    Rows are counted before and after the run, however long it is.
+    Where sources cannot be compared, every row that was added may lack one, and every row removed may be ours.
     """
+    rows = _rows_changed(before, run)
+    change = run[-1].sources_since(before.id, names) or SourceChange(rows.rows_added, rows.rows_removed)
+    return replace(rows, unsourced_added=change.unsourced_added, sourced_removed=change.sourced_removed)
+
+
+def _rows_changed(before: Snapshot, run: tuple[Snapshot, ...]) -> ForeignChanges:
+    """The rows added, by the summaries, and removed: where rows were marked as deleted, what counting leaves."""
     said = sum((_by_summary(snapshot) for snapshot in run), ForeignChanges())
     if all(_is_exact(parent, snapshot) for parent, snapshot in pairwise((before, *run))):
         return said

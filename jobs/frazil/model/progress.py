@@ -105,13 +105,19 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ForeignChanges:
-    """The snapshots that others have committed between ours (counted in `materialize/state.py`)."""
+    """The snapshots that others have committed between ours (counted in `materialize/state.py`).
+
+    A rewrite of a file adds and removes all its rows. `unsourced_added` and `sourced_removed` are net figures: rows
+    that have no source now, and rows of ours that are gone. Neither is ever too low.
+    """
 
     snapshots: int = 0
     rows_added: int = 0
     rows_removed: int = 0
     names: tuple[str, ...] = ()
     """The operation and id of the last ones, such as `delete 8323258955487015709`; at most `KEPT`."""
+    unsourced_added: int = 0
+    sourced_removed: int = 0
 
     def __add__(self, other: ForeignChanges) -> ForeignChanges:
         return ForeignChanges(
@@ -119,6 +125,8 @@ class ForeignChanges:
             rows_added=self.rows_added + other.rows_added,
             rows_removed=self.rows_removed + other.rows_removed,
             names=(self.names + other.names)[-FOREIGN_NAMES_KEPT:],
+            unsourced_added=self.unsourced_added + other.unsourced_added,
+            sourced_removed=self.sourced_removed + other.sourced_removed,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,11 +19,28 @@ def not_counted() -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceChange:
+    """What snapshots did to rows with and without a source: with a value in all columns that name their record.
+
+    Both are upper bounds: which of a file's rows are marked as deleted is not looked up.
+    """
+
+    unsourced_added: int = 0
+    sourced_removed: int = 0
+
+
+def not_compared(before: int, names: Sequence[str]) -> SourceChange | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One snapshot. `operation` is Iceberg's: append, replace, overwrite or delete.
 
     `read_document` reads the compressed state from the header of the file `manifest_list`; None if the header has none.
     `count_live` counts the visible rows from manifests and position deletes; None if that is not possible.
+    `sources_since` compares with the snapshot of an id, by the names of the columns of a source; None likewise.
+    `schema_id` is the table's schema at the time.
     """
 
     id: int
@@ -34,6 +51,10 @@ class Snapshot:
     manifest_list: str = ""
     read_document: Callable[[], bytes | None] = field(default=no_document, compare=False, repr=False)
     count_live: Callable[[], int | None] = field(default=not_counted, compare=False, repr=False)
+    sources_since: Callable[[int, Sequence[str]], SourceChange | None] = field(
+        default=not_compared, compare=False, repr=False
+    )
+    schema_id: int | None = None
 
     def figure(self, name: str) -> int:
         """Return a count from the summary; 0 if it is missing, as the Iceberg specification allows."""

@@ -29,13 +29,17 @@ class Expected:
 
     @property
     def foreign_removals(self) -> bool:
-        """Return whether another writer removed or changed rows: sums may then differ."""
-        return self.foreign.rows_removed > 0
+        """Return whether another writer removed rows of ours, or their source. Sums may then differ."""
+        return self.foreign.sourced_removed > 0
+
+    def has_unsourced(self, found: Tallies) -> bool:
+        """Return whether others openly added as many rows without a source as there are."""
+        return found.unsourced <= self.foreign.unsourced_added
 
 
 def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
     """Compare. Where others removed rows and the counts explain it, missing rows are notes."""
-    counted = [*_row_count(expected, found), *_beyond_others(expected, found), *_partly_sourced(found)]
+    counted = [*_row_count(expected, found), *_beyond_others(expected, found), *_partly_sourced(expected, found)]
     explained = expected.foreign_removals and not counted
     findings = counted + list(_strangers(found))
     notes: list[str] = list(_foreign_notes(expected, found))
@@ -65,14 +69,14 @@ def _row_count(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
 
 
 def _beyond_others(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
-    """More rows without a source than others added, or more rows gone than others removed."""
-    added, removed = expected.foreign.rows_added, expected.foreign.rows_removed
-    if found.unsourced > added:
-        what = f"{found.unsourced:,} rows have no partition or offset, but other writers added only {added:,} rows"
+    """More rows without a source than others added, or more rows of ours gone than others removed."""
+    added, removed = expected.foreign.unsourced_added, expected.foreign.sourced_removed
+    if not expected.has_unsourced(found):
+        what = f"{found.unsourced:,} rows have no partition or offset, but other writers added only {added:,} such rows"
         yield Discrepancy(FindingKind.ROW_COUNT, "table", what)
     gone = sum(lost_rows(expected.progress, found).values())
     if 0 < removed < gone:
-        what = f"{gone:,} rows that Frazil wrote are gone, but other writers removed only {removed:,} rows"
+        what = f"{gone:,} rows that Frazil wrote are gone, but other writers removed only {removed:,} of them"
         yield Discrepancy(FindingKind.ROW_COUNT, "table", what)
 
 
@@ -81,9 +85,9 @@ def lost_rows(progress: Mapping[Source, PartitionProgress], found: Tallies) -> d
     return {at: max(each.counts.rows - len(found.by_source[at].seen), 0) for at, each in progress.items()}
 
 
-def _partly_sourced(found: Tallies) -> Iterator[Discrepancy]:
-    """Rows that others insert lack the whole source; a row with a part of one was written by Frazil."""
-    if found.partly_sourced:
+def _partly_sourced(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
+    """Beyond what others added, a row with a part of a source was written by Frazil."""
+    if found.partly_sourced and not expected.has_unsourced(found):
         what = (
             f"{found.partly_sourced:,} rows lack a part of their topic, partition and offset: another writer changed"
             " them"
@@ -100,9 +104,8 @@ def _strangers(found: Tallies) -> Iterator[Discrepancy]:
 
 def _foreign_notes(expected: Expected, found: Tallies) -> Iterator[str]:
     foreign = expected.foreign
-    inserted = found.unsourced - found.partly_sourced
-    if 0 < inserted <= foreign.rows_added:
-        yield f"{inserted:,} rows have no partition or offset: another writer inserted them"
+    if found.unsourced and expected.has_unsourced(found):
+        yield f"{found.unsourced:,} rows have no partition or offset: another writer inserted them"
     if foreign.snapshots:
         yield (
             f"other writers committed {foreign.snapshots} snapshots, adding {foreign.rows_added:,} rows and removing"

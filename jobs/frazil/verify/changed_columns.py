@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from frazil.adapters.iceberg.former_columns import former_columns, hidden_columns
+from frazil.adapters.iceberg.former_columns import hidden_columns
 from frazil.materialize.dead_letters import TYPE_HINT
 from frazil.model.columns import Column, retyped
-from frazil.model.progress import ForeignChanges
 from frazil.model.snapshot import TableView
 from frazil.proof.verification import Discrepancy, FindingKind
 
@@ -37,23 +36,6 @@ def columns_made_again(
         changed = f"other writers changed these columns and made them again: {listed}"
     what = f"{changed}: {effect}. The files still have the values: restore them {RECIPE}"
     yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
-
-
-def columns_emptied(
-    view: TableView, names: Sequence[str], unsourced: int, foreign: ForeignChanges
-) -> Iterator[Discrepancy]:
-    """Yield a finding if rows lack a source, columns were made again, and inserts of others do not explain the rows.
-
-    A later rewrite leaves no trace of the values, and a rewrite of whole files adds as many rows as it removes.
-    """
-    again = [name for name in names if former_columns(view, name)]
-    inserted = max(foreign.rows_added - foreign.rows_removed, 0)
-    if again and unsourced > inserted:
-        what = (
-            f"another writer made {' and '.join(again)} again, and {unsourced:,} rows have no value there, while other"
-            f" writers added {inserted:,} rows more than they removed: rows of Frazil may have lost their source"
-        )
-        yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 
 def columns_of_other_types(view: TableView, wanted: Sequence[Column]) -> Iterator[Discrepancy]:

@@ -20,7 +20,7 @@ from frazil.ports import Lake
 from frazil.proof.rows import Expected, lost_rows
 from frazil.proof.tally import Source, Tallies
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
-from frazil.verify.changed_columns import columns_emptied, columns_made_again, columns_of_other_types
+from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
 from frazil.verify.dead import check_dead_letters, tally_dead_letters
 from frazil.verify.files import CheckedFiles, check_files
 from frazil.verify.scan import Watch, progress_by_source, source_columns, tally_rows
@@ -136,11 +136,8 @@ def _untraced(spec: TableSpec, view: TableView, head: Snapshot, unreadable: Coll
 
 
 def _check_rows(spec: TableSpec, at: Standing, rows: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
-    """Check the rows by the spec's write mode. Numbers that agree prove nothing if sources may have been lost."""
-    foreign = at.state_with_foreign.foreign
-    check = open_mode(spec.write).check_rows(Expected(progress_by_source(at.state), foreign), rows, dead)
-    emptied = tuple(columns_emptied(at.view, source_columns(spec).names, rows.unsourced, foreign))
-    return Check("rows", "", emptied) if emptied and check.passed else check
+    expected = Expected(progress_by_source(at.state), at.state_with_foreign.foreign)
+    return open_mode(spec.write).check_rows(expected, rows, dead)
 
 
 def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:

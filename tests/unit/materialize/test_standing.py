@@ -10,8 +10,8 @@ from values_of_tables import SPEC, progress, snapshot, state, view
 
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, FrazilError, StateLostError
-from frazil.model.progress import ForeignChanges
-from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.progress import ForeignChanges, SourceProgress
+from frazil.model.snapshot import Snapshot, SourceChange, TableView
 from frazil.model.summary import STATE_BYTES, STATE_CHECKSUM, checksum, store
 
 STATE = state({0: progress(0, 7)})
@@ -41,30 +41,35 @@ def test_the_newest_state_counts() -> None:
     assert stand(view(OURS, later)).state.epoch == 4
 
 
+def gross(snapshots: int, added: int, removed: int, *names: str) -> ForeignChanges:
+    """Where sources cannot be compared, any row that was added may lack one."""
+    return ForeignChanges(snapshots, added, removed, names, unsourced_added=added, sourced_removed=removed)
+
+
 @pytest.mark.parametrize(
     ("theirs", "changes"),
     [
-        (snapshot(2, 1, added_records=2), ForeignChanges(1, 2, 0, ("append 2",))),
-        (snapshot(2, 1, operation="delete", deleted_records=3), ForeignChanges(1, 0, 3, ("delete 2",))),
+        (snapshot(2, 1, added_records=2), gross(1, 2, 0, "append 2")),
+        (snapshot(2, 1, operation="delete", deleted_records=3), gross(1, 0, 3, "delete 2")),
         (
             snapshot(2, 1, operation="overwrite", added_position_deletes=5, removed_position_deletes=3),
-            ForeignChanges(1, 0, 2, ("overwrite 2",)),
+            gross(1, 0, 2, "overwrite 2"),
         ),
         (
             snapshot(2, 1, operation="overwrite", added_records=94, deleted_records=100, removed_position_deletes=5),
-            ForeignChanges(1, 94, 95, ("overwrite 2",)),
+            gross(1, 94, 95, "overwrite 2"),
         ),
         (
             snapshot(2, 1, operation="overwrite", removed_position_deletes=5),
-            ForeignChanges(1, 0, 0, ("overwrite 2",)),
+            gross(1, 0, 0, "overwrite 2"),
         ),
         (
             snapshot(2, 1, operation="overwrite", added_records=5, deleted_records=1),
-            ForeignChanges(1, 5, 1, ("overwrite 2",)),
+            gross(1, 5, 1, "overwrite 2"),
         ),
         (
             snapshot(2, 1, operation="replace", added_records=6, deleted_records=7),
-            ForeignChanges(1, 0, 0, ("replace 2",)),
+            gross(1, 0, 0, "replace 2"),
         ),
     ],
     ids=[
@@ -88,9 +93,7 @@ def test_changes_of_others_add_up_in_their_order() -> None:
     added = snapshot(2, 1, added_records=2)
     removed = snapshot(3, 2, operation="delete", deleted_records=1)
 
-    assert stand(view(OURS, added, removed)).state_with_foreign.foreign == ForeignChanges(
-        2, 2, 1, ("append 2", "delete 3")
-    )
+    assert stand(view(OURS, added, removed)).state_with_foreign.foreign == gross(2, 2, 1, "append 2", "delete 3")
 
 
 def counted(number: int, live: int | None, operation: str = "delete", **figures: object) -> Snapshot:
@@ -133,6 +136,39 @@ def test_rows_are_not_counted_where_none_are_marked() -> None:
     theirs = snapshot(2, 1, operation="delete", deleted_records=2, total_delete_files=0)
 
     assert stand(view(ours, replace(theirs, count_live=fails))).state_with_foreign.foreign.rows_removed == 2
+
+
+def compared(number: int, operation: str = "overwrite", *, schema_id: int = 0, **figures: object) -> Snapshot:
+    """A snapshot on the one before that, as compared with any snapshot, added as many rows as there are between."""
+    made = snapshot(number, number - 1, operation=operation, added_records=100, deleted_records=100, **figures)
+    return replace(
+        made, schema_id=schema_id, sources_since=lambda before, names: SourceChange(number - before, len(names))
+    )
+
+
+@pytest.mark.parametrize(
+    ("theirs", "compared_runs"),
+    [
+        ((compared(2), compared(3, "append")), (2, 2)),
+        ((compared(2), compared(3, "replace"), compared(4)), (2, 4)),
+        ((compared(2), compared(3, schema_id=1)), (2, 4)),
+    ],
+    ids=["one run", "around a compaction", "a changed schema"],
+)
+def test_sources_are_compared_over_runs_of_one_schema(
+    theirs: tuple[Snapshot, ...], compared_runs: tuple[int, int]
+) -> None:
+    foreign = stand(view(OURS, *theirs)).state_with_foreign.foreign
+
+    assert (foreign.unsourced_added, foreign.sourced_removed) == compared_runs
+    assert foreign.snapshots == len(theirs)
+
+
+def test_the_topic_is_a_part_of_the_source_where_there_are_several() -> None:
+    sources = (SourceProgress("orders", "1", 0, {}), SourceProgress("returns", "2", 0, {}))
+    ours = snapshot(1, None, carries=replace(STATE, sources=sources))
+
+    assert stand(view(ours, compared(2))).state_with_foreign.foreign.sourced_removed == 3
 
 
 def test_a_table_that_was_rolled_back_stands_where_it_was_rolled_back_to() -> None:

@@ -61,7 +61,7 @@ FULL = TableState(
     key_schema_ids=(3,),
     fitted=Fitted("a1", {1: "b2", 2**31: "c3"}, {3: "d4"}),
     skipped_by_reason={"tombstone": 4},
-    foreign=ForeignChanges(2, 5, 6, ("append 1", "delete 2")),
+    foreign=ForeignChanges(2, 5, 6, ("append 1", "delete 2"), 4, 3),
 )
 
 

@@ -39,6 +39,7 @@ from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit
 from frazil.adapters.iceberg.live_rows import LiveRows
 from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.recent import Recent
+from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, written_file
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.adapters.iceberg.view import read_document, view_of
@@ -67,6 +68,7 @@ class IcebergLake:
         self._now_ms = now_ms
         self._documents: Recent[bytes] = Recent(DOCUMENT_BYTES_KEPT)
         self._live = LiveRows()
+        self._sources = SourceChanges()
         self.storage: Mapping[str, SettingValue] = dict(settings.properties)
 
     @cached_property
@@ -83,7 +85,8 @@ class IcebergLake:
 
     def load(self, identifier: str) -> TableView | None:
         try:
-            return view_of(identifier, self.catalog.load_table(identifier), self._read_document, self._live.count)
+            table = self.catalog.load_table(identifier)
+            return view_of(identifier, table, self._read_document, self._live.count, self._sources.between)
         except NoSuchTableError:
             return None
         except FrazilError:

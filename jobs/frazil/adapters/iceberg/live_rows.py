@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
@@ -46,16 +47,26 @@ class LiveRows:
         if known is not None:
             return known.rows
         try:
-            found = live_rows(io, snapshot.manifests(io))
+            with counting(f"rows of snapshot {snapshot.snapshot_id}"):
+                found = live_rows(io, snapshot.manifests(io))
         except (FileNotFoundError, ValueError):
             return None  # a file may be missing for a moment only: try again next time
-        except Exception as problem:
-            raise CatalogError(
-                f"the rows of snapshot {snapshot.snapshot_id} cannot be counted: {type(problem).__name__}: {problem}",
-                hint="check the credentials, the network and `catalog` in frazil.yaml",
-            ) from problem
         self._counted.put(snapshot.manifest_list, _Count(found), weight=1)
         return found
+
+
+@contextmanager
+def counting(what: str) -> Iterator[None]:
+    """Raises CatalogError if storage does not answer; errors of missing and damaged files as they are."""
+    try:
+        yield
+    except (FileNotFoundError, ValueError):
+        raise
+    except Exception as problem:
+        raise CatalogError(
+            f"the {what} cannot be counted: {type(problem).__name__}: {problem}",
+            hint="check the credentials, the network and `catalog` in frazil.yaml",
+        ) from problem
 
 
 def live_rows(io: FileIO, manifests: Iterable[ManifestFile]) -> int | None:
@@ -63,20 +74,21 @@ def live_rows(io: FileIO, manifests: Iterable[ManifestFile]) -> int | None:
     by_content: dict[ManifestContent, list[ManifestFile]] = defaultdict(list)
     for manifest in manifests:
         by_content[manifest.content].append(manifest)
-    deletes = list(_files(io, by_content[ManifestContent.DELETES]))
+    deletes = list(files_in(io, by_content[ManifestContent.DELETES]))
     if any(file.content is not DataFileContent.POSITION_DELETES for file in deletes):
         return None
-    marks = _marks(io, deletes)
+    marks = marks_of(io, deletes)
     return sum(
-        file.record_count - len(marks.get(file.file_path, ())) for file in _files(io, by_content[ManifestContent.DATA])
+        file.record_count - len(marks.get(file.file_path, ()))
+        for file in files_in(io, by_content[ManifestContent.DATA])
     )
 
 
-def _files(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[DataFile]:
+def files_in(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[DataFile]:
     return (entry.data_file for manifest in manifests for entry in manifest.fetch_manifest_entry(io))
 
 
-def _marks(io: FileIO, deletes: Iterable[DataFile]) -> Marks:
+def marks_of(io: FileIO, deletes: Iterable[DataFile]) -> Marks:
     marks: Marks = defaultdict(BitMap64)
     for file in deletes:
         for path, rows in positions(io, file):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -17,17 +17,20 @@ from frazil.adapters.iceberg.avro_header import NoAvroHeaderError, read_header
 from frazil.adapters.iceberg.changes import partitioned_by
 from frazil.adapters.iceberg.snapshots import DOCUMENT_KEY
 from frazil.adapters.iceberg.types import from_schema
-from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.snapshot import Snapshot, SourceChange, TableView
 from frazil.model.unions import marked
 
 CountLive = Callable[[FileIO, Any], int | None]
 """From storage and the library's own snapshot to the number of rows that a reader sees."""
 
+CompareSources = Callable[[Table, Any, Any, Sequence[str]], SourceChange | None]
+"""From two of the library's own snapshots to what the later ones did to the sources of rows."""
+
 ReadDocument = Callable[[FileIO, str], bytes | None]
 """From storage and the address of a manifest list to the document in its header."""
 
 
-def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive) -> TableView:
+def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive, compare: CompareSources) -> TableView:
     metadata = table.metadata
     refs = metadata.refs
     spec = metadata.spec()
@@ -37,7 +40,7 @@ def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive)
         head=metadata.current_snapshot_id,
         branches={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.BRANCH},
         tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
-        snapshots=_Snapshots(table, read, count),
+        snapshots=_Snapshots(table, read, count, compare),
         properties=dict(metadata.properties),
         columns=marked(from_schema(metadata.schema()), metadata.properties),
         format_version=metadata.format_version,
@@ -66,11 +69,13 @@ def read_document(io: FileIO, manifest_list: str) -> bytes | None:
 
 
 class _Snapshots(Mapping[int, Snapshot]):
-    def __init__(self, table: Table, read: ReadDocument, count: CountLive) -> None:
+    def __init__(self, table: Table, read: ReadDocument, count: CountLive, compare: CompareSources) -> None:
         self._raw = {raw.snapshot_id: raw for raw in table.metadata.snapshots}
+        self._table = table
         self._io = table.io
         self._read = read
         self._count = count
+        self._compare = compare
 
     def __getitem__(self, snapshot_id: int) -> Snapshot:
         raw: Any = self._raw[snapshot_id]
@@ -84,7 +89,12 @@ class _Snapshots(Mapping[int, Snapshot]):
             manifest_list=raw.manifest_list or "",
             read_document=partial(self._read, self._io, raw.manifest_list),
             count_live=partial(self._count, self._io, raw),
+            sources_since=partial(self._sources_since, raw),
+            schema_id=raw.schema_id,
         )
+
+    def _sources_since(self, raw: Any, before: int, names: Sequence[str]) -> SourceChange | None:
+        return self._compare(self._table, self._raw[before], raw, names)
 
     def __contains__(self, snapshot_id: object) -> bool:
         return snapshot_id in self._raw
