@@ -33,7 +33,8 @@ from infra.deploy.kafka.accounts_and_topics import (
 from infra.deploy.kafka.brokers import connect, out_of_reach
 from infra.deploy.keys.rotating import Clouds, Rotating
 from infra.deploy.keys.rotation_function import rotation_function
-from infra.deploy.stacks.deployed import Stacks, resource_types
+from infra.deploy.stacks.deployed import Stacks, resource_types, synthesize
+from infra.deploy.stacks.former_states import FormerState
 from infra.deploy.stacks.removed import refuse_removed_stacks
 from infra.deploy.summary import summary_lines
 from infra.deploy.tables.client_files import write_client_files
@@ -154,6 +155,17 @@ def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
         )
 
 
+def move_states(deployment: Deployment, asked: Asked) -> None:
+    """Copy the states that are in a former backend to the one of the settings."""
+    account_record.refuse_another_account(deployment.settings, deployment.profile, deployment.folder, asked.session)
+    moved = list(map(_tell_moved, synthesize(deployment, tell, moves_states=True).move_states()))
+    tell(f"states: {len(moved)} copied")
+
+
+def _tell_moved(former: FormerState) -> None:
+    tell(f"{former.stack}: state copied from {former.found} to {former.expected}")
+
+
 def upload(deployment: Deployment, asked: Asked) -> None:
     bucket = asked.readable(deployment).outputs("lake")["bucket_name"]
     manifest = read_manifest(deployment.manifest)
@@ -247,6 +259,7 @@ STEPS: Mapping[str, Step] = {
     "destroy": delete_steps.destroy,
     "abandon-snowflake": delete_steps.abandon_snowflake,
     "destroy-removed": destroy_removed,
+    "move-states": move_states,
     "empty": delete_steps.empty,
     "inventory": delete_steps.inventory,
 }

@@ -9,7 +9,8 @@ from pathlib import Path
 REDIRECTING = ("TF_WORKSPACE", "TF_CLI_ARGS")
 """Prefixes of variables that give Terraform another state or other arguments."""
 LOG, LOG_PATH = "TF_LOG", "TF_LOG_PATH"
-TYPED = ("AWS_PROFILE", "TF_DATA_DIR", "TF_WORKSPACE")
+WORKSPACE = "TF_WORKSPACE"
+TYPED = ("AWS_PROFILE", "TF_DATA_DIR", WORKSPACE)
 """The variables without which a command in a stack's folder does not reach the stack's state."""
 DEFAULT_WORKSPACE = "default"
 
@@ -21,7 +22,7 @@ def inherited(shell: Mapping[str, str], *, has_workspaces: bool) -> dict[str, st
     HCP Terraform (`has_workspaces`), the stack names its workspace itself.
     """
     kept = {name: value for name, value in shell.items() if not name.startswith(REDIRECTING)}
-    return kept if has_workspaces else {**kept, "TF_WORKSPACE": DEFAULT_WORKSPACE}
+    return kept if has_workspaces else {**kept, WORKSPACE: DEFAULT_WORKSPACE}
 
 
 def is_logging(shell: Mapping[str, str]) -> bool:

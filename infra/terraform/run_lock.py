@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,7 @@ def alone(environment: str, folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _in_progress(environment, file.read_text(encoding="utf-8").strip()) from None
+            raise _in_progress(environment, file) from None
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
@@ -62,16 +63,19 @@ def _of_another_user(environment: str, folder: Path, refused: PermissionError) -
     )
 
 
-def _in_progress(environment: str, other: str) -> ServiceError:
+def _in_progress(environment: str, file: Path) -> ServiceError:
+    other = file.read_text(encoding="utf-8").strip()
     if _is_running(other):
         return ServiceError(
             f"another run is in progress for the environment {environment}: process {other}", hint="wait until it ends"
         )
     return ServiceError(
-        f"another run is in progress for the environment {environment}: the Terraform of process {other}, which has "
-        "ended itself",
-        hint="wait until Terraform ends, since it is still changing resources. `pgrep -l terraform` shows it; if that "
-        "shows only providers (terraform-provider-…), their Terraform was killed too: end them",
+        f"another run is in progress for the environment {environment}: process {other} has ended, but a process that "
+        f"it started, such as Terraform, still holds the lock {file}",
+        hint=f"`fuser -v {shlex.quote(str(file))}`, or `lsof` instead of `fuser -v`, shows that process. If it is "
+        "`terraform`, wait until it ends, since it is still changing resources. End the others: providers "
+        "(`terraform-provider-…`) whose Terraform was killed, and what a `credential_process` of your AWS profile has "
+        "left running, such as a browser or an agent",
     )
 
 

@@ -20,6 +20,7 @@ from infra.terraform.causes import hint_for
 from infra.terraform.deferred_signals import signals_deferred
 from infra.terraform.process import typed
 from infra.terraform.run_lock import to_inherit
+from infra.terraform.states import State
 from infra.terraform.tail import Tail
 
 LOCK_FILE = ".terraform.lock.hcl"
@@ -29,9 +30,9 @@ PLANNED_CHANGES = 2
 NO_STATE = "No state file was found"
 """What `state list` prints if the stack was never applied."""
 
-MAY_HOLD_SECRETS = frozenset({"output", "show"})
-"""Commands whose output must not reach the log."""
-PARSED = MAY_HOLD_SECRETS | {"state"}
+MAY_HOLD_SECRETS = frozenset({"output", "show", "pull"})
+"""Commands and subcommands whose output must not reach the log."""
+PARSED = frozenset({"output", "show", "state"})
 """Commands whose output must not mix with that of another process that writes to the log."""
 
 Tell = Callable[[str], None]
@@ -68,8 +69,9 @@ class Terraform:
     def init(self) -> None:
         """Initialise providers and backend, unless both are unchanged since the last init.
 
-        The recorded backend is deleted first, so that a changed backend is not migrated. `-reconfigure` would do the
-        same, but HCP Terraform rejects it.
+        The recorded backend is deleted first, because Terraform refuses a changed one, such as another region of the
+        same bucket. `-reconfigure` would do the same, but HCP Terraform rejects it. Callers make sure that the
+        recorded backend has no state that the new one lacks.
         """
         last, lock = Initialised(self.data), self.directory / LOCK_FILE
         wanted = _terraform_blocks(self.directory)
@@ -138,6 +140,20 @@ class Terraform:
         made = [each for each in root.get("resources", ()) if each["mode"] == "managed"]
         return [(each["type"], each["values"]["name"]) for each in made if each["values"].get("name")]
 
+    def pull(self) -> State:
+        """Return the state; {} if the stack was never applied."""
+        shown, status = self._carry_out(("state", "pull"))
+        if status != 0:
+            raise self._failed("state pull", shown)
+        state: State = json.loads("\n".join(shown) or "{}")
+        return state
+
+    def push(self, state: Path) -> None:
+        """Replace the state by that of a file. Raises TerraformError if the stack has a newer or a different one."""
+        shown, status = self._carry_out(("state", "push", str(state)))
+        if status != 0:
+            raise self._failed("state push", shown)
+
     def forget(self, addresses: Sequence[str]) -> None:
         """Remove resources from the state without changing them; their provider is not asked."""
         shown, status = self._carry_out(("state", "rm", *addresses))
@@ -172,7 +188,7 @@ class Terraform:
             shown, status = self._follow(words, output, errors)
             errors.seek(0)
             warned = errors.read().decode(errors="replace").splitlines()
-        if words[1] not in MAY_HOLD_SECRETS:
+        if MAY_HOLD_SECRETS.isdisjoint(words[1:3]):
             log.write("".join(f"{line}\n" for line in (*shown, *warned)).encode())
         return (shown if status == 0 else [*shown, *warned]), status
 

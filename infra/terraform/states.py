@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 SYNTHESIZED = "cdk.tf.json"
 """The file of a synthesized stack."""
+
+State = Mapping[str, Any]
+"""A state file of Terraform, parsed."""
 
 
 @dataclass(slots=True)

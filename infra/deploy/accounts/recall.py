@@ -16,8 +16,8 @@ from infra.deploy.deployment import Deployment
 from infra.deploy.stacks.state_files import read_state
 from infra.settings.model import HcpState, LocalState
 
-WITHOUT_AWS = frozenset({"check", "policy", "recall", "services-up", "services-down", "artefacts"})
-"""Steps that change and read nothing in the account; `check` reports another account as a prerequisite."""
+WITHOUT_AWS = frozenset({"check", "policy", "recall", "services-up", "services-down", "artefacts", "move-states"})
+"""Steps that work without the state; `check` reports another account as a prerequisite."""
 
 
 def compare_accounts(deployment: Deployment, step: str, asked: Asked) -> None:

@@ -19,6 +19,7 @@ from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.components.key_rotation import Code
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys.making import tableflow_variables
+from infra.deploy.stacks.former_states import FormerState, move_states, refuse_former_states
 from infra.deploy.stacks.unsaved import refuse_unsaved_states
 from infra.reports.costs import read_stacks
 from infra.settings.model import HcpState
@@ -167,6 +168,14 @@ class Stacks:
             self._states.resources[name] = self._reader(name).resources()
         return self._states.resources[name]
 
+    def refuse_former_states(self) -> None:
+        """Raise TerraformError if a state is not where the settings say."""
+        refuse_former_states(self.deployment, self.names, self._terraform)
+
+    def move_states(self) -> Iterator[FormerState]:
+        """Copy the states to where the settings say; yield each one that was not there."""
+        return move_states(self.deployment, self.names, self._terraform)
+
     @contextmanager
     def _changing(self, name: str) -> Iterator[Terraform]:
         """Yield the Terraform of a stack whose state it changes, even if it fails."""
@@ -252,12 +261,14 @@ def synthesize(
     listed: Collection[str] | None = None,
     purpose: Purpose = "apply",
     states: States | None = None,
+    moves_states: bool = False,
 ) -> Stacks:
     """Write the Terraform configuration of all stacks.
 
     The stack jobs refers to its artefacts by hash, or to placeholders if none are packed on this machine; that is
     enough to read outputs or to destroy. The stack snowflake gets the tables `listed` in Glue, or those of all specs.
-    `states` is what is known of the stacks' states from before.
+    `states` is what is known of the stacks' states from before. Raises TerraformError if a state is not where the
+    settings say, unless the caller `moves_states`.
     """
     refuse_unsaved_states(deployment)
     shutil.rmtree(deployment.synthesized / "stacks", ignore_errors=True)
@@ -270,7 +281,10 @@ def synthesize(
         code=code_of(deployment),
         purpose=purpose,
     )
-    return Stacks(deployment, tuple(names), tell, _states=States() if states is None else states)
+    stacks = Stacks(deployment, tuple(names), tell, _states=States() if states is None else states)
+    if not moves_states:
+        stacks.refuse_former_states()
+    return stacks
 
 
 def resource_types(deployment: Deployment) -> frozenset[str]:

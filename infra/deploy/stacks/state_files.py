@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from infra.deploy.accounts.account_record import STATE
 from infra.deploy.deployment import Deployment
 from infra.settings.model import LocalState, S3State
+from infra.terraform.states import State
 from shared.naming import state_key
 
 NO_STATE = frozenset({"NoSuchKey", "AccessDenied"})
 """What S3 answers for an object that does not exist, the latter to a profile that may not list the bucket."""
-State = Mapping[str, Any]
-"""A state file of Terraform, parsed."""
 Session = Callable[[], Any]
 """Opens a boto3 session."""
 

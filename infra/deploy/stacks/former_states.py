@@ -1,0 +1,205 @@
+"""Refuse to go on while a stack's state is not where the settings say, and copy such states there.
+
+Terraform would find no state in the changed backend, and create all resources a second time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, assert_never
+
+from infra.deploy.accounts.account_record import STATE, has_resources
+from infra.deploy.deployment import STACKS, Deployment
+from infra.settings.model import HcpState, LocalState, S3State
+from infra.terraform.process import DEFAULT_WORKSPACE, WORKSPACE
+from infra.terraform.runner import Terraform, TerraformError
+from infra.terraform.states import SYNTHESIZED, State
+from shared.naming import state_key, workspace_name
+
+RECORD = "terraform.tfstate"
+"""The file in a stack's data folder in which `terraform init` records the backend."""
+MOVED = ".moved"
+"""The suffix of a local state file after its state was copied elsewhere."""
+
+TerraformOf = Callable[[str], Terraform]
+"""Returns the Terraform of a synthesized stack by name, not initialised."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerState:
+    """A state with resources at another place than the settings say."""
+
+    stack: str
+    expected: str
+    found: str
+    content: State
+    local: Path | None = None
+    """The file, if the state is a local one."""
+
+    def is_superseded_by(self, other: State) -> bool:
+        """Return whether the other state is a copy of this one, or one that Terraform made of it later."""
+        return bool(other.get("lineage") == self.content["lineage"] and other["serial"] >= self.content["serial"])
+
+
+def refuse_former_states(deployment: Deployment, names: Sequence[str], terraform_of: TerraformOf) -> None:
+    """Raise TerraformError if the settings' backend lacks a state that an earlier one has.
+
+    `names` are the synthesized stacks. Requests are made only if an earlier backend has resources.
+    """
+    found = _former_states(deployment, names, terraform_of)
+    left = [former for former in found if not _is_moved(former, names, terraform_of)]
+    if left:
+        places = "; ".join(f"{former.stack}: expected {former.expected}, found {former.found}" for former in left)
+        raise TerraformError(
+            f"Terraform's state is not where the settings of {deployment.environment} say, so that all resources "
+            f"would be created a second time: {places}",
+            hint=f"run `{deployment.step('move-states')}`, which copies these states and changes no resource, then "
+            f"rerun the same command; or restore the former `backend` in {deployment.settings.source_file}",
+        )
+
+
+def move_states(deployment: Deployment, names: Sequence[str], terraform_of: TerraformOf) -> Iterator[FormerState]:
+    """Copy each state to where the settings say, and yield it when Terraform reads it there.
+
+    A local file is renamed afterwards; other copies stay. Raises TerraformError if a different state exists there.
+    """
+    for former in list(_former_states(deployment, names, terraform_of)):
+        if former.stack not in names:
+            continue
+        with _there(terraform_of(former.stack)) as terraform, TemporaryDirectory() as folder:
+            file = Path(folder) / "state.json"
+            file.write_text(json.dumps(former.content), encoding="utf-8")
+            if not former.is_superseded_by(terraform.pull()):
+                terraform.push(file)
+        if former.local is not None:
+            former.local.replace(former.local.with_name(former.local.name + MOVED))
+        (deployment.terraform_data(former.stack) / RECORD).unlink(missing_ok=True)
+        yield former
+    refuse_former_states(deployment, names, terraform_of)
+
+
+def _former_states(deployment: Deployment, names: Sequence[str], terraform_of: TerraformOf) -> Iterator[FormerState]:
+    """Yield the states with resources in local files and in recorded backends, unless the settings say the same.
+
+    A cloud that decides the backend itself has never had another one.
+    """
+    if deployment.cloud.backend is not None:
+        return
+    for stack in STACKS:
+        expected, file = _place(deployment, stack), _file(deployment, stack)
+        if str(file) != expected and file.exists():
+            state = json.loads(file.read_text(encoding="utf-8") or "{}")
+            yield from _with_resources(FormerState(stack, expected, str(file), state, file))
+        record = deployment.terraform_data(stack) / RECORD
+        recorded = _recorded(record)
+        found = _recorded_place(recorded)
+        if found is not None and found != expected:
+            any_stack = terraform_of(names[0])  # the settings may no longer have this one
+            state = _pull(replace(any_stack, stack=stack), recorded, found, record)
+            yield from _with_resources(FormerState(stack, expected, found, state))
+
+
+def _with_resources(former: FormerState) -> Iterator[FormerState]:
+    if has_resources(former.content):
+        yield former
+
+
+def _is_moved(former: FormerState, names: Sequence[str], terraform_of: TerraformOf) -> bool:
+    if former.stack not in names:
+        return False
+    with _there(terraform_of(former.stack)) as terraform:
+        return former.is_superseded_by(terraform.pull())
+
+
+@contextmanager
+def _there(terraform: Terraform) -> Iterator[Terraform]:
+    """Yield the stack's Terraform, initialised with the settings' backend in a data folder of its own.
+
+    The record of the former backend stays: it may be the only one.
+    """
+    with TemporaryDirectory() as data:
+        there = replace(terraform, env={**terraform.env, "TF_DATA_DIR": data})
+        there.init()
+        yield there
+
+
+def _pull(terraform: Terraform, recorded: Mapping[str, Any], found: str, record: Path) -> State:
+    """Return the state in the recorded backend; {} if it has none."""
+    kind, values = recorded["type"], _without_nulls(recorded["config"])
+    block = {"cloud": values} if kind == "cloud" else {"backend": {kind: values}}
+    workspace = {} if kind == "cloud" else {WORKSPACE: DEFAULT_WORKSPACE}
+    env = {name: value for name, value in terraform.env.items() if name != WORKSPACE}
+    with TemporaryDirectory() as folder:
+        (Path(folder) / SYNTHESIZED).write_text(json.dumps({"terraform": block}), encoding="utf-8")
+        former = replace(terraform, directory=Path(folder), env={**env, **workspace, "TF_DATA_DIR": str(record.parent)})
+        try:
+            return former.pull()
+        except TerraformError as unread:
+            raise TerraformError(
+                f"the settings say another backend than the last run used for the stack {terraform.stack}, and the "
+                f"former state, {found}, cannot be read: {unread.what}",
+                hint=f"restore access to it, or the former `backend`. If nothing is left there, delete {record}",
+            ) from unread
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return value
+
+
+def _file(deployment: Deployment, stack: str) -> Path:
+    return deployment.folder / STATE / f"{stack}.tfstate"
+
+
+def _place(deployment: Deployment, stack: str) -> str:
+    """Return where the settings say that a stack's state is."""
+    match deployment.settings.backend:
+        case LocalState():
+            return str(_file(deployment, stack))
+        case S3State(bucket):
+            return _object(bucket, state_key(deployment.environment, stack))
+        case HcpState(organization, _, hostname):
+            return _workspace(workspace_name(deployment.environment, stack), organization, hostname)
+        case _ as unknown:
+            assert_never(unknown)
+
+
+def _recorded(record: Path) -> Mapping[str, Any]:
+    """Return the type and configuration of the backend that `terraform init` recorded; {} if there is none."""
+    try:
+        told: Mapping[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    except ValueError as damaged:
+        raise TerraformError(
+            f"the record of a stack's backend is damaged: {record}: {damaged}",
+            hint="if `backend` in the settings has not changed since the last run, delete the file and rerun the same "
+            "command",
+        ) from damaged
+    return told.get("backend") or {}
+
+
+def _recorded_place(recorded: Mapping[str, Any]) -> str | None:
+    """Return where a recorded backend keeps the state; None for local files, which are found by their names.
+
+    The region, credentials and a project do not count: they do not make it another state.
+    """
+    kind, values = recorded.get("type"), recorded.get("config", {})
+    if kind in {None, "local"}:
+        return None
+    if kind == "s3":
+        return _object(values["bucket"], values["key"])
+    workspace = values.get("workspaces") or {}
+    return _workspace(str(workspace.get("name")), str(values.get("organization")), str(values.get("hostname")))
+
+
+def _object(bucket: str, key: str) -> str:
+    return f"s3://{bucket}/{key}"
+
+
+def _workspace(name: str, organization: str, hostname: str) -> str:
+    return f"the workspace {name} of the organization {organization} at {hostname}"
