@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,28 +15,13 @@ from infra.checkout import CHECKOUT
 from infra.components.key_rotation import FOLDER as ROTATE_KEYS
 from infra.deploy.accounts.account_record import recorded_id, refuse_the_other_cloud
 from infra.deploy.accounts.snowflake_account import AccountFlags, with_account
+from infra.deploy.aws_variables import overruling
 from infra.deploy.cloud import Cloud
 from infra.deploy.clouds import cloud_of
 from infra.settings.file import load_environment
 from infra.settings.model import ConfluentKafka, EnvironmentSettings, Rotation
 from shared.naming import APPLICATION, log_group_name, resource_name
 
-AWS_CREDENTIAL_VARS = (
-    "AWS_PROFILE",
-    "AWS_DEFAULT_PROFILE",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_SECURITY_TOKEN",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_ROLE_ARN",
-    "AWS_ROLE_SESSION_NAME",
-    "AWS_ENDPOINT_URL",
-)
-SERVICE_ENDPOINT = re.compile(r"AWS_ENDPOINT_URL_\w+|(TF_)?AWS_\w+_ENDPOINT")
-"""The variables by which AWS's libraries and Terraform find the endpoint of one service."""
-KEPT_ENDPOINTS = frozenset({"AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"})
-"""The address at which a machine of EC2 asks for credentials, which a profile may use, and two switches."""
 NO_FLAGS = AccountFlags()
 STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs", "snowflake")
 """In order of dependency."""
@@ -191,6 +175,5 @@ def credentials(
     Credentials and endpoints left in the shell are unset, because they would take precedence over the profile.
     """
     region = {"AWS_REGION": deployment.settings.region, "AWS_DEFAULT_REGION": deployment.settings.region}
-    endpoints = [name for name in shell if SERVICE_ENDPOINT.fullmatch(name) and name not in KEPT_ENDPOINTS]
-    unset: dict[str, str | None] = dict.fromkeys((*AWS_CREDENTIAL_VARS, *endpoints))
+    unset: dict[str, str | None] = dict.fromkeys(overruling(shell))
     return {**region, **unset, **deployment.cloud.aws_variables(deployment.profile, aws_endpoint_url)}

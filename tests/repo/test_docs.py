@@ -36,7 +36,7 @@ each_page = pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 
 
 def _problem_of_command(line: str, page: Path) -> str | None:
-    bare = re.sub(r"^(\w+=\S+ )+", "", line.replace(".venv/bin/", ""))
+    bare = re.sub(r"^(\w+=\S* )+", "", line.replace(".venv/bin/", ""))
     match shlex.split(bare, comments=True):
         case [script, *words] if script == SCRIPT:
             return problem_of_deploy(words)

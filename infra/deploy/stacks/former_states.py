@@ -42,8 +42,14 @@ class FormerState:
     """The file, if the state is a local one."""
 
     def is_superseded_by(self, other: State) -> bool:
-        """Return whether the other state is a copy of this one, or one that Terraform made of it later."""
-        return bool(other.get("lineage") == self.content["lineage"] and other["serial"] >= self.content["serial"])
+        """Return whether the other state continues this one, or has all of its resources.
+
+        A state that is pushed into an empty bucket gets another lineage and serial.
+        """
+        if other.get("lineage") == self.content["lineage"]:
+            return bool(other["serial"] >= self.content["serial"])
+        ours = _ids(self.content)
+        return None not in {id_ for _, id_ in ours} and ours <= _ids(other)
 
 
 def refuse_former_states(deployment: Deployment, names: Sequence[str], terraform_of: TerraformOf) -> None:
@@ -102,6 +108,12 @@ def _former_states(deployment: Deployment, names: Sequence[str], terraform_of: T
             any_stack = terraform_of(names[0])  # the settings may no longer have this one
             state = _pull(replace(any_stack, stack=stack), recorded, found, record)
             yield from _with_resources(FormerState(stack, expected, found, state))
+
+
+def _ids(state: State) -> set[tuple[str, str | None]]:
+    """Return the type and id of each managed resource instance."""
+    managed = (each for each in state.get("resources", ()) if each["mode"] == "managed")
+    return {(each["type"], one.get("attributes", {}).get("id")) for each in managed for one in each["instances"]}
 
 
 def _with_resources(former: FormerState) -> Iterator[FormerState]:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from infra.deploy.aws_variables import unset_command
 from infra.deploy.deployment import Deployment
 
 
@@ -18,7 +19,7 @@ def write_client_files(deployment: Deployment, config: str) -> None:
     deployment.folder.mkdir(parents=True, exist_ok=True)
     deployment.config.write_text(config)
     _replace_by_copy(deployment.folder / "tables", deployment.tables)
-    deployment.env_file.write_text("".join(f"export {line}\n" for line in _variables(deployment)))
+    deployment.env_file.write_text("".join(f"{line}\n" for line in _commands(deployment)))
     deployment.cloud.link_services(deployment)
 
 
@@ -34,8 +35,10 @@ def _replace_by_copy(folder: Path, original: Path) -> None:
     shutil.rmtree(last, ignore_errors=True)
 
 
-def _variables(deployment: Deployment) -> Iterator[str]:
-    yield f"FRAZIL_CONFIG='{deployment.config}'"
+def _commands(deployment: Deployment) -> Iterator[str]:
+    """Yield the shell's commands; the first one unsets what would take precedence over the profile."""
+    yield unset_command()
+    yield f"export FRAZIL_CONFIG='{deployment.config}'"
     for name in deployment.cloud.exported:
         if name in os.environ:
-            yield f"{name}='{os.environ[name]}'"
+            yield f"export {name}='{os.environ[name]}'"

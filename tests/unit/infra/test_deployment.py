@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from infra.deploy.__main__ import _parser
 from infra.deploy.accounts import account_record
 from infra.deploy.accounts.snowflake_account import AccountFlags
 from infra.deploy.deployment import credentials, open_deployment
+from infra.deploy.tables.client_files import write_client_files
 from infra.settings.file import load_environment
 from infra.settings.model import ExistingWarehouse, LocalState, S3State
 
@@ -33,6 +37,12 @@ def test_flags_win_over_the_settings_and_what_they_leave_out_stays() -> None:
     assert (deployment.settings.rotation.days, deployment.settings.rotation.keys_to_retain) == (7, 2)
 
 
+SHELL = dict.fromkeys(
+    ("AWS_ENDPOINT_URL_S3", "AWS_STS_ENDPOINT", "TF_AWS_S3_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://x"
+) | {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_DEFAULT_PROFILE": "another"}
+"""What would take precedence over a profile, and two variables that would not."""
+
+
 def test_a_warehouse_by_flag_is_one_that_is_there() -> None:
     deployment = open_deployment("local", "local", asks=True, snowflake=AccountFlags("compute_wh"))
 
@@ -49,11 +59,7 @@ def test_the_key_for_snowflake_is_for_real_accounts() -> None:
 
 
 def test_a_profile_is_not_overruled_by_keys_that_the_shell_still_has() -> None:
-    shell = dict.fromkeys(
-        ("AWS_ENDPOINT_URL_S3", "AWS_STS_ENDPOINT", "TF_AWS_S3_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT"),
-        "http://x",
-    ) | {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_DEFAULT_PROFILE": "another"}
-    given = credentials(open_deployment("dev", "me", asks=True), None, shell | {"AWS_CA_BUNDLE": "kept"})
+    given = credentials(open_deployment("dev", "me", asks=True), None, SHELL | {"AWS_CA_BUNDLE": "kept"})
 
     assert given == {
         "AWS_REGION": "us-east-1",
@@ -143,3 +149,27 @@ def test_the_account_of_an_environment_is_known_at_synthesis(
     account_record.remember(record, folder)
 
     assert open_deployment("dev", profile, asks=True).settings.account_id == known
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_sourced_env_file_leaves_no_variable_that_overrules_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    (tmp_path / "tables").mkdir()
+    deployment = replace(open_deployment("dev", "me", asks=True), checkout=tmp_path)
+    monkeypatch.setenv("AWS_PROFILE", "me")
+    write_client_files(deployment, "")
+    kept = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": "x", "AWS_CA_BUNDLE": "x", "PATH": os.environ["PATH"]}
+    unset = {name: "x" for name, value in credentials(deployment, None, SHELL).items() if value is None}
+
+    def after(variables: Mapping[str, str]) -> dict[str, str]:
+        command = (shell, "-ec", f". '{deployment.env_file}' && env")
+        lines = subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.splitlines()
+        return dict(line.split("=", 1) for line in lines)
+
+    found = after({**SHELL, **unset, **kept})
+
+    assert found.keys().isdisjoint(unset)
+    assert kept.items() <= found.items()
+    assert (found["AWS_PROFILE"], found["FRAZIL_CONFIG"]) == ("me", str(deployment.config))
+    assert after(kept)["AWS_PROFILE"] == "me"

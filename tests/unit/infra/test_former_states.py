@@ -46,8 +46,13 @@ TEAM = S3State("team", "us-east-1")
 HCP = HcpState("acme", "lake", "app.terraform.io")
 
 
-def state(serial: int = 3, lineage: str = "a", *, has_resources: bool = True) -> str:
-    resource = {"mode": "managed", "type": "aws_vpc", "name": "x", "instances": [{}] if has_resources else []}
+def state(serial: int = 3, lineage: str = "a", *, has_resources: bool = True, id_: str = "vpc-1") -> str:
+    resource = {
+        "mode": "managed",
+        "type": "aws_vpc",
+        "name": "x",
+        "instances": [{"attributes": {"id": id_}}] if has_resources else [],
+    }
     return json.dumps({"lineage": lineage, "serial": serial, "resources": [resource]})
 
 
@@ -189,7 +194,15 @@ def test_a_recorded_backend_is_left_only_without_its_state(
 
 
 @pytest.mark.parametrize(
-    ("now", "is_refused"), [(state(3), False), (state(4), False), (state(2), True), (state(4, "b"), True), ("", True)]
+    ("now", "is_refused"),
+    [
+        (state(3), False),
+        (state(4), False),
+        (state(2), True),
+        (state(1, "b"), False),
+        (state(4, "b", id_="another"), True),
+        ("", True),
+    ],
 )
 def test_a_state_that_a_team_has_moved_and_changed_since_is_the_same_one(
     deployment: Deployment, terraform_of: Any, tmp_path: Path, now: str, is_refused: bool
@@ -209,7 +222,9 @@ def test_a_state_that_a_team_has_moved_and_changed_since_is_the_same_one(
 def test_a_former_state_that_cannot_be_read_stops_the_run(deployment: Deployment, terraform_of: Any) -> None:
     file, there = record(deployment, s3("gone")), with_backend(deployment, TEAM)
 
-    with pytest.raises(TerraformError, match=r"s3://gone/frazil/dev/lake\.tfstate, cannot be read: .*NoSuchB") as refused:
+    with pytest.raises(
+        TerraformError, match=r"s3://gone/frazil/dev/lake\.tfstate, cannot be read: .*NoSuchB"
+    ) as refused:
         refuse_former_states(there, ("lake",), terraform_of(there))
     assert f"delete {file}" in refused.value.hint
 
