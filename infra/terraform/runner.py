@@ -319,8 +319,8 @@ DONE = {"Creation": "made", "Modifications": "changed", "Destruction": "gone"}
 
 
 def _quiet(verb: str) -> tuple[str, ...]:
-    asks = verb not in {"output", "show", "validate"}
-    return () if verb == "state" else ("-no-color", *(("-input=false",) if asks else ()))
+    asks = verb not in {"output", "show", "state", "validate"}
+    return ("-no-color", *(("-input=false",) if asks else ()))
 
 
 def _errors(shown: Sequence[str]) -> Iterator[str]:

@@ -50,11 +50,11 @@ ACCEPT_LOST_PROPERTY = "frazil.accept-lost-dead-letters"
 def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableView:
     """The spec's dead-letter table, made if it is missing and the table of rows counts no dead letters.
 
-    Raises StateLostError where it was dropped, and FormatVersionError.
+    Raises as `check_dead_letters` does.
     """
     view = lake.load(spec.dead_letters_identifier)
+    check_dead_letters(view, spec, here)
     if view is None:
-        _check_not_lost(spec, here)
         try:
             view = lake.create(
                 spec.dead_letters_identifier,
@@ -66,10 +66,22 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
             )
         except CommitRejectedError:
             view = _load(lake, spec.dead_letters_identifier)
-    check_owner(view, spec)
-    check_format(view)
-    check_columns(view)
+            check_dead_letters(view, spec, here)
     return view
+
+
+def check_dead_letters(view: TableView | None, spec: TableSpec, here: Standing | None) -> None:
+    """Check that a batch can go on with the dead-letter table; `here` is None for a table that is yet to be made.
+
+    Raises StateLostError if it was dropped with dead letters, ForeignTableError or ForeignOwnerError if it is not the
+    spec's or lacks columns, and FormatVersionError.
+    """
+    if view is not None:
+        check_owner(view, spec)
+        check_format(view)
+        check_columns(view)
+    elif here is not None:
+        _check_not_lost(spec, here)
 
 
 def check_columns(view: TableView) -> None:

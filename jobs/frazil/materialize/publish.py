@@ -59,10 +59,10 @@ def last_look(view: TableView, plan: BatchPlan, staged: Staged, change: BatchCha
     """Raise CountMismatchError if the staged snapshot's summary differs from the counts that the tasks returned."""
     snapshot = view.snapshots[staged.snapshot_id]
     added, removed = snapshot.figure("added-records"), snapshot.figure("deleted-records")
-    if (added, removed) != (change.rows_added, change.rows_removed):
+    if (added, removed) != (change.rows_added, 0):
         raise CountMismatchError(
             f"{plan.table}: batch {plan.batch_id} was staged with {added} rows added and {removed} removed,"
-            f" expected {change.rows_added} and {change.rows_removed}; nothing was published",
+            f" expected {change.rows_added} and 0; nothing was published",
             hint="the table is paused: run `frazil verify`, then `frazil resume`",
         )
 

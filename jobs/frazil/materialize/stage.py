@@ -80,7 +80,6 @@ class ReadBatch:
             files=self.change.files,
             summary=stored.summary,
             document=stored.document,
-            without=self.change.without,
         )
 
     def receipt(self, now: Standing) -> Receipt:

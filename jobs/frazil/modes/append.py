@@ -11,7 +11,7 @@ from frazil.proof.rows import check_rows
 
 
 def add_every_row(files: Sequence[WrittenFile], counts: Counts) -> BatchChange:
-    """Add all files, and take nothing out."""
+    """Add all files."""
     return BatchChange(files, rows_added=counts.rows)
 
 

@@ -17,16 +17,13 @@ from frazil.proof.verification import Check
 
 @dataclass(frozen=True, slots=True)
 class BatchChange:
-    """The changes that a batch makes to its table: files that it adds, and rows that it deletes first.
+    """The changes that a batch makes to its table: the files that it adds.
 
-    `without` is a condition in Iceberg's filter language. The two numbers are what the staged snapshot must show before
-    it becomes visible.
+    `rows_added` is what the summary of the staged snapshot must show before it becomes visible.
     """
 
     files: Sequence[WrittenFile]
     rows_added: int
-    rows_removed: int = 0
-    without: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

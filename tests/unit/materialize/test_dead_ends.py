@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -227,6 +227,29 @@ def test_a_re_created_topic_is_refused_by_check_explain_and_materialize_alike(wo
     assert isinstance(plan, Halt)
     assert {plan.error.what, _raised(table).what, *(each.what for each in found)} == {plan.error.what}
     assert "was re-created" in plan.error.what
+
+
+def _dropped(world: World) -> None:
+    world.lake.catalog.drop_table(SPEC.dead_letters_identifier)
+
+
+def _renamed(world: World) -> None:
+    with world.lake.catalog.load_table(SPEC.dead_letters_identifier).update_schema() as update:
+        update.rename_column("detail", "theirs")
+
+
+@pytest.mark.parametrize("harm", [_dropped, _renamed])
+def test_lost_dead_letters_are_refused_by_check_explain_and_materialize_alike(
+    world: World, harm: Callable[[World], None]
+) -> None:
+    world.values.append(b"garbage")
+    world.table(SPEC).batch()
+    harm(world)
+
+    halt, found, raised = _halt(world), world.check(SPEC), _raised(world.table(SPEC))
+
+    assert [halt.what] == [each.what for each in found] == [raised.what]
+    assert SPEC.dead_letters_identifier in raised.what
 
 
 def _halt(world: World) -> FrazilError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from frazil.materialize.create import new_table, notes_of
+from frazil.materialize.dead_letters import check_dead_letters
 from frazil.materialize.evolve import differences_of_newest, known_schemas
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, dead_letter_schemas_of
 from frazil.materialize.plan import plan_batch
@@ -17,10 +18,12 @@ from frazil.materialize.sources import LatestSchemas, describe_topics, latest_sc
 from frazil.materialize.state import Standing, check_format, standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column
+from frazil.model.errors import FrazilError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import SchemaFinding
 from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.spec import TableSpec
 from frazil.model.spec_change import SpecChange
 from frazil.model.summary import store
 
@@ -47,11 +50,13 @@ def explain(run: TableRun) -> Explanation:
     """Raises FrazilError where the plan cannot even be made."""
     clients, spec = run.clients, run.spec
     view = clients.lake.load(spec.identifier)
+    dead_letters = clients.lake.load(spec.dead_letters_identifier)
     topics = describe_topics(clients.topics, spec)
     if view is None:
         new = new_table(clients.lake, clients.topics, clients.registry, spec, writer=run.writer)
         here, schemas = _not_made_yet(run, new.state), known_schemas(clients.registry, spec, new.state)
         plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=clients.new_id())
+        plan = _unless_dead_letters_stop_it(plan, dead_letters, spec, None)
         foretold = foretell(clients.registry, spec, latest_schemas(clients.registry, spec), new.columns)
         notes = (*new.notes, *foretold.notes)
         return Explanation(spec.identifier, plan, new_columns=foretold.columns, notes=notes)
@@ -63,6 +68,7 @@ def explain(run: TableRun) -> Explanation:
     plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=clients.new_id())
     if foresight.refusals and PAUSED_PROPERTY not in view.properties:
         plan = Halt(spec.identifier, foresight.refusals[0])
+    plan = _unless_dead_letters_stop_it(plan, dead_letters, spec, here)
     evolution = foresight.evolution
     return Explanation(
         spec.identifier,
@@ -72,6 +78,16 @@ def explain(run: TableRun) -> Explanation:
         findings=evolution.findings,
         notes=_notes(run, foresight, schemas),
     )
+
+
+def _unless_dead_letters_stop_it(
+    plan: Plan, dead_letters: TableView | None, spec: TableSpec, here: Standing | None
+) -> Plan:
+    try:
+        check_dead_letters(dead_letters, spec, here)
+    except FrazilError as obstacle:
+        return Halt(spec.identifier, obstacle)
+    return plan
 
 
 def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple[SchemaFinding, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from frazil.materialize.create import initial_columns, start_problems
-from frazil.materialize.dead_letters import check_owner
+from frazil.materialize.dead_letters import check_dead_letters
 from frazil.materialize.layout import delta_problems, partition_problems
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch
@@ -62,12 +62,12 @@ class _Asking:
         latest = _note(found, lambda: latest_schemas(_Registry(self), spec))
         view = _note(found, lambda: self.load(spec.identifier))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
-        catalog_answers = "catalog" not in self.silent
-        if dead_letters is not None:
-            _note(found, lambda: check_owner(dead_letters, spec))
-        if view is not None:
-            found += _problems_of_table(spec, view, facts, latest)
-        elif catalog_answers:
+        if "catalog" in self.silent:
+            pass
+        elif view is not None:
+            found += _problems_of_table(spec, view, dead_letters, facts, latest)
+        else:
+            _note(found, lambda: check_dead_letters(dead_letters, spec, None))
             found += _problems_of_new_table(spec, facts or (), latest)
         yield from found
 
@@ -131,7 +131,11 @@ def _problems_of_new_table(
 
 
 def _problems_of_table(
-    spec: TableSpec, view: TableView, facts: Sequence[TopicFacts] | None, latest: LatestSchemas | None
+    spec: TableSpec,
+    view: TableView,
+    dead_letters: TableView | None,
+    facts: Sequence[TopicFacts] | None,
+    latest: LatestSchemas | None,
 ) -> list[FrazilError]:
     """Why `materialize` would not go on with the table; a pause is the only reason where there is one."""
     found: list[FrazilError] = []
@@ -139,6 +143,7 @@ def _problems_of_table(
     if ours is None:
         return found
     _note(found, lambda: check_format(view))
+    _note(found, lambda: check_dead_letters(dead_letters, spec, ours))
     plan = plan_batch(spec, ours, facts or (), schemas=NO_SCHEMAS, batch_id="")
     if isinstance(plan, Halt):
         found.append(plan.error)
