@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from frazil.model.errors import SettingError
+from frazil.specs.load import SPEC_ENDINGS
 from infra.artefacts.archive import files_under, zip_of
 from infra.artefacts.artefact import Artefact, Artefacts, artefact_of
 from infra.artefacts.environment import Target, fingerprint, pack_environment
@@ -14,7 +15,6 @@ ROOT, PACKAGE = "jobs", "frazil"
 """The folder that holds our package, and the package: a job run imports it from the top of the zip."""
 
 START = "from frazil.job_run import main\n\nmain()\n"
-SPEC_ENDINGS = {".yaml", ".yml"}
 
 
 def pack(checkout: Path, tables: Path, target: Target, folder: Path, *, native_required: bool) -> Artefacts:

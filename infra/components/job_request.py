@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from frazil.model.ingested import ATTEMPTS_OF_A_TASK
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.settings.model import Worker
 from shared.naming import resource_name
@@ -16,7 +17,6 @@ Request = Mapping[str, Any]
 PYTHON_PATH = "./environment:./frazil"
 """Where both archives are unpacked, from the folder that driver and executors work in."""
 
-ATTEMPTS_OF_A_TASK = 4
 FAILURES_PER_HOUR = 5
 SCHEDULED_MINUTES = 240
 """A scheduled run that is cut off loses nothing: the table is the checkpoint, and the next run goes on from it."""

@@ -31,7 +31,7 @@ def publish(
     CountMismatchError, StateLostError, ContendedError, CatalogError and OvertakenError; in each case nothing became
     visible.
     """
-    reason: Exception = OvertakenError()
+    reason: Exception = OvertakenError("other commits came first")
     for _ in range(ATTEMPTS):
         view = loaded(lake, plan.table)
         match judge(view, plan, staged):

@@ -10,6 +10,9 @@ from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.spec import RegistrySettings, SettingValue, TableSpec
 
+ATTEMPTS_OF_A_TASK = 4
+"""How often Spark runs a task that fails or loses its worker, on one machine and in EMR Serverless."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:

@@ -17,9 +17,8 @@ from frazil.adapters.spark.worker import run
 from frazil.local import class_data
 from frazil.local.java import find_java
 from frazil.model.errors import FrazilError, MissingToolError, ServiceError
-from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.ingested import ATTEMPTS_OF_A_TASK, IngestTask, TaskResult
 
-ATTEMPTS_OF_A_TASK = 4
 DRIVER_MEMORY = "1g"
 
 
