@@ -78,7 +78,7 @@ class Terraform:
         if last.is_as(wanted):
             shutil.copyfile(last.lock, lock)
             return
-        (self.data / "terraform.tfstate").unlink(missing_ok=True)  # the recorded backend, not the state
+        last.backend.unlink(missing_ok=True)
         self._run("init")
         if lock.exists():
             last.remember(wanted, lock)
@@ -273,13 +273,19 @@ class Initialised:
     def _wanted(self) -> Path:
         return self.data / "initialised"
 
+    @property
+    def backend(self) -> Path:
+        """Terraform's own record of the backend; it is not the state."""
+        return self.data / "terraform.tfstate"
+
     def is_as(self, wanted: str) -> bool:
-        """Return whether the settings are unchanged and the lock file and provider links still exist."""
+        """Return whether the settings are unchanged and all that `init` made is still there."""
         providers = list((self.data / "providers").glob("*/*/*/*/*"))
         return (
             self._wanted.exists()
             and self._wanted.read_text() == wanted
             and self.lock.exists()
+            and self.backend.exists()
             and bool(providers)
             and all(provider.exists() for provider in providers)
         )

@@ -32,7 +32,7 @@ TerraformOf = Callable[[str], Terraform]
 
 @dataclass(frozen=True, slots=True)
 class FormerState:
-    """A state with resources at another place than the settings say."""
+    """A state with resources or outputs at another place than the settings say."""
 
     stack: str
     expected: str
@@ -42,13 +42,15 @@ class FormerState:
     """The file, if the state is a local one."""
 
     def is_superseded_by(self, other: State) -> bool:
-        """Return whether the other state continues this one, or has all of its resources.
+        """Return whether the other state continues this one, or has all of its resources; without any, its outputs.
 
         A state that is pushed into an empty bucket gets another lineage and serial.
         """
         if other.get("lineage") == self.content["lineage"]:
             return bool(other["serial"] >= self.content["serial"])
         ours = _ids(self.content)
+        if not ours:
+            return set(self.content.get("outputs", {})) <= set(other.get("outputs", {}))
         return None not in {id_ for _, id_ in ours} and ours <= _ids(other)
 
 
@@ -90,7 +92,7 @@ def move_states(deployment: Deployment, names: Sequence[str], terraform_of: Terr
 
 
 def _former_states(deployment: Deployment, names: Sequence[str], terraform_of: TerraformOf) -> Iterator[FormerState]:
-    """Yield the states with resources in local files and in recorded backends, unless the settings say the same.
+    """Yield the states that matter in local files and in recorded backends, unless the settings say the same.
 
     A cloud that decides the backend itself has never had another one.
     """
@@ -100,14 +102,14 @@ def _former_states(deployment: Deployment, names: Sequence[str], terraform_of: T
         expected, file = _place(deployment, stack), _file(deployment, stack)
         if str(file) != expected and file.exists():
             state = json.loads(file.read_text(encoding="utf-8") or "{}")
-            yield from _with_resources(FormerState(stack, expected, str(file), state, file))
+            yield from _unless_empty(FormerState(stack, expected, str(file), state, file))
         record = deployment.terraform_data(stack) / RECORD
         recorded = _recorded(record)
         found = _recorded_place(recorded)
         if found is not None and found != expected:
             any_stack = terraform_of(names[0])  # the settings may no longer have this one
             state = _pull(replace(any_stack, stack=stack), recorded, found, record)
-            yield from _with_resources(FormerState(stack, expected, found, state))
+            yield from _unless_empty(FormerState(stack, expected, found, state))
 
 
 def _ids(state: State) -> set[tuple[str, str | None]]:
@@ -116,8 +118,9 @@ def _ids(state: State) -> set[tuple[str, str | None]]:
     return {(each["type"], one.get("attributes", {}).get("id")) for each in managed for one in each["instances"]}
 
 
-def _with_resources(former: FormerState) -> Iterator[FormerState]:
-    if has_resources(former.content):
+def _unless_empty(former: FormerState) -> Iterator[FormerState]:
+    """Yield the state if it has resources or outputs: a stack may have outputs alone, which other stacks read."""
+    if has_resources(former.content) or former.content.get("outputs"):
         yield former
 
 

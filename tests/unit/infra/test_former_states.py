@@ -132,6 +132,21 @@ def test_a_team_backend_is_refused_for_all_stacks_with_a_local_state_until_they_
     assert not any("push" in call for call in calls(tmp_path))
 
 
+def test_a_state_that_has_outputs_alone_is_moved_too(deployment: Deployment, terraform_of: Any, tmp_path: Path) -> None:
+    """As of the secrets of a cluster that is not ours; the stack of the jobs reads the outputs."""
+    file = local_state(
+        deployment, "secrets", json.dumps(json.loads(state(has_resources=False)) | {"outputs": {"a": 1}})
+    )
+    there = with_backend(deployment, TEAM)
+
+    with pytest.raises(TerraformError, match="secrets: expected s3://team"):
+        refuse_former_states(there, ("secrets",), terraform_of(there))
+    assert [moved.stack for moved in move_states(there, ("secrets",), terraform_of(there))] == ["secrets"]
+
+    assert any("push" in call for call in calls(tmp_path))
+    assert not file.exists()
+
+
 @pytest.mark.parametrize(
     ("recorded", "backend"),
     [

@@ -131,12 +131,13 @@ def test_an_interrupted_run_waits_for_terraform_whose_state_would_lie_otherwise(
 def test_providers_are_found_once_for_the_same_settings(tmp_path: Path, told: list[str]) -> None:
     runner = replace(terraform(tmp_path, told), env={**terraform(tmp_path, told).env, "TF_DATA_DIR": "data"})
     provider = tmp_path / "data/providers/registry/hashicorp/aws/6.0.0/linux_amd64"
-    stack, lock = tmp_path / "cdk.tf.json", tmp_path / ".terraform.lock.hcl"
+    stack, lock, record = (tmp_path / name for name in ("cdk.tf.json", ".terraform.lock.hcl", "data/terraform.tfstate"))
 
     def inits(backend: str) -> int:
         provider.mkdir(parents=True, exist_ok=True)
         stack.write_text(f'{{"terraform": {{"backend": "{backend}"}}, "resource": "{len(told)}"}}')
         runner.init()
+        record.touch()
         return (tmp_path / "calls").read_text().count("init")
 
     lock.write_text("hashes")
@@ -147,6 +148,8 @@ def test_providers_are_found_once_for_the_same_settings(tmp_path: Path, told: li
     provider.rmdir()
     runner.init()
     assert (tmp_path / "calls").read_text().count("init") == 3
+    assert not record.exists()
+    assert [inits("b"), inits("b")] == [4, 4], "without its record of the backend, Terraform wants an init"
 
 
 def test_what_is_made_is_told_as_it_comes(tmp_path: Path, told: list[str]) -> None:
