@@ -84,11 +84,18 @@ def move_states(deployment: Deployment, names: Sequence[str], terraform_of: Terr
             file.write_text(json.dumps(former.content), encoding="utf-8")
             if not former.is_superseded_by(terraform.pull()):
                 terraform.push(file)
+            _record(terraform, deployment.terraform_data(former.stack) / RECORD)
         if former.local is not None:
             former.local.replace(former.local.with_name(former.local.name + MOVED))
-        (deployment.terraform_data(former.stack) / RECORD).unlink(missing_ok=True)
         yield former
     refuse_former_states(deployment, names, terraform_of)
+
+
+def _record(there: Terraform, record: Path) -> None:
+    """Record the backend that now has the state, so that a return to the former one is refused."""
+    made = Path(there.env["TF_DATA_DIR"]) / RECORD
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_bytes(made.read_bytes())
 
 
 def _former_states(deployment: Deployment, names: Sequence[str], terraform_of: TerraformOf) -> Iterator[FormerState]:

@@ -267,7 +267,7 @@ def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
             result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
         if found.missing and excused:
             result.notes.append(f"{name}: {_missing(found)}; {_explained(then)}")
-        elif not proof.skipped(len(found.missing), then):
+        elif found.missing and not proof.skipped(len(found.missing), then):
             result.findings.append(
                 Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
             )

@@ -130,14 +130,22 @@ def _change(table: Table, before: Snapshot, after: Snapshot, columns: _Columns) 
 
 
 def _held(io: FileIO, had: Sequence[ManifestFile], has: Sequence[ManifestFile]) -> tuple[_Held, _Held]:
-    """The files in manifests that only one of two snapshots has; in all of them where marks of deleted rows differ."""
-    marked, marks = _paths(had, ManifestContent.DELETES), _paths(has, ManifestContent.DELETES)
-    shared = _paths(had, ManifestContent.DATA) & _paths(has, ManifestContent.DATA) if marked == marks else frozenset()
+    """The files in manifests that only one of two snapshots has, and those of whose rows more or fewer are marked."""
+    shared = _paths(had, ManifestContent.DATA) & _paths(has, ManifestContent.DATA)
     before, after = _data_files(io, had, shared), _data_files(io, has, shared)
-    if marked != marks:
-        return _Held(before, _marks(io, had)), _Held(after, _marks(io, has))
-    same = _marks(io, had) if before.keys() - after.keys() else {}
-    return _Held(before, same), _Held(after, same)
+    if _paths(had, ManifestContent.DELETES) == _paths(has, ManifestContent.DELETES):
+        same = _marks(io, had) if before.keys() - after.keys() else {}
+        return _Held(before, same), _Held(after, same)
+    marked, marks = _marks(io, had), _marks(io, has)
+    differ = {path for path in {*marked, *marks} if len(marked.get(path, ())) != len(marks.get(path, ()))}
+    elsewhere = differ - before.keys() - after.keys()
+    both = _files_named(io, [m for m in had if m.manifest_path in shared], elsewhere) if elsewhere else {}
+    return _Held({**before, **both}, marked), _Held({**after, **both}, marks)
+
+
+def _files_named(io: FileIO, manifests: Sequence[ManifestFile], wanted: Collection[str]) -> dict[str, DataFile]:
+    """Read the manifests one after the other: together they may list every file of the table."""
+    return {file.file_path: file for each in manifests for file in files_in(io, [each]) if file.file_path in wanted}
 
 
 def _paths(manifests: Sequence[ManifestFile], content: ManifestContent) -> frozenset[str]:
@@ -159,7 +167,7 @@ def _rows(table: Table, file: DataFile, columns: _Columns) -> _Rows:
     rows, nulls = file.record_count, dict(file.null_value_counts or {})
     whole = {number for number, null in nulls.items() if null == 0}
     if not all(ids & whole for ids in columns.here) and not frozenset[int]().union(*columns.ever) <= nulls.keys():
-        nulls = _nulls_in_footer(table, file.file_path)
+        nulls = _nulls_in_footer(table, file.file_path, frozenset().union(*columns.ever))
     return _Rows(rows, _traced(rows, nulls, columns.here), _traced(rows, nulls, columns.ever))
 
 
@@ -171,14 +179,14 @@ def _traced(rows: int, nulls: Mapping[int, int], columns: Sequence[Ids]) -> _Tra
     )
 
 
-def _nulls_in_footer(table: Table, path: str) -> dict[int, int]:
-    """Return the nulls of the top-level columns that a data file has. Raises ValueError if it has no statistics."""
+def _nulls_in_footer(table: Table, path: str, wanted: Ids) -> dict[int, int]:
+    """Return the nulls of those of the columns that a data file has. Raises ValueError if they have no statistics."""
     with table.io.new_input(path).open() as stream:
         footer = pq.ParquetFile(stream)
     schema = pyarrow_to_schema(footer.schema_arrow, table.name_mapping(), downcast_ns_timestamp_to_us=True)
     ids = {field.name: field.field_id for field in schema.fields}
     columns = {footer.metadata.schema.column(n).path: n for n in range(footer.metadata.num_columns)}
-    return {ids[name]: _nulls(footer.metadata, column) for name, column in columns.items() if name in ids}
+    return {ids[name]: _nulls(footer.metadata, column) for name, column in columns.items() if ids.get(name) in wanted}
 
 
 def _nulls(metadata: pq.FileMetaData, column: int) -> int:
