@@ -42,7 +42,7 @@ class Cloud:
     name: str = "an AWS account"
     """What messages call it if the account is not known."""
     account: str | None = None
-    """What is recorded as its account; None stands for the id of the AWS account."""
+    """What is recorded as its account; None if it is the id of the AWS account."""
     backend: LocalState | None = None
     """Where Terraform's states are, whatever the settings say; None leaves it to the settings."""
     snowflake_account: tuple[str, str] | None = None

@@ -275,7 +275,7 @@ class Initialised:
 
     @property
     def backend(self) -> Path:
-        """Terraform's own record of the backend; it is not the state."""
+        """The file in which `terraform init` records the backend; it is not the state."""
         return self.data / "terraform.tfstate"
 
     def is_as(self, wanted: str) -> bool:

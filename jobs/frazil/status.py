@@ -145,7 +145,7 @@ class _Ends:
             try:
                 self.known[topic] = self.topics.describe(topic)
             except ServiceError as error:
-                self.problem = error.what
+                self.problem = f"{error.what}; {error.hint}"
         return self.known.get(topic)
 
 

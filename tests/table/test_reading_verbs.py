@@ -9,9 +9,11 @@ import pytest
 
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
+from frazil.cli import verify
 from frazil.cli.app import run
 from frazil.dead_letters import list_dead_letters, preview
 from frazil.model.errors import BrokerError
+from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake, without
 
 Captured = pytest.CaptureFixture[str]
@@ -24,6 +26,12 @@ def test_verify_of_a_proven_table(config: str, capsys: Captured) -> None:
     assert out.startswith("lake.orders: proven at epoch 2, snapshot ")
     assert ", complete through 2026-01-31T12:00:00Z\n" in out
     assert out.count("\n  ok   ") == 5
+
+
+def test_verify_of_a_table_without_a_batch_says_so(empty_lake: SmallLake) -> None:
+    (verdict, *_) = verify.lines(verify_table(empty_lake.lake, empty_lake.spec))
+
+    assert verdict.startswith("lake.orders: proven at epoch 0, no batch yet, snapshot ")
 
 
 def test_verify_that_finds_something_is_exit_one(config: str, lake: SmallLake, capsys: Captured) -> None:

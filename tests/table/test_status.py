@@ -79,7 +79,7 @@ def test_without_kafka_all_but_the_lag_is_told_and_it_is_asked_once(lake: SmallL
     first, second = statuses_of(lake, broker, lake.spec, spec_of("orders", table="orders"))
 
     assert (first.state, first.lag, first.rows) == ("lag unknown", None, 147)
-    assert first.kafka_problem == second.kafka_problem == "the Kafka cluster does not answer"
+    assert first.kafka_problem == second.kafka_problem == "the Kafka cluster does not answer; start it"
     assert broker.asked == ["orders"]
 
 

@@ -17,12 +17,10 @@ from infra.deploy.accounts.account_record import STATE, has_resources
 from infra.deploy.deployment import STACKS, Deployment
 from infra.settings.model import HcpState, LocalState, S3State
 from infra.terraform.process import DEFAULT_WORKSPACE, WORKSPACE
-from infra.terraform.runner import Terraform, TerraformError
+from infra.terraform.runner import Initialised, Terraform, TerraformError
 from infra.terraform.states import SYNTHESIZED, State
 from shared.naming import state_key, workspace_name
 
-RECORD = "terraform.tfstate"
-"""The file in a stack's data folder in which `terraform init` records the backend."""
 MOVED = ".moved"
 """The suffix of a local state file after its state was copied elsewhere."""
 
@@ -84,7 +82,7 @@ def move_states(deployment: Deployment, names: Sequence[str], terraform_of: Terr
             file.write_text(json.dumps(former.content), encoding="utf-8")
             if not former.is_superseded_by(terraform.pull()):
                 terraform.push(file)
-            _record(terraform, deployment.terraform_data(former.stack) / RECORD)
+            _record(terraform, Initialised(deployment.terraform_data(former.stack)).backend)
         if former.local is not None:
             former.local.replace(former.local.with_name(former.local.name + MOVED))
         yield former
@@ -93,7 +91,7 @@ def move_states(deployment: Deployment, names: Sequence[str], terraform_of: Terr
 
 def _record(there: Terraform, record: Path) -> None:
     """Record the backend that now has the state, so that a return to the former one is refused."""
-    made = Path(there.env["TF_DATA_DIR"]) / RECORD
+    made = Initialised(Path(there.env["TF_DATA_DIR"])).backend
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_bytes(made.read_bytes())
 
@@ -110,7 +108,7 @@ def _former_states(deployment: Deployment, names: Sequence[str], terraform_of: T
         if str(file) != expected and file.exists():
             state = json.loads(file.read_text(encoding="utf-8") or "{}")
             yield from _unless_empty(FormerState(stack, expected, str(file), state, file))
-        record = deployment.terraform_data(stack) / RECORD
+        record = Initialised(deployment.terraform_data(stack)).backend
         recorded = _recorded(record)
         found = _recorded_place(recorded)
         if found is not None and found != expected:

@@ -129,4 +129,5 @@ def _verdict(verification: Verification) -> str:
     if verification.foreign.snapshots:
         foreign = f", with {plural(verification.foreign.snapshots, 'foreign commit')}"
     proven = "proven" if verification.clean else "NOT PROVEN"
-    return f"{proven} at epoch {verification.epoch}, snapshot {verification.snapshot_id}{complete}{foreign}"
+    none_yet = "" if verification.epoch else ", no batch yet"
+    return f"{proven} at epoch {verification.epoch}{none_yet}, snapshot {verification.snapshot_id}{complete}{foreign}"

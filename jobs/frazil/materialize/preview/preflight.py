@@ -62,14 +62,9 @@ class _Asking:
         latest = _note(found, lambda: latest_schemas(_Registry(self), spec))
         view = _note(found, lambda: self.load(spec.identifier))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
-        if "catalog" in self.silent:
-            pass
-        elif view is not None:
-            found += _problems_of_table(spec, view, dead_letters, facts, latest)
-        else:
-            _note(found, lambda: check_dead_letters(dead_letters, spec, None))
-            found += _problems_of_new_table(spec, facts or (), latest)
         yield from found
+        if "catalog" not in self.silent:
+            yield from _problems_with(spec, view, dead_letters, facts, latest)
 
     def load(self, identifier: str) -> TableView | None:
         return self.ask("catalog", lambda: self.lake.load(identifier))
@@ -128,6 +123,20 @@ def _problems_of_new_table(
     if columns is None:
         return found
     return [*found, *partition_problems(spec, columns[0]), *delta_problems(spec, columns[0])]
+
+
+def _problems_with(
+    spec: TableSpec,
+    view: TableView | None,
+    dead_letters: TableView | None,
+    facts: Sequence[TopicFacts] | None,
+    latest: LatestSchemas | None,
+) -> list[FrazilError]:
+    if view is not None:
+        return _problems_of_table(spec, view, dead_letters, facts, latest)
+    found: list[FrazilError] = []
+    _note(found, lambda: check_dead_letters(dead_letters, spec, None))
+    return [*found, *_problems_of_new_table(spec, facts or (), latest)]
 
 
 def _problems_of_table(

@@ -43,7 +43,7 @@ class Failures:
     _last: str = ""
 
     def note(self, failure: FrazilError | None) -> None:
-        """Log a failure; None stands for an attempt that succeeded."""
+        """Log a failure; None is an attempt that succeeded."""
         self.times = self.times + 1 if failure is not None and str(failure) == self._last else 1
         self._last = "" if failure is None else str(failure)
         if failure is None:
