@@ -11,8 +11,14 @@ import pytest
 from values_of_tables import NOW, topic
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_by, spec_property
-from frazil.materialize.changed_spec.spec_changes import RULES, spec_changes
+from frazil.materialize.changed_spec.applied_spec import (
+    ADDED_LATER,
+    AppliedSpec,
+    applied_by,
+    as_applied,
+    spec_property,
+)
+from frazil.materialize.changed_spec.spec_changes import RULES, refused_changes, spec_changes
 from frazil.materialize.clients import Clients
 from frazil.materialize.preview.explain import explain, lines
 from frazil.materialize.preview.preflight import problems
@@ -287,15 +293,44 @@ def test_a_key_cannot_take_the_column_of_a_field_and_the_table_goes_on_without_i
         world.run(without).batch()
 
 
-@pytest.mark.parametrize("newer", TEXTS)
-def test_a_key_that_is_newer_than_the_record_of_a_table_is_no_change(world: World, newer: str) -> None:
+def recorded_as(view: TableView, spec: TableSpec, **keys: str | None) -> TableView:
+    """The table as if its record had these values, and none for those that are None."""
+    had = {**applied_by(spec).keys, **keys}
+    record = AppliedSpec({key: text for key, text in had.items() if text is not None})
+    return replace(view, properties={**view.properties, **spec_property(record)})
+
+
+@pytest.mark.parametrize(
+    ("key", "other", "fate"),
+    [
+        ("value", "protobuf", Fate.REFUSED),
+        ("write", "upsert", Fate.REFUSED),
+        ("on_incompatible_schema", "dead_letter", Fate.APPLIED),
+    ],
+)
+def test_a_key_with_one_value_in_this_release_has_a_fate_all_the_same(
+    world: World, key: str, other: str, fate: Fate
+) -> None:
     spec = world.spec("")
     world.make(spec)
-    view = world.view(spec)
-    recorded = applied_by(spec)
-    older = replace(recorded, keys={key: text for key, text in recorded.keys.items() if key != newer})
 
-    assert spec_changes(spec, replace(view, properties={**view.properties, **spec_property(older)})) == ()
+    view = recorded_as(world.view(spec), spec, **{key: other})
+    changes = spec_changes(spec, view)
+
+    assert [(each.key, each.table_has, each.fate) for each in changes] == [(key, other, fate)]
+    assert len(refused_changes(spec, changes)) == (fate is Fate.REFUSED)
+    assert getattr(as_applied(spec, view.properties), key) == (other if fate is Fate.REFUSED else getattr(spec, key))
+
+
+@pytest.mark.parametrize("key", ADDED_LATER)
+def test_a_key_that_a_record_lacks_has_the_value_of_its_tables_and_not_the_specs(world: World, key: str) -> None:
+    spec = world.spec("")
+    world.make(spec)
+    older = recorded_as(world.view(spec), spec, **{key: None})
+
+    assert spec_changes(spec, older) == ()
+    other = cast(Any, replace)(spec, **{key: "other"})
+    assert [(each.key, each.table_has) for each in spec_changes(other, older)] == [(key, ADDED_LATER[key])]
 
 
 def test_a_column_may_be_partitioned_by_in_the_batch_that_brings_it(world: World) -> None:

@@ -18,6 +18,8 @@ from frazil.model.spec import (
     StartTimestamp,
     SubjectSettings,
     TableSpec,
+    ValueFormat,
+    WriteMode,
 )
 
 SPEC_PROPERTY = "frazil.spec"
@@ -26,6 +28,9 @@ SPEC_PROPERTY = "frazil.spec"
 
 FIXED = ("start",)
 """Keys whose value a table keeps from when it was made."""
+
+ADDED_LATER: Mapping[str, str] = {"value": "avro", "write": "append", "on_incompatible_schema": "pause"}
+"""Keys that older records lack, each with the value that their tables were made with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +55,7 @@ def applied_spec_of(properties: Mapping[str, str]) -> AppliedSpec | None:
     if text is None:
         return None
     value = json.loads(text)
-    return AppliedSpec(value["keys"], tuple(value["sometimes_kept"]))
-
-
-def recorded_for(spec: TableSpec, properties: Mapping[str, str]) -> AppliedSpec | None:
-    """What the table follows, as `applied_spec_of`; keys that are newer than its record are as the spec has them."""
-    applied = applied_spec_of(properties)
-    return applied and replace(applied, keys=_keys_of(spec) | dict(applied.keys))
+    return AppliedSpec({**ADDED_LATER, **value["keys"]}, tuple(value["sometimes_kept"]))
 
 
 def spec_property(applied: AppliedSpec) -> dict[str, str]:
@@ -78,12 +77,17 @@ def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpe
 
 
 def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
-    """The spec with the metadata columns and the key that the table has now, for commands that only read."""
+    """The spec with the metadata columns, formats and write mode that the table has, for commands that only read."""
     applied = applied_spec_of(properties)
     if applied is None:
         return spec
-    key = cast("KeyFormat", applied.keys["key"])
-    return replace(spec, key=key, metadata=MetadataColumns(applied.prefix, applied.keep))
+    return replace(
+        spec,
+        key=cast("KeyFormat", applied.keys["key"]),
+        value=cast("ValueFormat", applied.keys["value"]),
+        write=cast("WriteMode", applied.keys["write"]),
+        metadata=MetadataColumns(applied.prefix, applied.keep),
+    )
 
 
 def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
@@ -131,11 +135,14 @@ def _subject(subject: SubjectSettings) -> str:
 TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "topics": lambda spec: ", ".join(sorted(spec.topics)),
     "key": lambda spec: spec.key,
+    "value": lambda spec: spec.value,
+    "write": lambda spec: spec.write,
     "partition_by": lambda spec: ", ".join(spec.partition_by) or "nothing",
     "readers": lambda spec: ", ".join(spec.readers) or "none",
     "on_bad_record": lambda spec: spec.on_bad_record,
     "bad_record_limit": lambda spec: _limit(spec.bad_record_limit),
     "on_tombstone": lambda spec: spec.on_tombstone,
+    "on_incompatible_schema": lambda spec: spec.on_incompatible_schema,
     "trigger.every": lambda spec: f"{spec.trigger.every.total_seconds():g} s",
     "trigger.rows": lambda spec: f"{spec.trigger.rows:,}",
     "trigger.bytes": lambda spec: f"{spec.trigger.bytes:,} bytes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec, applied_by, recorded_for, spec_property
+from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec, applied_by, applied_spec_of, spec_property
 from frazil.materialize.layout import metadata_columns, partition_problems, unreadable
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import former_names_of, former_names_property
@@ -49,7 +49,7 @@ def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column]
 
     A table whose spec was never recorded differs in its partitioning at most.
     """
-    applied_now = recorded_for(spec, view.properties) or applied_by(spec)
+    applied_now = applied_spec_of(view.properties) or applied_by(spec)
     columns = applied(view.columns, _renames(spec, view, applied_now))
     judged = _Judged(spec, view, applied_now, columns, tuple(arriving))
     return tuple(change for rule in RULES.values() for change in rule(judged))
@@ -80,7 +80,7 @@ def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecCh
 
     A partitioning that is not among them stays recorded as it is: it is changed by a commit of its own.
     """
-    before = recorded_for(spec, view.properties)
+    before = applied_spec_of(view.properties)
     after = applied_by(spec, before)
     if before is not None and not any(change.partition_by is not None for change in changes):
         after = replace(after, keys={**after.keys, "partition_by": before.keys["partition_by"]})
@@ -110,9 +110,12 @@ def _another_table(judged: _Judged) -> Iterator[SpecChange]:
     yield from ()
 
 
-def _topics(judged: _Judged) -> Iterator[SpecChange]:
-    if judged.applied.keys["topics"] != TEXTS["topics"](judged.spec):
-        yield judged.change("topics", Fate.REFUSED, "the table's offsets belong to its current topics")
+def _never(key: str, why: str) -> Callable[[_Judged], Iterator[SpecChange]]:
+    def judge(judged: _Judged) -> Iterator[SpecChange]:
+        if judged.applied.keys[key] != TEXTS[key](judged.spec):
+            yield judged.change(key, Fate.REFUSED, why)
+
+    return judge
 
 
 def _key(judged: _Judged) -> Iterator[SpecChange]:
@@ -258,12 +261,12 @@ def _keep(judged: _Judged) -> Iterator[SpecChange]:
 
 RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "topic": _only_one,
-    "topics": _topics,
+    "topics": _never("topics", "the table's offsets belong to its current topics"),
     "table": _another_table,
     "database": _another_table,
     "key": _key,
-    "value": _only_one,
-    "write": _only_one,
+    "value": _never("value", "the table's columns were made for values of its current format"),
+    "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "order_by": _only_one,
     "cdc": _only_one,
     "partition_by": _partition_by,
@@ -271,7 +274,7 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "on_bad_record": _at_once("on_bad_record"),
     "bad_record_limit": _at_once("bad_record_limit"),
     "on_tombstone": _at_once("on_tombstone"),
-    "on_incompatible_schema": _only_one,
+    "on_incompatible_schema": _at_once("on_incompatible_schema"),
     "trigger.every": _at_once("trigger.every", "from the next start of `frazil materialize` on"),
     "trigger.rows": _at_once("trigger.rows"),
     "trigger.bytes": _at_once("trigger.bytes"),
