@@ -36,10 +36,10 @@ class Installed:
     def program(self) -> Path:
         return self.folder / "bin" / "frazil"
 
-    def run(self, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, cwd: Path, timeout: float = 200) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         return subprocess.run(
-            [self.program, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=200, check=False
+            [self.program, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout, check=False
         )
 
 

@@ -10,6 +10,8 @@ import pytest
 from breadth import Place, encode, record_of
 from installed import Installed, build_wheel, compiled_wheel, install
 
+from tests.sampling import sampled
+
 SCHEMA = record_of(("n", "long"))
 
 
@@ -60,8 +62,9 @@ def test_without_rust_records_are_decoded_in_python_and_with_it_by_the_decoder_i
     assert said == ["False\n", "True\n"]
 
 
-def test_the_extra_local_brings_all_that_the_demo_imports(wheel: Path, tmp_path: Path) -> None:
-    """The demo itself is what `make demo` runs."""
+@pytest.mark.parametrize("command", sampled(("demo", "--version"), lambda command: command == "--version"))
+def test_the_extra_local_brings_all_that_the_demo_needs(command: str, wheel: Path, tmp_path: Path) -> None:
+    """A long run plays the demo; otherwise all that it imports is there."""
     local = install(wheel, tmp_path / "env", "local")
     modules = ["frazil.demo.story", "frazil.demo.victim", "frazil.query", "frazil.local.aws_double.server"]
     code = f"import importlib, json; print(json.dumps([importlib.import_module(m).__file__ for m in {modules}]))"
@@ -75,5 +78,8 @@ def test_the_extra_local_brings_all_that_the_demo_imports(wheel: Path, tmp_path:
         timeout=200,
     )
 
+    started = local.run(command, cwd=tmp_path, timeout=900)
+
     assert ended.returncode == 0, ended.stderr
+    assert (started.returncode, started.stdout != "") == (0, True), started.stderr
     assert all(Path(file).is_relative_to(local.folder) for file in json.loads(ended.stdout))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
@@ -56,15 +56,19 @@ def publish(
 
 
 def last_look(view: TableView, plan: BatchPlan, staged: Staged, change: BatchChange) -> None:
-    """Raise CountMismatchError if the staged snapshot's summary differs from the counts that the tasks returned."""
+    """Raise CountMismatchError if the staged snapshot's summary lacks a figure of the change."""
     snapshot = view.snapshots[staged.snapshot_id]
-    added, removed = snapshot.figure("added-records"), snapshot.figure("deleted-records")
-    if (added, removed) != (change.rows_added, 0):
+    found = {name: snapshot.figure(name) for name in change.figures}
+    if found != change.figures:
         raise CountMismatchError(
-            f"{plan.table}: batch {plan.batch_id} was staged with {added} rows added and {removed} removed,"
-            f" expected {change.rows_added} and 0; nothing was published",
+            f"{plan.table}: batch {plan.batch_id} was staged with {_listed(found)}, expected {_listed(change.figures)};"
+            " nothing was published",
             hint="the table is paused: run `frazil verify`, then `frazil resume`",
         )
+
+
+def _listed(figures: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in figures.items())
 
 
 def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, change: BatchChange) -> None:

@@ -19,11 +19,12 @@ from frazil.proof.verification import Check
 class BatchChange:
     """The changes that a batch makes to its table: the files that it adds.
 
-    `rows_added` is what the summary of the staged snapshot must show before it becomes visible.
+    `figures` must be in the summary of the staged snapshot before it becomes visible: counts by their key (Iceberg
+    specification, "Optional Snapshot Summary Fields"). A key that the summary lacks counts as 0.
     """
 
     files: Sequence[WrittenFile]
-    rows_added: int
+    figures: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.materialize.verdicts import Done, PlanAgain, Ready, StageAgain, judge
 from frazil.model.errors import CountMismatchError, FencedError, ForeignOwnerError, StateLostError
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.progress import TableState
+from frazil.model.progress import Counts, TableState
 from frazil.model.snapshot import Snapshot, TableView
+from frazil.modes.append import add_every_row
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
@@ -26,6 +27,10 @@ BASE = snapshot(1, None, carries=BEFORE, total_records=7)
 STAGED = snapshot(2, 1, carries=AFTER, added_records=2, total_records=9)
 ATTEMPT = Staged("frazil_stage_w1_1", 2, base=1)
 BRANCH = {"frazil_stage_w1_1": 2}
+
+
+def change_of(rows: int) -> BatchChange:
+    return add_every_row((), Counts(read=rows, rows=rows))
 
 
 class LakeThatNotes:
@@ -124,14 +129,15 @@ def test_a_staged_summary_that_is_not_what_the_tasks_returned_stops_the_pipeline
 ) -> None:
     staged = snapshot(2, 1, carries=AFTER, added_records=added, deleted_records=deleted)
 
-    with pytest.raises(CountMismatchError, match=rf"{added} rows added and {deleted} removed, expected {rows} and 0"):
-        last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, ATTEMPT, BatchChange((), rows))
+    found, expected = f"{added} added-records, {deleted} deleted-records", f"{rows} added-records, 0 deleted-records"
+    with pytest.raises(CountMismatchError, match=f"staged with {found}, expected {expected};"):
+        last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, ATTEMPT, change_of(rows))
 
 
 def test_a_staged_summary_that_agrees_is_published_and_nothing_is_dropped() -> None:
     lake = LakeThatNotes()
 
-    publish(cast(Lake, lake), PLAN, ATTEMPT, stage_on=lambda _: ATTEMPT, change=BatchChange((), 2))
+    publish(cast(Lake, lake), PLAN, ATTEMPT, stage_on=lambda _: ATTEMPT, change=change_of(2))
 
     assert lake.done == ["publish frazil_stage_w1_1"]
 

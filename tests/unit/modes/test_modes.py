@@ -21,4 +21,4 @@ def test_append_adds_every_file_and_as_many_rows_as_were_counted() -> None:
 
     change = open_mode("append").change(files, Counts(read=6, rows=5, dead_letters=1))
 
-    assert change == BatchChange(files, rows_added=5)
+    assert change == BatchChange(files, {"added-records": 5, "deleted-records": 0})
