@@ -9,6 +9,7 @@ from typing import Any
 
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
+from frazil.materialize.foreign import count_foreign
 from frazil.materialize.pause.pausing import Pause, pause_of
 from frazil.materialize.plan import source_problems
 from frazil.materialize.schema.notices import left_out
@@ -154,7 +155,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         return TableStatus(spec.identifier, problem="not created yet: run `frazil materialize`")
     try:
         at = standing(view, pipeline=spec.pipeline)
-        foreign = at.state_with_foreign.foreign
+        foreign = count_foreign(at)
     except (TableError, CatalogError) as error:
         return TableStatus(spec.identifier, problem=error.what, pause=pause_of(view.properties))
     through, head = at.state.complete_through, view.head_snapshot()

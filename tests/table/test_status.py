@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from frazil import status as status_module
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.cli.status import remarks
 from frazil.delta.standing import LogStanding
@@ -15,7 +16,7 @@ from frazil.materialize.state import Standing
 from frazil.model.changes import RenameColumn
 from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.plan import PartitionFacts, TopicFacts
-from frazil.model.progress import Counts
+from frazil.model.progress import Counts, ForeignChanges
 from frazil.model.spec import Start, TableSpec
 from frazil.status import PartitionLag, TableStatus, table_statuses
 from tests.table.small_lake import NOON, SmallLake, spec_of
@@ -134,10 +135,10 @@ def test_missing_table_and_foreign_owner_are_told(lake: SmallLake) -> None:
 
 
 def test_a_table_whose_files_cannot_be_read_hides_no_other(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreadable(_: Standing) -> None:
+    def unreadable(_: Standing) -> ForeignChanges:
         raise CatalogError("the rows of snapshot 7 cannot be counted", hint="check the network")
 
-    monkeypatch.setattr(Standing, "state_with_foreign", property(unreadable))
+    monkeypatch.setattr(status_module, "count_foreign", unreadable)
 
     found = statuses_of(lake, Broker({0: 100}), lake.spec, spec_of("other"))
 

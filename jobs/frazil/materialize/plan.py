@@ -35,7 +35,7 @@ def plan_batch(
     paused = pause_of(at.view.properties)
     if paused is not None:
         return Halt(spec.identifier, _paused(spec, paused))
-    state = _begun_later(at.state_with_foreign, topics)
+    state = _begun_later(at.state, topics)
     problems = source_problems(spec, at, topics)
     if problems:
         return Halt(spec.identifier, together(problems))
@@ -58,7 +58,7 @@ def plan_batch(
 
 def source_problems(spec: TableSpec, at: Standing, topics: Sequence[TopicFacts]) -> list[FrazilError]:
     """Why the topics may not be read on from where the table stands."""
-    state = _begun_later(at.state_with_foreign, topics)
+    state = _begun_later(at.state, topics)
     return [problem for facts in topics for problem in _problems(spec, state, facts)]
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from frazil.materialize.account import Ingested, next_state, receipt_of
 from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
 from frazil.materialize.dead_letters import prepare
+from frazil.materialize.foreign import count_foreign
 from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import new_base
 from frazil.model.plan import BatchPlan
@@ -68,8 +69,8 @@ class ReadBatch:
 
     def _stage_on(self, here: Standing) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
-        foreign = here.state_with_foreign.foreign  # the rest of the state is as planned, with later origins
-        plan = replace(self.plan, state=replace(self.plan.state, foreign=foreign))
+        # the rest of the state is as planned, with later origins
+        plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
         state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
         stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))
         return stage_on_branch(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from dataclasses import dataclass
 
-from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, FormatVersionError, StateLostError
-from frazil.model.progress import ForeignChanges, TableState
-from frazil.model.snapshot import Snapshot, SourceChange, TableView
-from frazil.model.spec import MetadataColumns
+from frazil.model.progress import TableState
+from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.summary import carries_state, state_in
 
 CHECKPOINT_TAG = "frazil_checkpoint"
@@ -31,11 +27,6 @@ class Standing:
     carrier: Snapshot
     foreign: tuple[Snapshot, ...]
     rolled_back: bool
-
-    @property
-    def state_with_foreign(self) -> TableState:
-        names = _source_names(self.view.properties, self.state)
-        return self.state.with_foreign(foreign_changes(self.carrier, self.foreign, names))
 
 
 def standing(view: TableView, *, pipeline: str) -> Standing:
@@ -93,75 +84,3 @@ def _end_of_chain(oldest: Snapshot) -> str:
     return (
         "which has no parent because another engine replaced the table (CREATE OR REPLACE TABLE) or expired snapshots"
     )
-
-
-def _source_names(properties: Mapping[str, str], state: TableState) -> tuple[str, ...]:
-    """Return the names of the columns that say which record a row came from."""
-    applied = applied_spec_of(properties)
-    prefix = MetadataColumns().prefix if applied is None else applied.prefix
-    topic = ("topic",) if len(state.sources) > 1 else ()
-    return tuple(prefix + name for name in (*topic, "partition", "offset"))
-
-
-def foreign_changes(before: Snapshot, foreign: tuple[Snapshot, ...], names: Sequence[str]) -> ForeignChanges:
-    """Return what others' snapshots after `before` did to rows. Compaction (`replace`) counts as no change.
-
-    `names` are the columns of the rows' sources. Raises CatalogError where storage does not answer.
-    """
-    total = ForeignChanges()
-    for (is_replace, _), group in groupby(foreign, key=lambda each: (each.operation == "replace", each.schema_id)):
-        run = tuple(group)
-        total = total + (_replaced(run) if is_replace else _changed(before, run, names))
-        before = run[-1]
-    return total
-
-
-def _replaced(run: tuple[Snapshot, ...]) -> ForeignChanges:
-    return ForeignChanges(snapshots=len(run), names=tuple(snapshot.name for snapshot in run))
-
-
-def _changed(before: Snapshot, run: tuple[Snapshot, ...], names: Sequence[str]) -> ForeignChanges:
-    """Return what a run of snapshots of one schema changed. Rows are counted before and after it, however long it is.
-
-    Where sources cannot be compared, every row that was added may lack one, and every row removed may be ours.
-    """
-    rows = _rows_changed(before, run)
-    change = run[-1].sources_since(before.id, names) or SourceChange(rows.rows_added, rows.rows_removed)
-    return replace(rows, unsourced_added=change.unsourced_added, sourced_removed=change.sourced_removed)
-
-
-def _rows_changed(before: Snapshot, run: tuple[Snapshot, ...]) -> ForeignChanges:
-    """The rows added, by the summaries, and removed: where rows were marked as deleted, what counting leaves."""
-    said = sum((_by_summary(snapshot) for snapshot in run), ForeignChanges())
-    if all(_is_exact(parent, snapshot) for parent, snapshot in pairwise((before, *run))):
-        return said
-    had, has = before.count_live(), run[-1].count_live()
-    if had is None or has is None:
-        return said
-    added = max(said.rows_added, has - had)
-    return replace(said, rows_added=added, rows_removed=had + added - has)
-
-
-def _is_exact(parent: Snapshot, snapshot: Snapshot) -> bool:
-    """Return whether its summary gives the rows removed: not with position deletes, which outlive their data files."""
-    return snapshot.operation == "append" or (parent.has_no_deletes and snapshot.has_no_deletes)
-
-
-def _by_summary(snapshot: Snapshot) -> ForeignChanges:
-    """Its own figures, not the difference to its parent: an overwrite that adds rows removes some as well."""
-    marked = snapshot.figure("added-position-deletes") - snapshot.figure("removed-position-deletes")
-    return ForeignChanges(
-        snapshots=1,
-        rows_added=snapshot.figure("added-records"),
-        rows_removed=_rows_removed(snapshot.figure("deleted-records"), marked),
-        names=(snapshot.name,),
-    )
-
-
-def _rows_removed(of_files: int, marked: int) -> int:
-    """Rows in files that went, and rows that were marked as deleted.
-
-    A file that went counts rows that had been marked before: with the file goes its mark, so `marked` is negative.
-    Without a file, marks that go were of files that are long gone.
-    """
-    return max(of_files + marked, 0) if of_files else max(marked, 0)

@@ -105,7 +105,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ForeignChanges:
-    """The snapshots that others have committed between ours (counted in `materialize/state.py`).
+    """The snapshots that others have committed between ours (counted in `materialize/foreign.py`).
 
     A rewrite of a file adds and removes all its rows. `unsourced_added` and `sourced_removed` are net figures: rows
     that have no source now, and rows of ours that are gone. Neither is ever too low.

@@ -6,19 +6,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyroaring import BitMap64
-
 from frazil.materialize.changed_spec.applied_spec import as_applied
+from frazil.materialize.foreign import count_foreign
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
-from frazil.model.progress import Counts, PartitionProgress
+from frazil.model.progress import Counts, ForeignChanges, PartitionProgress
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
 from frazil.proof.rows import Expected, lost_rows
-from frazil.proof.tally import Source, Tallies
+from frazil.proof.tally import Source
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
 from frazil.verify.dead import check_dead_letters, tally_dead_letters
@@ -56,7 +55,8 @@ def verify_table(
     except TableError as error:
         return _without_state(spec, view.head, FindingKind.NO_STATE, error.what)
     spec = as_applied(spec, view.properties)
-    proven = _prove(spec, at, dead_view, watch)
+    foreign = count_foreign(at)
+    proven = _prove(spec, at, dead_view, foreign, watch)
     checks = list(proven.checks)
     if kafka is not None and dead_view is not None:
         checks.append(_compare(spec, at, dead_view, kafka, proven, watch))
@@ -67,7 +67,7 @@ def verify_table(
         complete_through=at.state.complete_through,
         counts=at.state.total(),
         checks=tuple(checks),
-        foreign=at.state_with_foreign.foreign,
+        foreign=foreign,
     )
 
 
@@ -98,7 +98,9 @@ def _without_state(spec: TableSpec, head: int | None, kind: FindingKind, what: s
     return Verification(spec.identifier, head, None, None, Counts(), (check,))
 
 
-def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Watch) -> _Proven:
+def _prove(
+    spec: TableSpec, at: Standing, dead_view: TableView | None, foreign: ForeignChanges, watch: Watch
+) -> _Proven:
     head = at.view.head_snapshot() or at.carrier
     files = check_files(at.view, head, name="files", watch=watch)
     checks = [_check_state(at), files.check]
@@ -111,7 +113,8 @@ def _prove(spec: TableSpec, at: Standing, dead_view: TableView | None, watch: Wa
         return _Proven((*checks, Check("rows", "", untraced)))
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
     progress = progress_by_source(at.state)
-    checks.append(_check_rows(spec, at, rows, {} if dead is None else dead.offsets))
+    offsets = {} if dead is None else dead.offsets
+    checks.append(open_mode(spec.write).check_rows(Expected(progress, foreign), rows, offsets))
     checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
     sums_hold = frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
     return _Proven(tuple(checks), sums_hold, lost_rows(progress, rows))
@@ -133,11 +136,6 @@ def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterat
 def _untraced(spec: TableSpec, view: TableView, head: Snapshot, unreadable: Collection[str]) -> Iterator[Discrepancy]:
     effect = "earlier rows are null in it and cannot be traced to their records"
     return columns_made_again(view, head.id, source_columns(spec).names, effect, without=unreadable)
-
-
-def _check_rows(spec: TableSpec, at: Standing, rows: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
-    expected = Expected(progress_by_source(at.state), at.state_with_foreign.foreign)
-    return open_mode(spec.write).check_rows(expected, rows, dead)
 
 
 def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:

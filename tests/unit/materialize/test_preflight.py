@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, MapType, NestedField, StringType, StructType
@@ -378,6 +379,30 @@ def test_everything_that_is_wrong_is_said_at_once(world: World) -> None:
     found = world.check(wanted)
 
     assert [type(each) for each in found] == [TopicMissingError, ForeignTableError, SpecError, SpecError]
+
+
+def test_changes_of_others_that_cannot_be_counted_hide_no_problem(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> None:
+        raise CatalogError("the manifests of others cannot be read", hint="check the network")
+
+    view = world.make()
+    with world.lake.catalog.load_table(SPEC.identifier).transaction() as others:
+        others.append(pa.table({"n": [1]}))
+    load = world.lake.load
+
+    def loaded(identifier: str) -> TableView | None:
+        view = load(identifier)
+        snapshots = {} if view is None else view.snapshots
+        unread = {n: replace(s, count_live=unreadable, sources_since=unreadable) for n, s in snapshots.items()}
+        return view and replace(view, snapshots=unread)
+
+    monkeypatch.setattr(world.lake, "load", loaded)
+    missing = replace(SPEC, table="other", topics=("orderz",), value_subject=SubjectSettings(override="orders-value"))
+
+    assert loaded(SPEC.identifier) != view
+    assert [type(each) for each in world.check(SPEC, missing)] == [TopicMissingError]
 
 
 def test_what_does_not_answer_is_asked_once_for_all_tables_and_said_once(world: World) -> None:

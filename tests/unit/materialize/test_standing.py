@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from values_of_tables import SPEC, progress, snapshot, state, view
 
+from frazil.materialize.foreign import count_foreign
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, FrazilError, StateLostError
 from frazil.model.progress import ForeignChanges, SourceProgress
@@ -32,7 +33,7 @@ def test_a_fresh_table_stands_at_its_first_snapshot() -> None:
     here = stand(view(OURS, tags={CHECKPOINT_TAG: 1}))
 
     assert (here.state, here.carrier, here.foreign, here.rolled_back) == (STATE, OURS, (), False)
-    assert here.state_with_foreign == STATE
+    assert count_foreign(here) == STATE.foreign
 
 
 def test_the_newest_state_counts() -> None:
@@ -86,14 +87,14 @@ def test_what_others_committed_on_top_is_counted(theirs: Snapshot, changes: Fore
     here = stand(view(OURS, theirs))
 
     assert (here.carrier, here.foreign) == (OURS, (theirs,))
-    assert here.state_with_foreign.foreign == changes
+    assert count_foreign(here) == changes
 
 
 def test_changes_of_others_add_up_in_their_order() -> None:
     added = snapshot(2, 1, added_records=2)
     removed = snapshot(3, 2, operation="delete", deleted_records=1)
 
-    assert stand(view(OURS, added, removed)).state_with_foreign.foreign == gross(2, 2, 1, "append 2", "delete 3")
+    assert count_foreign(stand(view(OURS, added, removed))) == gross(2, 2, 1, "append 2", "delete 3")
 
 
 def counted(number: int, live: int | None, operation: str = "delete", **figures: object) -> Snapshot:
@@ -122,7 +123,7 @@ def test_where_rows_are_marked_as_deleted_the_rows_are_counted(
 ) -> None:
     ours = replace(OURS, count_live=lambda: 7)
 
-    foreign = stand(view(ours, *theirs)).state_with_foreign.foreign
+    foreign = count_foreign(stand(view(ours, *theirs)))
 
     assert (foreign.rows_added, foreign.rows_removed) == changes
     assert foreign.snapshots == len(theirs)
@@ -135,7 +136,7 @@ def test_rows_are_not_counted_where_none_are_marked() -> None:
     ours = replace(snapshot(1, None, carries=STATE, total_delete_files=0), count_live=fails)
     theirs = snapshot(2, 1, operation="delete", deleted_records=2, total_delete_files=0)
 
-    assert stand(view(ours, replace(theirs, count_live=fails))).state_with_foreign.foreign.rows_removed == 2
+    assert count_foreign(stand(view(ours, replace(theirs, count_live=fails)))).rows_removed == 2
 
 
 def compared(number: int, operation: str = "overwrite", *, schema_id: int = 0, **figures: object) -> Snapshot:
@@ -158,7 +159,7 @@ def compared(number: int, operation: str = "overwrite", *, schema_id: int = 0, *
 def test_sources_are_compared_over_runs_of_one_schema(
     theirs: tuple[Snapshot, ...], compared_runs: tuple[int, int]
 ) -> None:
-    foreign = stand(view(OURS, *theirs)).state_with_foreign.foreign
+    foreign = count_foreign(stand(view(OURS, *theirs)))
 
     assert (foreign.unsourced_added, foreign.sourced_removed) == compared_runs
     assert foreign.snapshots == len(theirs)
@@ -168,7 +169,7 @@ def test_the_topic_is_a_part_of_the_source_where_there_are_several() -> None:
     sources = (SourceProgress("orders", "1", 0, {}), SourceProgress("returns", "2", 0, {}))
     ours = snapshot(1, None, carries=replace(STATE, sources=sources))
 
-    assert stand(view(ours, compared(2))).state_with_foreign.foreign.sourced_removed == 3
+    assert count_foreign(stand(view(ours, compared(2)))).sourced_removed == 3
 
 
 def test_a_table_that_was_rolled_back_stands_where_it_was_rolled_back_to() -> None:
