@@ -117,7 +117,7 @@ def read_tables(folder: Path) -> tuple[TableSpec, ...]:
     for spec in specs:
         if spec.database != OF_THE_ENVIRONMENT:
             what = (
-                f"{spec.source_file}: database: in the cloud all tables lie in the environment's, found {spec.database}"
+                f"{spec.source_file}: database: in the cloud all tables are in the environment's, found {spec.database}"
             )
             raise SettingError(what, hint="remove the key; the environment's file says `lake: {database: …}`")
     return specs

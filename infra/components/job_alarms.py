@@ -11,8 +11,8 @@ from infra.components.dashboard import NAMESPACE, OF_A_WORKER
 TABLE_FAILED = "table_failed"
 """The event that jobs/frazil/materialize/scheduling/schedule.py logs each time that a table fails and others go on."""
 
-FAILING_TABLES = "SickTables"
-"""The metric that counts these events, in a namespace of the environment: what a filter counts has no dimensions."""
+FAILING_TABLES = "FailingTables"
+"""The metric that counts these events. A metric of a log filter has no dimensions: the namespace names the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

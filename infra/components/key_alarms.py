@@ -29,8 +29,8 @@ def key_alarms(rotation: KeyRotation, settings: EnvironmentSettings) -> Iterator
     most = settings.rotation.days + DAYS_OF_GRACE
     yield AlarmSpec(
         word="key-too-old",
-        meaning=f"A key is older than {most} days, or nobody tells how old keys are. `scripts/deploy.sh rotate` "
-        "rotates now, and says what keeps it from being done.",
+        meaning=f"A key is older than {most} days, or the metric has no values. `scripts/deploy.sh rotate` "
+        "rotates now, or says why it cannot.",
         metric=Measured(NAMESPACE, METRIC, {BY_ENVIRONMENT: settings.environment}),
         at_most=most,
         minutes=MINUTES_A_DAY,

@@ -97,8 +97,8 @@ class JobsStack(Stack):
         namespace = f"Frazil/{self._settings.environment}"
         aws.CloudwatchLogMetricFilter(
             self,
-            "sick-tables",
-            name=self._name("sick-tables"),
+            "failing-tables",
+            name=self._name("failing-tables"),
             log_group_name=self._logs.name,
             pattern=TABLE_FAILED,
             metric_transformation=aws.CloudwatchLogMetricFilter_MetricTransformation(

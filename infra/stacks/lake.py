@@ -259,7 +259,7 @@ class LakeStack(Stack):
     def _outputs(self) -> None:
         Output(self, "bucket_name", value=self.bucket_name)
         Output(self, "key_arn", value=self.key_arn)
-        Output(self, "warehouse", value=self.warehouse, description="A table lies in the folder of its name in here")
+        Output(self, "warehouse", value=self.warehouse, description="The folder that holds a folder for each table")
         Output(self, "database_name", value=self.database_name)
         Output(self, "workgroup_name", value=self.workgroup_name)
 
@@ -281,7 +281,7 @@ def _lifecycle(version_retention_days: int) -> tuple[aws.S3BucketLifecycleConfig
     gone_soon = aws.S3BucketLifecycleConfiguration_Rule_NoncurrentVersionExpiration(noncurrent_days=1)
     return (
         aws.S3BucketLifecycleConfiguration_Rule(
-            id="what-nobody-sees",
+            id="unused-versions",
             status="Enabled",
             filter=aws.S3BucketLifecycleConfiguration_Rule_Filter(prefix=""),
             noncurrent_version_expiration=gone,

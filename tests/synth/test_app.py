@@ -173,7 +173,7 @@ def test_two_syntheses_write_the_same_bytes_functions_included(tmp_path: Path) -
 def test_a_table_outside_the_environments_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text("topic: orders\ndatabase: elsewhere\n")
 
-    with pytest.raises(SettingError, match="all tables lie in the environment's, found elsewhere"):
+    with pytest.raises(SettingError, match="all tables are in the environment's, found elsewhere"):
         build(load_environment("dev", {}), tmp_path / "out", ARTEFACTS, tables=tmp_path)
 
 

@@ -122,7 +122,7 @@ def test_only_what_nobody_sees_and_results_of_queries_leave_by_themselves(tmp_pa
 
     assert stack.one("aws_s3_bucket_lifecycle_configuration")["rule"] == [
         {
-            "id": "what-nobody-sees",
+            "id": "unused-versions",
             "status": "Enabled",
             "filter": {"prefix": ""},
             "noncurrent_version_expiration": {"noncurrent_days": 30},

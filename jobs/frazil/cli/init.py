@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Names = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics of the cluster.")]
 Like = Annotated[
     str | None,
-    typer.Option("--like", metavar="PATTERN", help="Also all topics with such a name; * stands for any characters."),
+    typer.Option("--like", metavar="PATTERN", help="Also all topics with such a name; * matches any characters."),
 ]
 SAMPLE = 10
 """The number of records from which the format of keys is guessed."""
@@ -62,7 +62,7 @@ def _matching(broker: KafkaTopics, like: str | None) -> Sequence[str]:
     names = [name for name in visible(broker) if fnmatchcase(name, like)]
     if not names:
         raise TopicMissingError(
-            f"no topic of the cluster has a name like {like}", hint="quote the pattern; * stands for any characters"
+            f"no topic of the cluster has a name like {like}", hint="quote the pattern; * matches any characters"
         )
     return names
 

@@ -339,7 +339,7 @@ def well() -> Run:
 
 
 def broken() -> None:
-    raise StateLostError("chain broken", hint="mend it")
+    raise StateLostError("chain broken", hint="fix it")
 
 
 @dataclass
@@ -366,8 +366,8 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> Rests:
     return instead
 
 
-def test_a_sick_table_is_told_and_tried_again_after_a_long_rest(rests: Rests, caplog: pytest.LogCaptureFixture) -> None:
-    answers: list[FrazilError | None] = [StateLostError("chain broken", hint="mend it"), None]
+def test_a_failing_table_is_logged_and_retried_after_a_long_wait(rests: Rests, caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[FrazilError | None] = [StateLostError("chain broken", hint="fix it"), None]
 
     def act() -> None:
         answer = answers.pop(0)
@@ -384,7 +384,7 @@ def test_a_sick_table_is_told_and_tried_again_after_a_long_rest(rests: Rests, ca
     assert [fields_of(record) for record in told] == [{"table": "lake.orders", "error": "StateLostError"}]
 
 
-def test_a_table_that_is_sick_at_the_end_is_a_failure(rests: Rests) -> None:
+def test_a_table_that_fails_at_the_end_is_a_failure(rests: Rests) -> None:
     report, other = run_every(as_runs(Run(broken), well()), timedelta(seconds=20), Stopping())
 
     assert type(report.failure) is StateLostError
