@@ -73,7 +73,7 @@ class ConfluentDouble:
 
     @property
     def key_names(self) -> list[str]:
-        """Of the keys there are, in the order in which they were made."""
+        """The display names of all keys, in the order of their creation."""
         return [kept.spec["display_name"] for kept in self._kept.values()]
 
     def answer(self, asked: Asked) -> Answer:
@@ -173,7 +173,7 @@ def missing() -> Answer:
 
 
 def _resource_of(path: str) -> re.Pattern[str] | None:
-    """How the id reads of what a key must be for, so that it opens this path."""
+    """Return the pattern of the resource id that a key must have to read this path, or None."""
     topics = re.fullmatch(r"/kafka/v3/clusters/([^/]+)/topics", path)
     wanted = topics[1] if topics else {"subjects": "lsrc-.+", "regions": "tableflow"}.get(path.rsplit("/", 1)[-1])
     return None if wanted is None else re.compile(wanted, re.IGNORECASE)

@@ -53,7 +53,7 @@ class HcpDouble:
     _taking_turns: Lock = field(default_factory=Lock)
 
     def answer(self, method: str, target: str, content: bytes, authorization: str) -> Answer:
-        """All of it without a network."""
+        """Answer a request without a network."""
         with self._taking_turns:
             path = urlsplit(target).path
             if path.startswith(UPLOAD):
@@ -127,7 +127,7 @@ class HcpDouble:
 
 
 def host_block(address: str) -> str:
-    """For Terraform's CLI configuration: what is asked of HCP Terraform is asked of the double."""
+    """Return a block for Terraform's CLI configuration that redirects HCP Terraform to the double."""
     services = "".join(f'    "{name}" = "{address}{API}/"\n' for name in ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"))
     return f'host "{HOST}" {{\n  services = {{\n{services}  }}\n}}\n'
 
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _files(packed: bytes) -> Iterator[tuple[str, bytes]]:
-    """Of what Terraform uploads: a tar of the folder."""
+    """Yield the files of Terraform's upload, a tar of its folder."""
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         for member in archive.getmembers():
             if member.isfile() and (content := archive.extractfile(member)) is not None:

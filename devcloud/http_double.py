@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the names that http.server looks for
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing: a request names keys."""
+        """Log nothing, because requests contain keys."""
 
 
 class Server(ThreadingHTTPServer):

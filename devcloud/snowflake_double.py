@@ -90,7 +90,7 @@ class SnowflakeDouble:
         return user
 
     def grant(self, *privileges: str, on: str, to: str) -> None:
-        """To the default role of a user."""
+        """Grant privileges to the default role of a user."""
         self.users.grant(privileges, on=on, to_role=self.users[to.upper()].role)
 
     def answer(self, asked: Asked) -> Answer:
@@ -153,7 +153,7 @@ class SnowflakeDouble:
         return Answer(HTTPStatus.NOT_FOUND)
 
     def _told(self, asked: Asked) -> Answer:
-        """What is made behind Snowflake's back."""
+        """Answer the calls of tests and stub providers, which change state without a login."""
         if found := _USER.fullmatch(asked.path):
             return self._of_user(asked, found["name"])
         if found := _GRANT.fullmatch(asked.path):
@@ -172,7 +172,7 @@ class SnowflakeDouble:
         return Answer(HTTPStatus.NOT_FOUND) if user is None else Answer(HTTPStatus.OK, user.told())
 
     def _put_user(self, name: str, given: Mapping[str, Any]) -> Answer:
-        """With the keys that Terraform wants in its slots, and no other: as the owner, who may set any."""
+        """Create or replace a user with the keys in Terraform's configuration, as its owner."""
         user = self.users.make(name, given.get("default_role"))
         try:
             user.keys = _distinct({slot: _checked(key) for slot in SLOTS if (key := given.get(slot.lower()))})
@@ -239,7 +239,7 @@ class SnowflakeDouble:
         return Table(("property", "value", "default", "description"), [[*row, "null", ""] for row in rows])
 
     def _visible(self, who: User, name: str, privileges: set[str], *, also_self: bool = False) -> User:
-        """Another user, or oneself, if one of the privileges is there; one without any is not even told that it is."""
+        """Return a user whom `who` may see. Raises the same error for a missing and an invisible user."""
         spelled = name[1:-1] if name.startswith('"') else name.upper()
         user = self.users.get(spelled)
         if user is None or (user is not who and not who.may.get(user.name)):
@@ -265,7 +265,7 @@ def _set(user: User, what: str) -> Table:
 
 
 def _distinct(keys: dict[Slot, str]) -> dict[Slot, str]:
-    """As Snowflake documents: a key is unique among the active keys of a user. Its words are not documented."""
+    """Return the keys if they differ, as Snowflake documents. The error's wording is not documented."""
     if len(set(keys.values())) < len(keys):
         raise SqlError("001008", "22023", "SQL compilation error:\nboth slots of a user cannot hold the same key")
     return keys

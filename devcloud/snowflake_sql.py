@@ -33,5 +33,5 @@ def full_name(written: str) -> str:
 
 
 def unknown(kind: str, name: str) -> SqlError:
-    """Also for what is there and may not be seen."""
+    """Return the error for an object that is missing or invisible."""
     return SqlError("002003", "02000", f"SQL compilation error:\n{kind} '{name}' does not exist or not authorized.")

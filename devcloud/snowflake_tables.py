@@ -73,7 +73,7 @@ class Tables:
         self.iceberg[full_name(name)] = shown
 
     def execute(self, role: str, text: str) -> Table | None:
-        """None for statements about something else."""
+        """Run a statement about tables; return None for others."""
         if found := _REFRESH.fullmatch(text):
             return self._refresh(role, full_name(found["name"]))
         if found := _SHOW.fullmatch(text):
@@ -95,7 +95,7 @@ class Tables:
         return Table(("file", "status", "description"), [])
 
     def _listed(self, name: str) -> Table:
-        """Of its many columns those that are asked for."""
+        """Return the columns that Frazil reads of the answer to SHOW."""
         there = [[name.rpartition(".")[2], self.refreshed_on.get(name)]] if name in self.external else []
         return Table(("name", "last_refreshed_on"), [list(row) for row in there])
 

@@ -81,7 +81,7 @@ class Claims:
 
 
 def claims_of(token: str, *, account: str, login_name: str) -> Claims:
-    """Raises LoginRefused where it is no token, or is for another account or user."""
+    """Return a token's claims. Raises LoginRefused if it is malformed or for another account or user."""
     header, claims, signed, signature = _parts(token)
     if header.get("alg") != "RS256":
         raise LoginRefused(ALGORITHM)

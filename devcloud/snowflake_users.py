@@ -41,7 +41,7 @@ class User:
         return not self.may.get(other.name, set()).isdisjoint(privileges)
 
     def told(self) -> Mapping[str, str | None]:
-        """As Terraform knows a service user."""
+        """Return the user as Terraform describes a service user."""
         return {"name": self.name, "default_role": self.role, **{slot.lower(): self.keys.get(slot) for slot in SLOTS}}
 
 
@@ -56,12 +56,12 @@ class Users(dict[str, User]):
             self._read(json.loads(file.read_text(encoding="utf-8")))
 
     def make(self, name: str, role: str | None = None) -> User:
-        """One that is there stays as it is."""
+        """Return the user, created if it does not exist."""
         spelled = (role or name).upper()
         return self.setdefault(name.upper(), User(name.upper(), spelled, self._may(spelled)))
 
     def drop(self, name: str) -> None:
-        """With all grants on it, as Snowflake does."""
+        """Delete a user and all grants on it, as Snowflake does."""
         self.pop(name.upper(), None)
         for may in self._roles.values():
             may.pop(name.upper(), None)

@@ -29,7 +29,7 @@ class Behind(Protocol):
     """All raise OSError where it does not answer, or refuses."""
 
     def found(self, kind: str, value: Value) -> Value | None:
-        """As it is there now; None where it is gone."""
+        """Return the object as it is now, or None if it was deleted."""
 
     def make(self, kind: str, value: Value) -> None: ...
 
@@ -84,7 +84,7 @@ class SnowflakeLogin:
             self._ask("DELETE", f"external/{_full_name(value)}")
 
     def _ask(self, method: str, path: str, content: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
-        """None for what is not there."""
+        """Send a request to the double; return None if the object does not exist."""
         connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=SECONDS)
         try:
             connection.request(method, f"/_double/{path}", json.dumps(content))
@@ -124,7 +124,7 @@ class TableflowKey:
 
 
 def behind(provider: str, environment: Mapping[str, str]) -> Behind:
-    """What the environment says is behind a provider."""
+    """Return the double behind a provider, as the environment variables say."""
     if provider == "confluent":
         return TableflowKey(is_given=all(environment.get(name) for name in TABLEFLOW_KEY))
     address = environment.get(SNOWFLAKE_URL) if provider == "snowflake" else None
@@ -142,6 +142,6 @@ def _full_name(value: Value) -> str:
 
 
 def _schemas_with_owned_tables(kind: str, value: Value) -> list[str]:
-    """Whose external tables to come the role gets."""
+    """Return the schemas whose future external tables the role will own."""
     future = [each for on in value.get("on") or [] for each in on.get("future") or []] if kind == OWNERSHIP else []
     return [each["in_schema"] for each in future if each["object_type_plural"] == "EXTERNAL TABLES"]

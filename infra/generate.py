@@ -190,7 +190,7 @@ def annotation(kind: Any) -> str:
 
 
 def references(block: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What can be referred to by name: scalars, and lists of texts. What is nested has `ref`."""
+    """Yield the attributes that can be referred to by name: scalars and lists of texts. Nested ones have `ref`."""
     for name, attribute in sorted(block.get("attributes", {}).items()):
         if name in TAKEN:
             continue
@@ -260,7 +260,7 @@ def read_rules(provider: str) -> Rules:
 
 
 def modules() -> Mapping[str, str]:
-    """Every generated file by its name in infra/resources/."""
+    """Return the text of every generated file, by its name in infra/resources/."""
     return {
         f"{provider}.py": Module(provider, source, read_rules(provider)).text(read_schema(provider))
         for provider, source in SOURCES.items()

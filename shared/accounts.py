@@ -23,7 +23,7 @@ PARTS: Mapping[Account, tuple[Part, ...]] = {
     "connector": (),
     "tableflow": ("tableflow",),
 }
-"""The connector acts as its account without a key; the account for Tableflow is there with Tableflow only."""
+"""What each account has keys for. The connector acts as its account without a key."""
 
 PURPOSES: Mapping[Account, str] = {
     "manager": "makes topics",
@@ -47,5 +47,5 @@ def secret_field(part: Part) -> str:
 
 
 def key_name(environment: str, account: Account, part: Part) -> str:
-    """What people see of a key in Confluent Cloud, and by which an orphan is known: `frazil-dev-producer-kafka`."""
+    """Return a key's display name in Confluent Cloud, which also identifies orphans: `frazil-dev-producer-kafka`."""
     return resource_name(environment, f"{account}-{part}")

@@ -48,7 +48,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as Confluent Cloud lists it: its secret is never told again. `made_at` sorts by time."""
+    """A key as Confluent Cloud lists it: without its secret, which is shown only once. `made_at` sorts by time."""
 
     id: str
     owner: str
@@ -59,7 +59,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Something of an organization, by what people see of it."""
+    """An object of an organization, with its display name."""
 
     kind: str
     id: str
@@ -98,7 +98,7 @@ def address_from_environment(environment: Mapping[str, str]) -> str:
 
 
 class ConfluentCloud:
-    """API keys of one organization. `address` other than the real one stands for all hosts of Confluent Cloud."""
+    """API keys of one organization. An `address` other than the real one replaces all hosts of Confluent Cloud."""
 
     def __init__(
         self,
@@ -116,12 +116,12 @@ class ConfluentCloud:
         self._sleep = sleep
 
     def knows_who_asks(self) -> bool:
-        """Whether the Cloud API key is one, whatever it may do."""
+        """Return whether the Cloud API key is valid, with or without permissions."""
         answer = self._ask("GET", f"{ADDRESS}/iam/v2/api-keys", params={"page_size": "1"}, also=_REFUSED_KEY)
         return answer.status_code != HTTPStatus.UNAUTHORIZED
 
     def make_key(self, wanted: NewKey) -> KeyPair:
-        """Raises SettingError where the Cloud API key is refused, ServiceError for all else."""
+        """Create a key. Raises SettingError if the Cloud API key is refused, ServiceError for other failures."""
         spec = {
             "display_name": wanted.name,
             "description": wanted.description,
@@ -132,7 +132,7 @@ class ConfluentCloud:
         return KeyPair(str(made["id"]), Secret(str(made["spec"]["secret"])))
 
     def keys_of(self, owner: str) -> list[ApiKey]:
-        """All keys of a service account, whatever they open."""
+        """Return all keys of a service account."""
         return [
             _api_key(each) for page in self._pages("iam/v2/api-keys", {"spec.owner": owner}) for each in page["data"]
         ]
@@ -163,11 +163,11 @@ class ConfluentCloud:
         return _api_key(answer.json()) if answer.ok else None
 
     def delete_key(self, key_id: str) -> None:
-        """That it is gone already is fine."""
+        """Delete a key; do nothing if it no longer exists."""
         self._ask("DELETE", f"{ADDRESS}/iam/v2/api-keys/{key_id}", also={HTTPStatus.NOT_FOUND})
 
     def is_known(self, pair: KeyPair, url: str) -> bool:
-        """Whether what answers at `url` knows this key, which it does some minutes after the key was made.
+        """Return whether the service at `url` knows this key; a new key takes some minutes.
 
         That the key's account may not do what is asked there shows that the key is known.
         """
@@ -263,11 +263,11 @@ class _Request:
         return self.again_or_not(error) if status in _PASSING else error
 
     def unanswered(self, problem: Exception) -> ServiceError:
-        hint = "check the network, and run it again: it goes on, and removes a key that was made half way"
+        hint = "check the network, and run it again: it continues, and removes a key that was only partly made"
         return ServiceError(f"Confluent Cloud did not answer {self.what}: {problem}", hint=hint)
 
     def again_or_not(self, error: ServiceError) -> Exception:
-        """Whatever makes nothing can be repeated."""
+        """Return the error as retryable, except for POST, which may have created something."""
         return error if self.method == "POST" else _AgainError(error)
 
     def _refused(self, said: str) -> SettingError:
@@ -284,7 +284,7 @@ _HINTS: Mapping[int, str] = {
 
 
 def _said(response: requests.Response) -> str:
-    """What the service says is wrong, in one line."""
+    """Return the service's error message in one line."""
     try:
         errors = response.json()["errors"]
         told = "; ".join(str(each.get("detail") or each["title"]) for each in errors)
@@ -298,7 +298,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _pause(state: RetryCallState) -> float:
-    """As long as the service says, else twice as long each time, a little spread."""
+    """Return the seconds to wait: as the service says, else doubled each time, with jitter."""
     failed = state.outcome.exception() if state.outcome else None
     told = failed.after_seconds if isinstance(failed, _AgainError) else None
     doubled = FIRST_PAUSE_SECONDS * 2 ** (state.attempt_number - 1)

@@ -16,7 +16,7 @@ OWN_FOLDERS = frozenset({"artefacts", "athena_results", "config", "exports"})
 
 
 def resource_name(environment: str, word: str) -> str:
-    """Of whatever has one name in an account and a region: `frazil-dev-materializer`."""
+    """Return the name of a resource that is unique in an account and region: `frazil-dev-materializer`."""
     name = f"{APPLICATION}-{environment}-{word}"
     if len(name) > LONGEST:
         raise ValueError(f"{name} has {len(name)} characters, more than the {LONGEST} that AWS allows")
@@ -64,12 +64,12 @@ def snowflake_secret_name(environment: str, word: str) -> str:
 
 
 def snowflake_name(environment: str, *words: str) -> str:
-    """Of whatever has one name in an account of Snowflake, which folds names to upper case: `FRAZIL_DEV_READER`."""
+    """Return the name of an object that is unique in a Snowflake account, in upper case: `FRAZIL_DEV_READER`."""
     return "_".join((APPLICATION, environment, *words)).replace("-", "_").upper()
 
 
 def log_group_name(environment: str, word: str) -> str:
-    """Of our own job runs; those of Lambda functions are called /aws/lambda/<function>."""
+    """Return the log group of job runs. Log groups of Lambda functions are called /aws/lambda/<function>."""
     return f"/{_path(environment, word)}"
 
 
@@ -79,15 +79,15 @@ def workspace_name(environment: str, stack: str) -> str:
 
 
 def state_path(stack: str) -> str:
-    """Where a stack's state lies, from the folder that Terraform runs in: cdktf.out/stacks/<stack>/."""
+    """Return the path of a stack's state, relative to Terraform's folder: cdktf.out/stacks/<stack>/."""
     return f"../../../state/{stack}.tfstate"
 
 
 def state_key(environment: str, stack: str) -> str:
-    """Where a stack's state lies in a bucket."""
+    """Return the key of a stack's state in a bucket."""
     return _path(environment, f"{stack}.tfstate")
 
 
 def tags(environment: str, stack: str, others: Mapping[str, str]) -> dict[str, str]:
-    """Of everything in a stack; who pays and who asks can tell by them what belongs together."""
+    """Return the tags of all resources of a stack, for cost reports and searches."""
     return {**others, "application": APPLICATION, "environment": environment, "stack": stack}

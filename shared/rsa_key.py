@@ -22,7 +22,7 @@ EXPONENT = 65537
 
 @dataclass(frozen=True, slots=True)
 class RsaKey:
-    """The private half never prints; the public half is what `body` and `fingerprint` tell."""
+    """An RSA key pair. The private half never prints; `body` and `fingerprint` are of the public half."""
 
     _private: RSAPrivateKey = field(repr=False)
 
@@ -32,7 +32,7 @@ class RsaKey:
 
     @staticmethod
     def of_pem(text: Secret) -> RsaKey:
-        """Raises ValueError, which does not quote the text, where it is no RSA key in PEM."""
+        """Parse an unencrypted private key in PEM. Raises ValueError, which does not quote the text."""
         try:
             key = load_pem_private_key(text.reveal().encode(), password=None)
         except (ValueError, TypeError):
@@ -47,7 +47,7 @@ class RsaKey:
         return Secret(self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode())
 
     def der(self) -> bytes:
-        """As the connector takes it; keep it no longer than the call."""
+        """Return the private key in DER, as the connector takes it; keep it no longer than the call."""
         return self._private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
     @property
@@ -57,7 +57,7 @@ class RsaKey:
 
     @property
     def fingerprint(self) -> str:
-        """As `DESC USER` tells it."""
+        """The fingerprint in the form of `DESC USER`."""
         return "SHA256:" + base64.b64encode(hashlib.sha256(self._public()).digest()).decode()
 
     def _public(self) -> bytes:

@@ -206,5 +206,5 @@ def _not_done(user: str, what: str, refused: Any) -> RefusedError:
 
 
 def _said(refused: Any) -> str:
-    """What the service says, in one line."""
+    """Return the service's error number and message in one line."""
     return f"{refused.errno}, {' '.join(str(refused.raw_msg or refused.msg or '').split())[:300]}"

@@ -1,4 +1,4 @@
--- External tables: Delta logs, and exports. They show what they were last told of.
+-- External tables: Delta logs, and exports. They show the files of their last refresh.
 
 SET loader_name = 'FRAZIL_DEV_LOADER';
 SET role_name = 'FRAZIL_DEV_READER';
@@ -9,7 +9,7 @@ USE WAREHOUSE IDENTIFIER($warehouse_name);
 USE SCHEMA IDENTIFIER($schema_name);
 
 -- as the loader, who owns them: look again. `frazil` does so after each publish of a table with formats: [iceberg, delta].
--- The deployer's role inherits from the loader's, so whoever may take it may run this
+-- The deployer's role inherits from the loader's, so every user with the deployer's role may run this
 ALTER EXTERNAL TABLE STOCK_TRADES__DELTA REFRESH;
 ALTER EXTERNAL TABLE EXPORTS__CSV REFRESH;
 ALTER EXTERNAL TABLE EXPORTS__PARQUET REFRESH;

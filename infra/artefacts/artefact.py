@@ -55,7 +55,7 @@ def write_manifest(artefacts: Artefacts, path: Path) -> None:
 
 
 def read_manifest(path: Path) -> Artefacts:
-    """What `artefacts` packed last for this environment. Raises SettingError where it did not run yet."""
+    """Return the artefacts that were packed last for this environment. Raises SettingError if none were."""
     try:
         kinds = json.loads(path.read_text())
     except FileNotFoundError as error:

@@ -21,7 +21,7 @@ from infra.artefacts.archive import tar_gz
 LOCK = Path("jobs/requirements.lock")
 WHEELS = Path("native/target/install")
 DECODER = "frazil_native"
-"""The native decoder in a wheel of frazil: the only part of it that is taken, since job runs get the sources apart."""
+"""The only part of a wheel of frazil that is used: the native decoder. Job runs get the sources separately."""
 GLIBC_MINORS = range(17, 35)
 """The manylinux tags that Amazon Linux 2023 (glibc 2.34) takes, as PEP 600 counts them."""
 INSTALL_SECONDS = 900
@@ -44,7 +44,7 @@ class Target:
 
 
 def pack_environment(checkout: Path, target: Target, archive: Path, *, native_required: bool) -> Path | None:
-    """Install and pack; nothing is done where the archive is there already. The native decoder's wheel, if one went in.
+    """Install and pack, unless the archive exists already. Return the native decoder's wheel if it is included.
 
     Raises MissingToolError where a native decoder is required and none was built for the target, ServiceError where
     packages cannot be fetched.
@@ -58,7 +58,7 @@ def pack_environment(checkout: Path, target: Target, archive: Path, *, native_re
 
 
 def fingerprint(checkout: Path, target: Target) -> str:
-    """Of all that decides about the content, so that nothing is installed anew to find that nothing changed."""
+    """Return a hash of everything that determines the content, so that unchanged packages are not installed again."""
     digest = hashlib.sha256(repr(target).encode())
     digest.update((checkout / LOCK).read_bytes())
     wheel = native_wheel(checkout, target)
@@ -75,7 +75,7 @@ def native_wheel(checkout: Path, target: Target) -> Path | None:
 
 
 def _platforms_of(wheel: Path) -> list[str]:
-    """Return the platform tags in the name of a wheel, of which there may be several."""
+    """Return the platform tags in a wheel's name; there may be several."""
     return wheel.stem.rpartition("-")[2].split(".")
 
 

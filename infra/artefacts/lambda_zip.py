@@ -40,7 +40,7 @@ def lambda_zip(checkout: Path, function: Path, target: Target, folder: Path) -> 
 
 
 def place_of(checkout: Path, function: Path, target: Target, folder: Path) -> Path:
-    """Where the zip of these very sources lies, or will."""
+    """Return the path of the zip of these sources, which may not exist yet."""
     sources = dict(_sources(checkout, function))
     return folder / _fingerprint(sources, function / LOCK, target) / f"{function.name}.zip"
 
@@ -62,7 +62,7 @@ def _imported(checkout: Path, path: Path) -> list[Path]:
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
-    """Every name that may be a module: of `from a import b` it is not known whether b is one."""
+    """Yield every name that may be a module: in `from a import b`, b may or may not be one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -82,7 +82,7 @@ def _files(checkout: Path, name: str) -> Iterator[Path]:
 
 
 def _name_in_zip(checkout: Path, file: Path) -> str:
-    """Where Python finds the module: packages lie at the top of the zip, whatever folder holds them here."""
+    """Return the path in the zip, where packages are at the top level."""
     path = file.relative_to(checkout)
     return path.relative_to(OURS.get(path.parts[1], ".")).as_posix()
 
@@ -96,7 +96,7 @@ def _sources(checkout: Path, function: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _fingerprint(sources: dict[str, bytes], lock: Path, target: Target) -> str:
-    """Of all that decides about the bytes."""
+    """Return a hash of everything that determines the zip's bytes."""
     digest = hashlib.sha256(repr((target, NEVER_RUN)).encode())
     for name, content in (*sorted(sources.items()), (LOCK, lock.read_bytes())):
         digest.update(f"{name} {len(content)}\n".encode())

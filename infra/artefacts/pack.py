@@ -1,4 +1,4 @@
-"""Packs the four artefacts of a job run into one folder, and says by which hashes they go."""
+"""Packs the four artefacts of a job run into one folder, named by their hashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = "from frazil.job_run import main\n\nmain()\n"
 
 
 def pack(checkout: Path, tables: Path, target: Target, folder: Path, *, native_required: bool) -> Artefacts:
-    """All artefacts, in `folder`; what has not changed is not made again.
+    """Pack all artefacts into `folder`; unchanged ones are not packed again.
 
     Raises MissingToolError without a native decoder that is required, ServiceError where packages cannot be fetched,
     SettingError where `tables` holds no table spec.

@@ -1,4 +1,4 @@
-"""Puts artefacts where the job run fetches them. A key names its content, so what is there is never sent again."""
+"""Uploads artefacts for job runs. Keys contain content hashes, so existing artefacts are not uploaded again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT = 5
 """How many versions of each file stay in the bucket."""
 
 Progress = Callable[[Artefact, int], None]
-"""Told of each artefact that is sent, and how many bytes more have gone."""
+"""Called for each artefact that is uploaded, with the number of bytes sent since the last call."""
 
 
 def upload(artefacts: Artefacts, folder: Path, bucket: str, s3: Any, progress: Progress) -> list[Artefact]:
@@ -46,7 +46,7 @@ def sweep(artefacts: Artefacts, bucket: str, s3: Any) -> int:
 
 
 def _is_there(s3: Any, bucket: str, artefact: Artefact) -> bool:
-    """By listing, which says no rather than `forbidden` where the key is missing."""
+    """Return whether the object exists, by listing: HEAD would answer `forbidden` for a missing key."""
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:

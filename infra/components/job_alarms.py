@@ -9,10 +9,10 @@ from infra.components.alarms import AlarmSpec, Counted, MetricsQuery
 from infra.components.dashboard import NAMESPACE, OF_A_WORKER
 
 TABLE_FAILED = "table_failed"
-"""The event that jobs/frazil/materialize/scheduling/schedule.py logs each time that a table fails and others go on."""
+"""The event that scheduling/schedule.py logs each time that a table fails while others continue."""
 
 FAILING_TABLES = "FailingTables"
-"""The metric that counts these events. A metric of a log filter has no dimensions: the namespace names the environment."""
+"""The metric that counts these events. It has no dimensions, so its namespace is that of the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def job_alarms(names: Names) -> Iterator[AlarmSpec]:
     )
     yield AlarmSpec(
         word="table-failing",
-        meaning=f"A table has failed for 40 minutes while others go on. Search the log group {names.log_group} for "
+        meaning=f"A table has failed for 40 minutes while others continue. Search the log group {names.log_group} for "
         f"{TABLE_FAILED}; `frazil status` names the table, docs/operate.md what to do.",
         metric=Counted(names.namespace, FAILING_TABLES, {}),
         minutes=20,

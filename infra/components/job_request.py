@@ -12,14 +12,14 @@ from infra.settings.model import Worker
 from shared.naming import resource_name
 
 Request = Mapping[str, Any]
-"""As the API spells it, without the application, which whoever sends it knows."""
+"""The request in the API's spelling, without the application, which the sender adds."""
 
 PYTHON_PATH = "./environment:./frazil"
 """Where both archives are unpacked, from the folder that driver and executors work in."""
 
 FAILURES_PER_HOUR = 5
 SCHEDULED_MINUTES = 240
-"""A scheduled run that is cut off loses nothing: the table is the checkpoint, and the next run goes on from it."""
+"""A scheduled run that is cut off loses nothing: the table is the checkpoint, and the next run continues from it."""
 
 SMALLEST_HEAP_MB = 1024
 LEVEL_OF_LOGS = "WARN"

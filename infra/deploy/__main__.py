@@ -1,4 +1,4 @@
-"""Run a verb of scripts/deploy.sh, or one step of it.
+"""Run a verb of scripts/deploy.sh, or a single step.
 
 `python -m infra.deploy VERB|STEP [STACK...] --profile=… --environment=…`. Exit status: 0 done, 1 failed, 2 misuse,
 130 interrupted.

@@ -53,12 +53,12 @@ class Deployment:
 
     @property
     def has_keys(self) -> bool:
-        """Whether Frazil creates and rotates any key in this environment."""
+        """Return whether Frazil creates and rotates any key in this environment."""
         return self.has_confluent or self.settings.snowflake is not None
 
     @property
     def needs_snowflake_key(self) -> bool:
-        """Whether Terraform needs a Snowflake private key."""
+        """Return whether Terraform needs a Snowflake private key."""
         return self.settings.snowflake is not None and self.cloud.needs_credentials
 
     @property

@@ -26,7 +26,7 @@ class Declared:
     arguments: Json
 
     def is_meant_by(self, value: object) -> bool:
-        """Whether a value refers to this resource."""
+        """Return whether a value refers to this resource."""
         return isinstance(value, str) and f"${{{self.type}.{self.name}." in value
 
 
@@ -73,7 +73,7 @@ class Wildcard:
 
 ALLOWED_WILDCARDS = (
     Wildcard(
-        "aws_kms_key", "kms:*", "the account administers its key by IAM: without this, nobody could ever change it"
+        "aws_kms_key", "kms:*", "the account administers its key by IAM: without this, no principal could change it"
     ),
     Wildcard("aws_kms_key", "*", "in the policy of a key, * is that key"),
     Wildcard("aws_iam_role_policy", "logs:DescribeLogGroups on *", "EMR Serverless looks for a job's group by listing"),
@@ -300,7 +300,7 @@ def _refuses_plain_http(statement: Json) -> bool:
 
 
 def _wildcards(statement: Json) -> Iterator[str]:
-    """What a statement allows by wildcard: `s3:*`, `ec2:DescribeSubnets on *`, `principal *`."""
+    """Yield what a statement allows by wildcard: `s3:*`, `ec2:DescribeSubnets on *`, `principal *`."""
     if statement["Effect"] != "Allow":
         return
     yield from (f"everything but {name}" for name in ("NotAction", "NotResource", "NotPrincipal") if name in statement)

@@ -157,7 +157,7 @@ class Limits:
         return {service: tuple(f"arn:{self.partition}:{each}" for each in listed) for service, listed in parts.items()}
 
     def _databases(self) -> tuple[str, ...]:
-        """Return the databases with what is in them: Glue checks a deletion against all of it."""
+        """Return the databases with their contents, against all of which Glue checks a deletion."""
         return tuple(
             f"glue:*:*:{part}"
             for name in self.databases or ("*",)

@@ -37,7 +37,7 @@ READS = {
     "sns": ("sns:Get*", "sns:List*"),
     "sqs": ("sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ListQueues", "sqs:ListQueueTags"),
 }
-"""What a plan and an inventory read; the inventory looks into each service, whatever the stacks hold.
+"""What a plan and an inventory read; an inventory queries each service, even without resources in the stacks.
 
 Wildcards keep the document within the size that IAM allows.
 """
@@ -166,7 +166,7 @@ MOST_CHARACTERS = 6144
 
 
 def actions(types: Collection[str]) -> frozenset[str]:
-    """All actions for a deployment of these types. Raises KeyError for a type of AWS that is not in `OF_TYPES`."""
+    """Return the actions of a deployment with these types. Raises KeyError for a type that is not in `OF_TYPES`."""
     of_aws = sorted(kind for kind in types if kind.startswith("aws_"))
     found = {action for kind in of_aws for action in OF_TYPES[kind]} | set(OF_STEPS)
     return frozenset(

@@ -66,7 +66,7 @@ class Policy:
 
 
 def trust_service(service: str, *, account_id: str = "", source_arn: str = "") -> Policy:
-    """Who may take a role: a service, on behalf of this account or of one resource only where that is given.
+    """Return the trust policy of a role: a service, limited to this account or to one resource if given.
 
     Without it, another account could point the service at our role (the confused deputy).
     """

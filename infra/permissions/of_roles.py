@@ -16,7 +16,7 @@ from infra.permissions.iam import Conditions, Statement
 
 
 class PolicyTarget(Enum):
-    """What a call can be about, as far as policies tell things apart. The value names the statement."""
+    """The kind of resource that a call acts on, as far as policies distinguish. The value names the statement."""
 
     TABLE_FILES = "TableFiles"
     ARTEFACTS = "Artefacts"
@@ -40,7 +40,7 @@ class PolicyTarget(Enum):
 
 
 class Known(Enum):
-    """From where we know that a call is made: what AWS does in a role's name, only its documentation tells."""
+    """How we know that a call is made. Only AWS's documentation says which calls AWS makes in a role's name."""
 
     RECORDED = "the local double of AWS records it"
     DOCUMENTED = "the documentation of AWS says so"
@@ -107,7 +107,7 @@ RULES: Mapping[str, Rule] = {
         "s3:GetObject",
         DECRYPT,
         MISSING,
-        reason="objects are encrypted with a key; of a missing one, only who may list the bucket is told that it is",
+        reason="objects are encrypted with a key; S3 answers 404 for a missing one only to principals that may list",
     ),
     "s3:HeadObject": Rule(
         (Asked("s3:GetObject"), DECRYPT, MISSING), "there is no action of its own: the rights of GetObject decide"
@@ -177,12 +177,12 @@ RULES: Mapping[str, Rule] = {
     ),
     "lambda:Invoke": Rule((Asked("lambda:InvokeFunction"),), "the action has another name than the call"),
 }
-"""Every call that a role of ours makes. A call that is not here is one that nobody has thought about."""
+"""Every call that our roles make. A call that is missing here was overlooked."""
 
 NOT_OF_OUR_ROLES = {
     "ec2:CreateNetworkInterface": "EMR Serverless puts a job's network interfaces into its subnets with the account's "
     "service-linked role, AWSServiceRoleForAmazonEMRServerless",
-    "iam:CreateServiceLinkedRole": "whoever makes an account's first application makes that role: Terraform's user",
+    "iam:CreateServiceLinkedRole": "it is created with an account's first application, by Terraform's user",
     "kms:Encrypt": "CloudWatch Logs encrypts by the key's own policy, not by a role's",
 }
 """What is needed too, and by whom instead."""
@@ -214,10 +214,10 @@ JOB = frozenset(
         ),
     }
 )
-"""A job run: its own calls, and those by which EMR Serverless fetches its artefacts and keeps its logs."""
+"""A job run: its own calls, and those with which EMR Serverless fetches artefacts and writes logs."""
 
 WITH_SECRETS = frozenset({Call("secretsmanager:GetSecretValue", PolicyTarget.SECRETS)})
-"""A job run that has to prove who it is, besides."""
+"""The further calls of a job run that authenticates."""
 
 WITH_MSK_IAM = frozenset(
     {
@@ -227,7 +227,7 @@ WITH_MSK_IAM = frozenset(
         Call("kafka-cluster:DescribeGroup", PolicyTarget.MSK_GROUP, Known.DOCUMENTED),
     }
 )
-"""A job run that reads from MSK as its role, besides."""
+"""The further calls of a job run that reads from MSK as its role."""
 
 KEEPER = frozenset(
     {
@@ -239,7 +239,7 @@ KEEPER = frozenset(
         *(Call(f"emr-serverless:{operation}JobRun", PolicyTarget.JOB_RUNS) for operation in ("Get", "Cancel")),
     }
 )
-"""lambdas/streaming_job, besides writing its log."""
+"""The calls of lambdas/streaming_job, except for writing its log."""
 
 ROTATION = frozenset(
     Call(f"secretsmanager:{operation}", PolicyTarget.ROTATED)
@@ -251,10 +251,10 @@ ROTATION = frozenset(
         "UpdateSecretVersionStage",
     )
 )
-"""lambdas/rotate_keys, besides writing its log."""
+"""The calls of lambdas/rotate_keys, except for writing its log."""
 
 WITH_CLOUD_KEY = frozenset({Call("secretsmanager:GetSecretValue", PolicyTarget.SECRETS)})
-"""The same where it makes keys in Confluent Cloud, besides."""
+"""The further calls of lambdas/rotate_keys if it creates keys in Confluent Cloud."""
 
 KEEPS_STREAMING = frozenset({Call("lambda:Invoke", PolicyTarget.FUNCTION)})
 """The schedule that brings the streaming run back, and the one that asks for the ages of keys."""
@@ -264,7 +264,7 @@ STARTS_RUNS = frozenset({Call("emr-serverless:StartJobRun", PolicyTarget.APPLICA
 
 
 def image(calls: Iterable[Call]) -> frozenset[Allowed]:
-    """All that IAM asks for these calls."""
+    """Return all actions that IAM requires for these calls."""
     return frozenset(Allowed(asked.action, asked.on or call.about) for call in calls for asked in RULES[call.api].asked)
 
 

@@ -94,7 +94,7 @@ def read_prices(file: Path = FILE) -> Prices:
 
 
 def idle_costs(stacks: Mapping[str, Document], prices: Prices) -> tuple[Line, ...]:
-    """One line for each kind of thing in each stack, in the order of the stacks."""
+    """Return one line for each kind of resource in each stack, in the order of the stacks."""
     return tuple(
         Line(stack, price.name, count, count * price.monthly)
         for stack, document in stacks.items()

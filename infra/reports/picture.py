@@ -50,7 +50,7 @@ HEAD = """\
 
 After this page you know what `scripts/deploy.sh create` makes, and what needs what. It shows the environment `dev`
 (`infra/environments/dev.yaml`), with Tableflow switched on and an account of Snowflake. A box is a resource by its type
-and its place in the code; `2 x` stands for two that need the same; a round box is another stack. An arrow leads from
+and its place in the code; `2 x` is two resources that need the same; a round box is another stack. An arrow leads from
 what is there first to what needs it; what follows from other arrows is left out.
 
 ## All stacks
@@ -74,7 +74,7 @@ class Box:
 
     @property
     def id(self) -> str:
-        """As Mermaid takes it: it has words of its own, such as `end`."""
+        """The identifier in Mermaid, prefixed because words such as `end` are reserved."""
         return re.sub(r"\W+", "-", f"r-{self.part}-{self.title}")
 
 
@@ -98,7 +98,7 @@ def synthesized() -> dict[str, Document]:
 
 
 def all_stacks(stacks: Mapping[str, Document]) -> Iterator[str]:
-    """How many resources each has, and which takes values from which."""
+    """Yield a diagram of the stacks, with resource counts and references between them."""
     needs = {name: frozenset(_other_stacks(document)) for name, document in stacks.items()}
     yield "flowchart LR"
     for name, document in stacks.items():
@@ -107,7 +107,7 @@ def all_stacks(stacks: Mapping[str, Document]) -> Iterator[str]:
 
 
 def one_stack(document: Document) -> Iterator[str]:
-    """Its boxes by component, and the arrows between them."""
+    """Yield a diagram of one stack: boxes grouped by component, and the arrows between them."""
     boxes, needs = _grouped(_boxes(document), _needs(document))
     others = sorted(frozenset[str]().union(*needs.values()) - set(boxes))
     ids = {**{address: box.id for address, box in boxes.items()}, **{name: f"stack-{name}" for name in others}}
@@ -127,7 +127,7 @@ def _component(part: str, boxes: Iterable[Box]) -> Iterator[str]:
 
 
 def _boxes(document: Document) -> dict[str, Box]:
-    """Of all resources, and of data that is looked up by one of them; by address."""
+    """Return the boxes of all resources, and of data sources that a resource refers to, by address."""
     resources, data = _bodies(document, "resource"), _bodies(document, "data")
     looked_up = {address: body for address, body in data.items() if _referred(body) & set(resources)}
     return {address: _box(address, body) for address, body in {**resources, **looked_up}.items()}
@@ -140,7 +140,7 @@ def _box(address: str, body: Document) -> Box:
 
 
 def _needs(document: Document) -> Needs:
-    """Whatever a body refers to, also by way of a local value."""
+    """Return the addresses that each body refers to, directly or through a local value."""
     boxes = _boxes(document)
     bodies = {**_bodies(document, "resource"), **_bodies(document, "data")}
     behind = {f"local.{name}": _referred(value) for name, value in document.get("locals", {}).items()}
@@ -183,14 +183,14 @@ def _grouped(boxes: Mapping[str, Box], needs: Needs) -> tuple[dict[str, Box], Ne
 
 
 def _arrows(needs: Needs) -> Iterator[tuple[str, str]]:
-    """From what is needed to what needs it; none that follows from others."""
+    """Yield the arrows from each resource to those that need it, transitively reduced."""
     for name, direct in needs.items():
         beyond = {each for one in direct for each in _reach(one, needs)}
         yield from ((one, name) for one in sorted(direct - beyond))
 
 
 def _reach(name: str, needs: Needs) -> frozenset[str]:
-    """Everything that something needs, and what that needs."""
+    """Return everything that a resource needs, directly and indirectly."""
     direct = needs.get(name, frozenset())
     return direct.union(*(_reach(each, needs) for each in direct))
 

@@ -21,12 +21,12 @@ WarehouseSize = Literal["XSMALL", "SMALL", "MEDIUM", "LARGE", "XLARGE"]
 
 @dataclass(frozen=True, slots=True)
 class LocalState:
-    """Terraform's state lies in a folder of this checkout."""
+    """Terraform's state is in a folder of this checkout."""
 
 
 @dataclass(frozen=True, slots=True)
 class S3State:
-    """Terraform's state lies in a bucket, one object a stack, locked by an object beside it."""
+    """Terraform's state is in a bucket, one object a stack, each locked by a second object."""
 
     bucket: str
     region: str
@@ -260,7 +260,7 @@ class Snowflake:
 
     @property
     def identifier(self) -> str:
-        """As people and connectors name an account."""
+        """The account's identifier in URLs and connectors."""
         return f"{self.organization}-{self.account}"
 
 

@@ -110,7 +110,7 @@ class ConnectorsStack(Stack):
     def _tableflow_table(
         self, topic: str, integration: confluent.ProviderIntegration, lake: LakeStack, ready: Sequence[Resource]
     ) -> str:
-        """Return where its table lies. After the connector: a topic without a schema is refused."""
+        """Return the location of the topic's table. Needs the connector first: a topic without a schema is refused."""
         table = confluent.TableflowTopic(
             self,
             f"table-{topic}",

@@ -98,7 +98,7 @@ class SecretsStack(Stack):
         return (*self._accounts.values(), *self._users.values())
 
     def _of_accounts(self, holders: KeyHolders | None) -> dict[Account, Made]:
-        """Create the secrets of the accounts. Tags tell the function whose keys are in a secret."""
+        """Create the secrets of the accounts. The function reads from their tags whose keys are in a secret."""
         return {
             account: self._secret(
                 account,

@@ -50,7 +50,7 @@ def mirror(folder: Path, *, include: Iterable[str] = ()) -> Method:
 
 
 def configured(environment: Mapping[str, str], home: Path) -> list[Method] | None:
-    """Return the installation methods of the user's configuration; None if it has none."""
+    """Return the installation methods of the user's configuration, or None if it does not name any."""
     named = environment.get("TF_CLI_CONFIG_FILE")
     file = Path(named) if named else home / ".terraformrc"
     if not file.is_file():

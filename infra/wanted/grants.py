@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from infra.resources.confluent import RoleName
 
 PREVIEWS = "data-preview*"
-"""Where a source connector puts what Confluent's console shows of it."""
+"""The topics to which a source connector writes previews for Confluent's console."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ _DEFAULTS: tuple[Key[object], ...] = (
 
 
 def _values(registry: SchemaRegistry, topic: str, sample: Sequence[PeekedRecord]) -> _Values:
-    """By the subject of the topic's name; else by what the newest decoded record names."""
+    """Return the value schema: from the subject named after the topic, else from the newest decoded record."""
     latest = registry.latest(f"{topic}-value")
     if latest is not None:
         return _Values(latest, None, f"the newest of the subject {topic}-value")

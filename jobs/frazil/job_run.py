@@ -42,7 +42,7 @@ def carry_out(arguments: Sequence[str]) -> int:
 
 
 def fetch(config: str, tables: str, folder: Path) -> Path:
-    """Both objects as files of `folder`, as `frazil` expects them; the path of the configuration.
+    """Download the configuration and the table specs into `folder`; return the path of the configuration.
 
     Raises ServiceError where S3 does not give one of them, SettingError for an address that is none.
     """

@@ -31,7 +31,7 @@ class KeyStatus:
 
     @property
     def state(self) -> str:
-        """In one word or two, for a narrow column."""
+        """The state in one or two words, for a narrow column."""
         if self.unknown is not None:
             return "unknown"
         if self.warnings:
@@ -54,7 +54,7 @@ class KeyStatus:
 
 
 def key_statuses(histories: SecretHistories, names: Sequence[str], *, now: datetime) -> Iterator[KeyStatus]:
-    """Each secret's status. Raises nothing: what may not be described is said as such."""
+    """Yield the status of each secret; if one cannot be described, the status says so and no error is raised."""
     for name in names:
         try:
             history = histories.history(name)

@@ -33,7 +33,7 @@ def pause(lake: Lake, spec: TableSpec, *, by: str, why: str, at: datetime) -> Pa
 
 
 def resume(lake: Lake, spec: TableSpec, *, dead_letter_schemas: Collection[int] = ()) -> Pause | None:
-    """Let the table go on; the pause that ended, or None where it was not paused.
+    """Resume the table; return the pause that ended, or None if the table was not paused.
 
     Bad records that caused the pause are accepted: the same batch then goes through. Records of `dead_letter_schemas`
     become dead letters from now on, which holds for a table that is not paused as well.

@@ -24,7 +24,7 @@ class SchemaRegistry(Protocol):
     """A Confluent-compatible schema registry. Ids are resolved once a process."""
 
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
-        """Return the schema, or None if the registry has none with this id (remembered for a minute).
+        """Return the schema, or None if the registry does not know the id (remembered for a minute).
 
         Raises RegistryError if the registry does not answer, which callers must not take for None.
         """
@@ -64,7 +64,7 @@ class TaskRunner(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the cluster runs at the same time; 1 before `start`."""
+        """The number of tasks that the cluster runs at the same time; 1 before `start`."""
         ...
 
     def start(self) -> object:

@@ -161,7 +161,7 @@ def extension_file(name: str) -> Path:
 
 
 def _secret(catalog: CatalogSettings) -> str:
-    """How DuckDB reaches S3: as the catalog's properties say, or else with AWS's usual chain of credentials."""
+    """Return DuckDB's secret for S3: from the catalog's properties, else from AWS's default credential chain."""
     given = revealed(catalog.properties)
     options = {option: _first(given, names) for option, names in SECRET_OPTIONS.items()}
     settings = {name: _literal(value) for name, value in options.items() if value is not None}

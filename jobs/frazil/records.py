@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 Headers = Sequence[tuple[str, bytes | None]]
 
 HEADER_OBJECTS = 100
-"""What the tuple, the text and the bytes of a header take in Python, besides their content."""
+"""The bytes of Python overhead for the tuple, the text and the bytes object of a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class UnreadableHeaders:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Some consecutive records of one partition. `next_offset` is where reading goes on: all before it is read.
+    """Some consecutive records of one partition. `next_offset` is where reading continues: all before it is read.
 
     `keys` and `values` have 64-bit offsets, so that no chunk is too large for them. `timestamps_ms` are milliseconds
     since the epoch, None where the record has none. `last_leader_epoch` is the last record's (KIP-320).
@@ -57,7 +57,7 @@ class Records:
         return int(self.sizes.sum()) + sum(_header_bytes(each) for each in self.headers)
 
     def first(self, count: int) -> Records:
-        """The first records only; reading would go on at the first one left out."""
+        """Return the first records only; `next_offset` is then the first record left out."""
         return self if count >= len(self) else self._cut(slice(count), next_offset=self.offsets[count])
 
     def after(self, count: int) -> Records:

@@ -1,4 +1,4 @@
-"""Where each table stands: how far behind, how fresh, how many rows, and why it does not go on."""
+"""The status of each table: lag, freshness, row count, and why it is paused."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TableStatus:
 
     @property
     def state(self) -> str:
-        """In one word or two, for a narrow column."""
+        """The state in one or two words, for a narrow column."""
         if self.problem is not None:
             return "no table" if self.epoch is None and self.problem.startswith("not created yet") else "in trouble"
         if self.pause is not None:
@@ -180,7 +180,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
 
 
 def _problem(spec: TableSpec, at: Standing, ends: _Ends) -> str | None:
-    """What `materialize` would halt for, as far as Kafka answers."""
+    """Return the problem that `materialize` would stop for, or None, as far as Kafka answers."""
     topics = [(topic, ends.of(topic)) for topic in spec.topics]
     if ends.problem is not None:
         return None
@@ -196,7 +196,7 @@ def _hint(ends: _Ends, topic: str, spec: TableSpec) -> str:
 
 
 def _lags(spec: TableSpec, at: Standing, ends: _Ends) -> Iterator[PartitionLag]:
-    """Partitions of the table, and those that it has not met yet."""
+    """Yield the lag of each partition that the table or the topic has."""
     known = {source.topic: source.partitions for source in at.state.sources}
     for topic in spec.topics:
         facts = ends.of(topic)

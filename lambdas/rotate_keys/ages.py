@@ -30,6 +30,6 @@ class Age:
 
 
 def ages(vaults: Sequence[Vault], now: datetime) -> list[Age]:
-    """Of the secrets that hold a key already."""
+    """Return the age of the key in each secret; secrets without a key are left out."""
     made = [(vault.secret, vault.made_at()) for vault in vaults]
     return [Age(secret, (now - at.astimezone(UTC)).total_seconds() / SECONDS_A_DAY) for secret, at in made if at]

@@ -26,7 +26,7 @@ from shared.naming import Account
 
 LOOK_SECONDS = 2.0
 TIMES_IN_A_ROW = 3
-"""How often a new key must work before it is believed: brokers learn of it one after the other."""
+"""How many times in a row a new key must work, because brokers learn about it one by one."""
 MARK = 8
 """How many letters of a version a key's name ends with."""
 
@@ -46,7 +46,7 @@ class Cluster:
         return {"kafka": self.cluster_id, "registry": self.registry_id, "tableflow": "tableflow"}[part]
 
     def door(self, part: Part) -> str:
-        """An address that shows whether a key of this part works, whatever its account may do."""
+        """Return a URL that shows whether a key of this part is valid, with or without permissions."""
         topics = f"{self.kafka_rest_endpoint}/kafka/v3/clusters/{self.cluster_id}/topics"
         regions = f"{ADDRESS}/tableflow/v1/regions"
         return {"kafka": topics, "registry": f"{self.registry_url}/subjects", "tableflow": regions}[part]
@@ -85,7 +85,7 @@ class ConfluentApiKey:
         return all(key is not None and self._is_of_here(part, key) for part, key in found.items())
 
     def make(self, *, version: str, current: Secret | None) -> Secret:
-        """What else is in the secret stays in it."""
+        """Make a new key for each part; other fields of the secret are kept."""
         fields = {} if current is None else dict(_fields(current))
         for part in self.parts:
             pair = self._made(part, version)
@@ -103,11 +103,11 @@ class ConfluentApiKey:
         return self._delete([pair.key for pair in self._pairs(made).values()])
 
     def install(self, versions: Versions) -> Facts:
-        """Nothing: Confluent Cloud knows a key since it made it."""
+        """Return the key's public facts; Confluent Cloud needs no installation of a key that it made."""
         return self.public(versions.new)
 
     def prove(self, new: Secret) -> Facts:
-        """Wait until every part's key worked several times in a row, or the time is up; another try goes on waiting."""
+        """Wait until every part's key worked several times in a row, or the time is up; a retry continues."""
         pairs = self._pairs(new)
         worked = dict.fromkeys(self.parts, 0)
         trouble: dict[Part, str] = {}
@@ -148,7 +148,7 @@ class ConfluentApiKey:
         return {key_field(part): pair.key for part, pair in self._pairs(value).items()}
 
     def installed(self, current: Secret | None) -> Facts:
-        """Nothing that anybody could install: Confluent Cloud knows a key since it made it."""
+        """Return the public facts of the current key; there is nothing to install."""
         return {} if current is None else self.public(current)
 
     def _ids(self, values: Sequence[Secret]) -> set[str]:
@@ -210,7 +210,7 @@ class ConfluentApiKey:
         return spare[: max(0, len(ours) - self.retained)]
 
     def _ours(self, part: Part, keys: list[ApiKey]) -> list[ApiKey]:
-        """What was made by hand has another name."""
+        """Return the keys that this function made: keys made by hand have other names."""
         name = self._name(part)
         named = [key for key in keys if key.name == name or key.name.startswith(f"{name}-")]
         return [key for key in named if self._is_of_here(part, key)]

@@ -50,7 +50,7 @@ TOLD = ("made", "user", "slot", "fingerprint", "deleted", "left", "not_yet", *ID
 
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, str]:
-    """Raises whatever keeps the step from being done: Secrets Manager, and an alarm, take it for a failure."""
+    """Carry out the step in the event. Raises every failure, so that Secrets Manager and the alarm see it."""
     import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - the tests bring their own client
 
     if not os.access(os.environ.get("HOME", ""), os.W_OK):
@@ -65,7 +65,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, str]:
 def answer(
     event: Mapping[str, Any], *, client: Any, settings: Mapping[str, str], waiting: Waiting, now: datetime
 ) -> Facts:
-    """All of it but where it runs. `client` is boto3's of Secrets Manager."""
+    """Carry out the step in the event, independently of Lambda. `client` is boto3's for Secrets Manager."""
     if event.get("tf", {}).get("action") == "delete":
         return {}
     if event["Step"] == "tellAges":

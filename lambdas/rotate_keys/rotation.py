@@ -24,7 +24,7 @@ Step = Literal["createSecret", "setSecret", "testSecret", "finishSecret"]
 FIRST_KEY_HINT = "invoke the function with the Step firstKey for this secret, which creates the first key"
 
 Facts = Mapping[str, str]
-"""What may be told about a step to everybody: ids, slots, fingerprints, never a secret."""
+"""The facts about a step that may be logged: ids, slots, fingerprints, never a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Kind(Protocol):
         """Return whether the rotation wrote this value, rather than an initial placeholder."""
 
     def is_known(self, value: Secret) -> bool:
-        """Whether a key of ours can still be the right one: some are deleted with what they opened."""
+        """Return whether a key can still be valid: some are deleted together with what they opened."""
 
     def make(self, *, version: str, current: Secret | None) -> Secret:
         """Make a new value. Nothing is deleted: another call may be making or using the same version's key."""
@@ -62,7 +62,7 @@ class Kind(Protocol):
         """Undo `make`: another value was kept for the version."""
 
     def install(self, versions: Versions) -> Facts:
-        """The service knows the new key from here on; the current one goes on working."""
+        """Install the new key in the service; the current one stays valid."""
 
     def prove(self, new: Secret) -> Facts:
         """Use the new key. Raises NotProvenError where it does not work."""
@@ -74,10 +74,10 @@ class Kind(Protocol):
         """Take away all but the new key, however young the others are: one of them is in wrong hands."""
 
     def public(self, value: Secret) -> Facts:
-        """What everybody may know of a key: its public half, its id."""
+        """Return the public facts of a key: its public half or its id."""
 
     def installed(self, current: Secret | None) -> Facts:
-        """What the service should hold so that the current key works, for Terraform."""
+        """Return what the service should hold for the current key to work, for Terraform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Rotation:
     kind: Kind
 
     def take(self, step: Step, version: str) -> Facts:
-        """One step. Raises WrongStageError where this version is not being rotated."""
+        """Carry out one step. Raises WrongStageError if this version is not being rotated."""
         described = self.vault.describe()
         _refuse_wrong_stage(described, version)
         match step:
@@ -119,7 +119,7 @@ class Rotation:
         return {"made": "no", **self.kind.public(self._kept(version))}
 
     def installed_keys(self) -> Facts:
-        """What the service should hold so that the key in the secret works; changes nothing."""
+        """Return what the service should hold for the key in the secret to work; changes nothing."""
         current = self.vault.current()
         return self.kind.installed(current if current is not None and self.kind.holds_key(current) else None)
 
@@ -131,7 +131,7 @@ class Rotation:
         return self.kind.prove(current)
 
     def revoke_others(self) -> Facts:
-        """From here on the current key alone works. Raises NotProvenError where that one does not."""
+        """Revoke all keys but the current one. Raises NotProvenError if the current key does not work."""
         self.prove_current()
         described = self.vault.describe()
         return self.kind.revoke(self._versions(described, described.version_with(CURRENT) or ""))
@@ -196,14 +196,14 @@ class Rotation:
             )
 
     def _with_stage(self, described: Description, stage: str) -> Secret | None:
-        """None, too, for what is there and is no key of ours."""
+        """Return the value with this stage, or None if it is missing or is not a key of ours."""
         version = described.version_with(stage)
         value = self.vault.value(version) if version else None
         return value if value is not None and self.kind.holds_key(value) else None
 
 
 def step_of(name: str) -> Step:
-    """Raises DescriptionError for what is no step."""
+    """Return the step with this name. Raises DescriptionError for an unknown one."""
     for step in get_args(Step):
         if name == step:
             return cast("Step", step)

@@ -54,7 +54,7 @@ class Session(Protocol):
     def set_key(self, user: str, slot: Slot, body: str) -> None: ...
 
     def set_both_keys(self, user: str, first: str, second: str) -> None:
-        """In one statement: nothing can come in between."""
+        """Set both keys in one statement, so that no other change can come between."""
         ...
 
     def unset_key(self, user: str, slot: Slot) -> None: ...
@@ -84,7 +84,7 @@ class Login:
 
     @staticmethod
     def of(value: Secret) -> Login:
-        """Raises ValueError, which does not quote the value, where it holds none."""
+        """Parse the login in a secret. Raises ValueError, which does not quote the value."""
         try:
             fields = json.loads(value.reveal())
             return Login(fields["account"], fields["user"], RsaKey.of_pem(Secret(fields["private_key"])))
@@ -97,7 +97,7 @@ class Login:
 
 
 def free_slot(slots: Slots, current: str | None, is_ours: Callable[[str], bool]) -> Slot | None:
-    """Where a new key may go: never where the current one is; an empty place before one with a key of ours."""
+    """Return the slot for a new key: never the current key's; an empty one before one with a key of ours."""
     used = slots.with_key(current) if current else None
     idle = [slot for slot in SLOTS if slot != used]
     empty = [slot for slot in idle if slots.of(slot) is None]
@@ -123,7 +123,7 @@ class SnowflakeRsa:
             return False
 
     def is_known(self, value: Secret) -> bool:
-        """Always: the first key is there before its user, which Terraform makes with it."""
+        """Return True: the first key exists before its user, which Terraform creates with it."""
         del value
         return True
 
@@ -137,7 +137,7 @@ class SnowflakeRsa:
         return {}
 
     def tidy(self, *, version: str, kept: Sequence[Secret]) -> Facts:
-        """Nothing: a key that was never kept was never told to Snowflake."""
+        """Do nothing: a key that was never stored was never installed in Snowflake."""
         del version, kept
         return {}
 
@@ -212,11 +212,11 @@ class SnowflakeRsa:
         raise AssertionError  # the last attempt returns or raises
 
     def retire(self, versions: Versions) -> Facts:
-        """Nothing: the key before is valid until the next rotation takes its place."""
+        """Revoke nothing: the previous key stays valid until the next rotation replaces it."""
         return {"fingerprint": Login.of(versions.new).key.fingerprint}
 
     def revoke(self, versions: Versions) -> Facts:
-        """Only the new key lets the user in from here on, but for `left`. Sessions that are open stay open."""
+        """Revoke all credentials but the new key, except those in `left`. Open sessions stay open."""
         new = Login.of(versions.new).key.fingerprint
         with ExitStack() as stack:
             own = self._as_the_user(stack, versions.current)
@@ -232,7 +232,7 @@ class SnowflakeRsa:
         return {**facts, "left": "; ".join(left)} if left else facts
 
     def _without_other_credentials(self, session: Session) -> tuple[list[str], list[str]]:
-        """Named key pairs and tokens: those that were removed, and those that were not with the reason."""
+        """Remove named key pairs and tokens; return those removed, and those not removed with the reason."""
         removed, left = list[str](), list[str]()
         for kind in CREDENTIAL_KINDS:
             try:
@@ -292,7 +292,7 @@ class SnowflakeRsa:
         return slot
 
     def _fingerprints(self, versions: Versions) -> Iterator[str]:
-        """Of all keys that ever were in the secret, as far as they can still be read."""
+        """Yield the fingerprints of all keys that were ever in the secret and can still be read."""
         if versions.previous is not None:
             yield Login.of(versions.previous).key.fingerprint
         for value in versions.older():

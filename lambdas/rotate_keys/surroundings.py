@@ -51,7 +51,7 @@ class Surroundings:
     waiting: Waiting
 
     def kind_of(self, tags: Mapping[str, str]) -> Kind:
-        """Raises DescriptionError where a tag or a setting is missing or wrong."""
+        """Return the kind of key in the tags. Raises DescriptionError if a tag or setting is missing or wrong."""
         match _kind_name(tags):
             case "snowflake_rsa":
                 return self._snowflake_rsa(tags)
@@ -61,7 +61,7 @@ class Surroundings:
                 assert_never(never)
 
     def keys_of(self, owners: Mapping[str, str]) -> dict[str, str]:
-        """Return the API keys of service accounts that should have none, by account, as text; `owners` are their ids.
+        """Return the API keys of service accounts that should not have any, as text by account; `owners` are ids.
 
         Raises DescriptionError if the Cloud API key is missing.
         """

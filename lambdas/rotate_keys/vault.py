@@ -44,7 +44,7 @@ class Vault:
         return Description(told["ARN"], told["Name"], tags, stages)
 
     def value(self, version: str) -> Secret | None:
-        """None for a version that has no value yet, or is gone."""
+        """Return the value, or None if the version has no value yet or was deleted."""
         return self._read(VersionId=version)
 
     def current(self) -> Secret | None:
@@ -60,12 +60,12 @@ class Vault:
                 yield value
 
     def made_at(self) -> datetime | None:
-        """Since when the current value is there; None where there is none."""
+        """Return when the current value was stored, or None if there is no current value."""
         current = [each for each in self._versions() if CURRENT in each.get("VersionStages", ())]
         return current[0]["CreatedDate"] if current else None
 
     def keep(self, version: str, value: Secret, *, stage: str) -> bool:
-        """Whether it was kept: a version that holds another value already keeps that."""
+        """Store a value; return False if the version holds another value already, which stays."""
         try:
             self.client.put_secret_value(
                 SecretId=self.secret, ClientRequestToken=version, SecretString=value.reveal(), VersionStages=[stage]

@@ -50,7 +50,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What makes the wanted state true: these runs are cancelled, then one is started unless `kept` goes on."""
+    """The steps to the wanted state: cancel these runs, then start one unless `kept` continues."""
 
     cancel: tuple[str, ...]
     kept: str | None
@@ -92,7 +92,7 @@ def _code(failed: Exception) -> str:
 
 
 def definition_of(wanted: Mapping[str, Any]) -> str:
-    """Names what a run was started as: two requests that say the same have the same."""
+    """Return a hash of the request that a run was started with; equal requests have equal hashes."""
     return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -129,7 +129,7 @@ class Keeper:
     new_token: Callable[[], str]
 
     def keep(self, wanted: Mapping[str, Any] | None) -> dict[str, Any]:
-        """One run of what is wanted, started only when all others have ended: their workers are free for it."""
+        """Keep one run of the wanted request; start it only when all others have ended and freed their workers."""
         definition = None if wanted is None else definition_of(wanted)
         steps = decide(definition, self.streaming_runs())
         self._cancel(steps.cancel)
@@ -137,7 +137,7 @@ class Keeper:
         return {"job_run_id": started or steps.kept, "started": started is not None, "cancelled": list(steps.cancel)}
 
     def leave(self) -> dict[str, Any]:
-        """No run, not of a scheduled batch either, and the application stopped; nothing to do if it was deleted."""
+        """Cancel all runs, scheduled ones included, and stop the application; do nothing if it was deleted."""
         try:
             return self._leave()
         except Exception as failed:
@@ -156,11 +156,11 @@ class Keeper:
         return {"job_run_id": None, "started": False, "cancelled": list(running)}
 
     def streaming_runs(self) -> list[Run]:
-        """Those that have not ended."""
+        """Return the streaming runs that have not ended."""
         return [self._run(each) for each in self._listed() if each.get("mode") == "STREAMING"]
 
     def _listed(self) -> list[Mapping[str, Any]]:
-        """Every run that has not ended, of any mode."""
+        """Return all runs that have not ended, of any mode."""
         asked = self.emr.get_paginator("list_job_runs")
         pages = asked.paginate(applicationId=self.application, states=[*ACTIVE, *ENDING])
         return [each for page in pages for each in page["jobRuns"]]
@@ -170,7 +170,7 @@ class Keeper:
         return Run(listed["id"], listed["state"], detail.get("tags", {}).get(DEFINITION_TAG, ""))
 
     def _cancel(self, runs: Sequence[str]) -> None:
-        """Each gets time to finish the batches on their way."""
+        """Cancel the runs and wait until they have ended; each may finish the batches in flight."""
         for run in runs:
             self._cancel_one(run)
         self.wait.until(

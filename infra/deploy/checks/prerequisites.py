@@ -90,7 +90,7 @@ def of_the_account(session: Callable[[], Any], profile: str, account_id: str | N
         yield Prerequisite("AWS account", _shortened(error), expected, f"run `aws sso login --profile {profile}`")
     else:
         is_another = account_id not in {None, caller["Account"]}
-        hint = "the environment is deployed to that account: use a profile of it" if is_another else ""
+        hint = "the environment is deployed to that account: use a profile of that account" if is_another else ""
         yield Prerequisite("AWS account", f"{caller['Account']} as {caller['Arn'].rsplit(':', 1)[-1]}", expected, hint)
 
 

@@ -90,7 +90,7 @@ class Rotating:
     def _wanted(self, word: str | None) -> Mapping[str, str]:
         if not self.secrets:
             raise SettingError(
-                "no key to rotate: the stack secrets has none",
+                "no key to rotate: the stack secrets has no secret",
                 hint="run `scripts/deploy.sh create`, which creates the keys; Frazil does not rotate the credentials "
                 "of an external Kafka",
             )

@@ -37,7 +37,7 @@ class DoubleProcess:
 
     @property
     def address(self) -> str:
-        """Where it answers, or will unless the port is taken."""
+        """The address of the running process, or its preferred address."""
         known = self._known.get("address")
         return str(known) if known else f"http://127.0.0.1:{self.preferred_port}"
 

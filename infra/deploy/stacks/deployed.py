@@ -31,7 +31,7 @@ NOTHING = Artefact("none", "0" * 64, 0)
 NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
 
 RARE_COLLECTION = {"GOGC": os.environ.get("GOGC", "400")}
-"""Saves one seventh of the CPU of a plan for 60 MB of memory: most of it goes into schemas that stay until the end."""
+"""Saves one seventh of a plan's CPU time for 60 MB of memory, mostly schemas that are never freed."""
 DEBUG_LOG = "terraform-debug.log"
 FUNCTION_IS_GONE = "ResourceNotFoundException: Function not found"
 
@@ -85,7 +85,7 @@ class Stacks:
             self.tell(f"{name}: gone")
 
     def _destroy(self, name: str) -> None:
-        """Destroy a stack; if its Lambda function no longer exists, drop the invocations of it from the state first.
+        """Destroy a stack; if its Lambda function no longer exists, first drop its invocations from the state.
 
         The local double of AWS loses its functions on each restart, and a missing function would block the destroy.
         """

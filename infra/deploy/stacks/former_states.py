@@ -1,4 +1,4 @@
-"""Refuse to go on while a stack's state is not where the settings say, and copy such states there.
+"""Stop if a stack's state is not where the settings say, and copy such states there.
 
 Terraform would find no state in the changed backend, and create all resources a second time.
 """
@@ -149,7 +149,7 @@ def _there(terraform: Terraform) -> Iterator[Terraform]:
 
 
 def _pull(terraform: Terraform, recorded: Mapping[str, Any], found: str, record: Path) -> State:
-    """Return the state in the recorded backend; {} if it has none."""
+    """Return the state in the recorded backend, or {} if it does not exist."""
     kind, values = recorded["type"], _without_nulls(recorded["config"])
     block = {"cloud": values} if kind == "cloud" else {"backend": {kind: values}}
     workspace = {} if kind == "cloud" else {WORKSPACE: DEFAULT_WORKSPACE}

@@ -1,4 +1,4 @@
-"""Refuse to go on while a stack that the settings no longer have still has resources.
+"""Stop if a stack that was removed from the settings still has resources.
 
 Terraform needs a stack's configuration to destroy it, so `create` and `delete` would leave all of it behind.
 """

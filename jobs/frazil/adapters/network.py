@@ -26,7 +26,7 @@ class Tls:
     key_password: str | None = field(default=None, repr=False)
 
     def context(self) -> ssl.SSLContext:
-        """Raises SettingError where a file cannot be used."""
+        """Return the TLS context. Raises SettingError if a certificate or key file cannot be loaded."""
         try:
             return self._context()
         except (OSError, ValueError) as problem:
@@ -96,7 +96,7 @@ def _ips(address: Address) -> list[str]:
 
 
 def _connected(address: Address, ips: list[str], seconds: float) -> socket.socket:
-    """To the first of the addresses that answers; all of them share the time."""
+    """Connect to the first address that answers; all addresses share the time limit."""
     deadline = time.monotonic() + seconds
     problem: OSError = OSError("no address")
     for ip in ips:

@@ -112,7 +112,7 @@ class ConfluentRegistry:
             texts[(subject, version)] = found.schema.schema_str or ""
 
     def _ask(self, what: str, request: Callable[[], Answer]) -> Answer | None:
-        """The answer, or None for the registry's own «not found»; whatever else goes wrong is a RegistryError."""
+        """Return the answer, or None if the registry reports «not found». Other failures are a RegistryError."""
         if NOT_RUNNING_HOST in self._url:
             raise LocalServicesError(
                 f"could not {what}: the local schema registry that frazil.yaml refers to is not running",

@@ -40,7 +40,7 @@ class SnowflakeAccount:
             session.ask(f"ALTER EXTERNAL TABLE {self._identifier(table)} REFRESH", f"refresh {table}")
 
     def refreshed_at(self, table: str) -> datetime | None:
-        """`LIKE` takes `_` for any character, so others may be listed as well."""
+        """Return when the table was last refreshed. `LIKE` takes `_` for any character, so it may list others."""
         schema = f"{_quoted(self.settings.database)}.{_quoted(self.settings.schema)}"
         with self._session() as session:
             statement = f"SHOW EXTERNAL TABLES LIKE {_literal(table)} IN SCHEMA {schema}"

@@ -48,7 +48,7 @@ def called(name: str | None) -> Iterator[None]:
 
 
 def remember_program(started_as: str) -> None:
-    """Keep the path by which a shell started the program, unless its bare name does as well."""
+    """Keep the path that the shell used to start the program, unless its bare name finds it too."""
     here = Path(started_as)
     found = shutil.which(PROGRAM)
     if here.name != PROGRAM or (found is not None and Path(found).resolve() == here.resolve()):

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def init(topics: Names = None, like: Like = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Write table specs for topics that have none.
+    """Write table specs for topics without one.
 
     The formats come from the registry and the newest records. The specs are written to the folder in `tables`, with
     comments that explain their keys. Existing files are never changed, so the command can be run again when topics are

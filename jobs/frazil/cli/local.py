@@ -25,7 +25,7 @@ Rate = Annotated[
 Topic = Annotated[str | None, typer.Option("--topic", help="The topic. Default: the sample's name.")]
 Partitions = Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the topic, if it does not exist.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random records.")]
-Wipe = Annotated[bool, typer.Option("--wipe", help="Delete the services' data as well.")]
+Wipe = Annotated[bool, typer.Option("--wipe", help="Also delete the services' data.")]
 
 
 WIPED = (
@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
 def up(config: Config = DEFAULT_CONFIG) -> None:
     """Start the local services, and come back when all of them answer.
 
-    What they keep lies in .frazil/local/ beside the configuration.
+    Their data is in .frazil/local/ beside the configuration.
     """
     from frazil.local import supervisor  # noqa: PLC0415
 

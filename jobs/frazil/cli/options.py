@@ -67,6 +67,6 @@ def local_directory(config: Path) -> Path:
 
 
 def example(*commands: str) -> str:
-    """Return the last lines of a command's `--help`: example commands, each of which may end with a `# remark`."""
+    """Return the last lines of a command's `--help`: example commands, which may end with a `# remark`."""
     title = "Example" if len(commands) == 1 else "Examples"
     return "\n".join(("\b", f"{title}:", *(f"  {command}" for command in commands)))

@@ -42,7 +42,6 @@ class Display:
 
     @property
     def is_starting(self) -> bool:
-        """Whether Spark is starting, so that batches can only be planned."""
         return self._starting > 0
 
     @contextmanager

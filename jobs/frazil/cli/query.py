@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def query(sql: Sql, as_json: Json = False, as_csv: Csv = False, config: Config = DEFAULT_CONFIG) -> None:
-    """Ask the tables in SQL, by DuckDB in this process; dead letters are tables as well.
+    """Query tables and dead-letter tables in SQL, with DuckDB in this process.
 
     Name tables as `table` or `database.table`. Nothing is written.
     """

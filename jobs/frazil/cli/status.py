@@ -49,7 +49,7 @@ def status(
     fail_on: FailOn = None,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Show how far behind and how fresh each table is, what it holds, and why it does not go on.
+    """Show each table's lag, freshness and row count, and why a table is paused.
 
     Columns that do not fit the terminal are left out (without a terminal: 80 columns, or COLUMNS); --json shows all.
     Partitions are shown only for tables that are named. If Kafka does not answer, only the lag is unknown. If no table

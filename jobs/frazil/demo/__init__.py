@@ -1,1 +1,1 @@
-"""`make demo`: the main job on a real broker, killed on the way, and what is left of it afterwards."""
+"""`make demo`: materialize from a real broker, kill the job in the middle of a batch, and resume it."""

@@ -1,4 +1,4 @@
-"""Fetch what the broker and the registry need, while the rest of the set-up goes on: `python -m frazil.demo.fetch`."""
+"""Download the broker and the registry during the rest of the set-up: `python -m frazil.demo.fetch`."""
 
 from __future__ import annotations
 

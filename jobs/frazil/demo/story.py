@@ -59,7 +59,7 @@ What to try next:
 
 
 def main() -> int:
-    """Tell the whole story; the exit status."""
+    """Run the demo; return its exit status."""
     for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: in the background of a shell it begins ignored
         signal.signal(number, signal.default_int_handler)
     started = time.monotonic()
@@ -99,7 +99,7 @@ def _demo(services: LocalServices) -> None:
     _run_and_kill()
     _say("the process group is dead (SIGKILL); what readers see now:")
     _frazil("query", "SELECT count(*) AS rows FROM lake.stock_trades")
-    _say("going on from the table: it is the checkpoint")
+    _say("resuming from the table: it is the checkpoint")
     _frazil("materialize", "--once")
     _say("is anything lost or double?")
     _frazil("verify", "--against-kafka")
@@ -127,7 +127,7 @@ def _run_and_kill() -> None:
                 break
             print(line, end="", flush=True)
         else:
-            raise SystemExit(f"the run ended by itself with status {victim.wait()}; see {HOME / 'spark.log'}")
+            raise SystemExit(f"the run ended unexpectedly with status {victim.wait()}; see {HOME / 'spark.log'}")
     finally:
         os.killpg(victim.pid, signal.SIGKILL)
         victim.wait()
@@ -147,7 +147,7 @@ def shown(arguments: Sequence[str]) -> str:
 
 
 def program() -> str:
-    """How to call `frazil` from here: by its path in a checkout, by its name where it is installed."""
+    """Return the command that runs `frazil`: its path in a checkout, its name if it is installed."""
     installed = Path(sys.executable).with_name("frazil")
     return str(installed.relative_to(Path.cwd())) if installed.is_relative_to(Path.cwd()) else "frazil"
 

@@ -19,7 +19,7 @@ from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.receipt import Receipt
 
 STAGED = "STAGED"
-"""The line that tells the demo to strike: the batch is staged, nothing of it is visible."""
+"""The line at which the demo kills the job: the batch is staged, and none of its rows is visible."""
 
 WAITS_SECONDS = 600
 

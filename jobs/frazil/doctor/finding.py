@@ -33,7 +33,7 @@ class Finding:
 
     @property
     def is_silence(self) -> bool:
-        """Whether the service did not answer in time, so that further checks of it are skipped."""
+        """Return whether the service did not answer in time; further checks of the service are then skipped."""
         return self.verdict == "failed" and self.found.startswith(NO_ANSWER)
 
 

@@ -21,7 +21,7 @@ class Background:
         self._threads: set[threading.Thread] = set()
 
     def start(self, task: Callable[[], None], *, before: Callable[[], bool]) -> bool:
-        """If a slot is free, run `before`, and start `task` if that returns true. Return whether `task` was started."""
+        """Run `before` if a slot is free, and start `task` if that returns true; return whether `task` was started."""
         if not self._slots.acquire(blocking=False):
             return False
         started = False

@@ -44,7 +44,7 @@ class Ingested:
 
 
 def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
-    """All results together. Raises CountMismatchError where they do not add up to what was planned."""
+    """Combine all results. Raises CountMismatchError if they do not add up to the plan."""
     gathered = Ingested(
         ranges=tuple(r for result in results for r in result.ranges),
         row_files=tuple(f for result in results for f in result.row_files),
@@ -132,7 +132,7 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
 
 
 def _mean_bytes(result: RangeResult) -> int:
-    """At least 1, so that a partition of empty records needs some of the budget as well."""
+    """Return the mean size of a record, at least 1, so that empty records also use some of the budget."""
     return max(-(-result.payload_bytes // result.counts.read), 1)
 
 

@@ -1,4 +1,4 @@
-"""Tell the readers that do not read Iceberg of a table's new snapshot: those of Delta, and Snowflake."""
+"""Announce a table's new snapshot to readers that do not read Iceberg: Delta readers and Snowflake."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Announcing:
     telling: Telling = field(default_factory=Telling)
 
     def announce(self, clients: Clients, view: TableView) -> Announced | None:
-        """Bring the Delta log up to date, then tell Snowflake of its newest version. Return as `write_delta_log`."""
+        """Update the Delta log, then announce its newest version to Snowflake. Returns as `write_delta_log`."""
         announced = self.write_delta_log(clients, view)
         self._tell_snowflake(clients)
         return announced
@@ -49,7 +49,7 @@ class Announcing:
         return announced
 
     def _tell_snowflake(self, clients: Clients) -> None:
-        """Tell it of the newest version of the Delta log, unless this process has done so."""
+        """Announce the newest version of the Delta log to Snowflake, unless this process has done so."""
         snowflake = clients.snowflake if "snowflake" in self.spec.readers else None
         if snowflake is not None and self.delta_log.version is not None:
             self.telling.tell(snowflake, self.spec, self.delta_log.version, now=clients.now())

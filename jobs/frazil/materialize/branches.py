@@ -71,7 +71,7 @@ def stage_on_branch(
 
 
 def given_up(table: str, step: str, reason: Exception) -> ContendedError | CatalogError:
-    """After as many attempts as there are: others were always faster, or the catalog never answered."""
+    """Return the error after the last attempt: either every commit was rejected, or the catalog never answered."""
     said = reason.what if isinstance(reason, FrazilError) else reason
     what = f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {said}"
     if isinstance(reason, CommitUnknownError):

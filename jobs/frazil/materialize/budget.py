@@ -35,7 +35,7 @@ def fit(
 
 
 def _served(pending: Sequence[OffsetRange], at_most: int, turn: int) -> Sequence[OffsetRange]:
-    """All ranges, or the next ones round robin where there are too many."""
+    """Return all ranges, or the next `at_most` in round-robin order."""
     if len(pending) <= at_most:
         return pending
     first = turn * at_most % len(pending)

@@ -1,4 +1,4 @@
-"""Complete-through: the latest moment known of which it is certain that all records of that moment have been read.
+"""Complete-through: the latest moment for which all records up to it are known to have been read.
 
 Claimed by observation. Whenever a batch is planned, its time and the topics' high watermarks are noted. Once every
 offset below an observation's watermarks has been read, the table is complete through its time. Timestamps of records
@@ -50,7 +50,7 @@ def with_observation(state: TableState, seen: Observation) -> tuple[datetime | N
 
 
 def _left(seen: Observation, sources: Sequence[SourceProgress]) -> Observation | None:
-    """What of an observation has not been read yet. None if it can never be: the topic is another one by now."""
+    """Return the unread part of an observation, or None if the topic has been replaced since."""
     by_topic = {source.topic: source for source in sources}
     left = []
     for topic in seen.topics:

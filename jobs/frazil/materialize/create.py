@@ -68,7 +68,7 @@ def ensure_table(
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table that is to be made, once nothing stands against it."""
+    """A table that can be created, because no problem was found."""
 
     columns: tuple[Column, ...]
     former_names: FormerNames
@@ -154,7 +154,7 @@ def _adopt(
 
 
 def _already_there(head: Snapshot) -> ForeignChanges:
-    """The rows of an adopted table, none of which has a source; those marked as deleted count as such as well."""
+    """Return the rows of an adopted table, deleted ones included, as another writer's: none has a source."""
     return ForeignChanges(1, head.live_rows, names=(head.name,), unsourced_added=head.figure("total-records"))
 
 
@@ -169,7 +169,7 @@ def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -
 
 
 def _with_unions(view: TableView, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Which structs of an adopted table are unions is only known from what will be written to it."""
+    """Return the columns of an adopted table with unions marked, which only the wanted columns reveal."""
     return view.columns if UNIONS_PROPERTY in view.properties else marked_like(view.columns, wanted)
 
 
@@ -198,7 +198,7 @@ def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colu
 def _merged(
     spec: TableSpec, schemas: Sequence[tuple[RegisteredSchema, tuple[Column, ...]]]
 ) -> tuple[tuple[Column, ...], FormerNames]:
-    """One schema after the other, as if each came to a table that the ones before had made."""
+    """Merge the schemas in turn, as if each came to a table with the columns of the previous ones."""
     columns: tuple[Column, ...] = ()
     former_names: FormerNames = {}
     for schema, wanted in schemas:

@@ -71,7 +71,7 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
 
 
 def check_dead_letters(view: TableView | None, spec: TableSpec, here: Standing | None) -> None:
-    """Check that a batch can go on with the dead-letter table; `here` is None for a table that is yet to be made.
+    """Check that a batch can continue with the dead-letter table; `here` is None if the table is yet to be created.
 
     Raises StateLostError if it was dropped with dead letters, ForeignTableError or ForeignOwnerError if it is not the
     spec's or lacks columns, and FormatVersionError.
@@ -121,13 +121,13 @@ def _check_not_lost(spec: TableSpec, here: Standing) -> None:
         raise StateLostError(
             f"the table {spec.dead_letters_identifier} was dropped, with the {letters} that the state of"
             f" {spec.identifier} counts",
-            hint="register it again from its newest metadata file; to go on without them, see docs/operate.md,"
+            hint="register it again from its newest metadata file; to continue without them, see docs/operate.md,"
             " StateLostError",
         )
 
 
 def check_owner(view: TableView, spec: TableSpec) -> None:
-    """Raises ForeignTableError or ForeignOwnerError where these are not the spec's dead letters."""
+    """Raises ForeignTableError or ForeignOwnerError if the table does not hold the spec's dead letters."""
     tagged = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
     known = (*view.ancestry(view.head), *([] if tagged is None else [tagged]))
     owner = next((snapshot.summary[PIPELINE] for snapshot in known if PIPELINE in snapshot.summary), None)
@@ -290,7 +290,7 @@ def _stage(
 
 @dataclass(frozen=True, slots=True)
 class _Parent:
-    """The snapshot that dead letters go on top of. It is not `whole` where some have to be taken out of it first."""
+    """The parent snapshot of new dead letters. If it is not `whole`, some of its dead letters must be removed first."""
 
     base: int
     whole: bool

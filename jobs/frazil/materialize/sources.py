@@ -24,7 +24,7 @@ class LatestSchemas:
 
 
 def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
-    """Raises SubjectMissingError."""
+    """Return the newest schemas of the topics' subjects. Raises SubjectMissingError."""
     values = [
         _latest(registry, spec, spec.value_subject.of(topic, "value"), topic, spec.value) for topic in spec.topics
     ]

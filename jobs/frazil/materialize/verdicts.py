@@ -26,7 +26,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class StageAgain:
-    """Others committed to `main` since: the same files go onto a new branch on top of it."""
+    """Others have committed to `main` since: the same files are staged on a new branch on top of its head."""
 
     now: Standing
 

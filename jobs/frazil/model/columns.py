@@ -126,14 +126,14 @@ class OtherType:
 
 
 def retyped(wanted: tuple[Column, ...], there: tuple[Column, ...]) -> tuple[OtherType, ...]:
-    """Return the wanted columns that are there with another type, at any depth. An int may have become a long."""
+    """Return the wanted columns that exist with another type, at any depth. An int may have become a long."""
     present = {path: column.type for path, column in walk(there)}
     both = ((path, present[path], column.type) for path, column in walk(wanted) if path in present)
     return tuple(OtherType(path, str(found), str(type_)) for path, found, type_ in both if not _stands_in(found, type_))
 
 
 def _stands_in(found: ColumnType, wanted: ColumnType) -> bool:
-    """Whether values of a wanted type may be in a column of the type found. Columns within it count for themselves."""
+    """Return whether a `found` column can hold `wanted` values; nested columns are compared separately."""
     if isinstance(wanted, Scalar):
         return found == wanted or (wanted.name, found) == ("int", Scalar("long"))
     if isinstance(found, ListOf) and isinstance(wanted, ListOf):

@@ -67,7 +67,7 @@ class Snapshot:
 
     @property
     def has_no_deletes(self) -> bool:
-        """Whether the table has no delete files, according to the summary."""
+        """Return whether the table has no delete files, according to the summary."""
         return self.summary.get("total-delete-files") == "0"
 
     @property

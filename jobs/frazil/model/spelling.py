@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that a misspelt word most likely stands for, or None if none is similar."""
+    """Return the candidate that is most similar to a misspelt word, or None if none is similar."""
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     close = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
     close = close or difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)

@@ -38,7 +38,7 @@ class Expected:
 
 
 def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
-    """Compare. Where others removed rows and the counts explain it, missing rows are notes."""
+    """Compare the rows with the counts. If others removed rows and the counts explain it, missing rows are notes."""
     counted = [*_row_count(expected, found), *_beyond_others(expected, found), *_partly_sourced(expected, found)]
     explained = expected.foreign_removals and not counted
     findings = counted + list(_strangers(found))
@@ -69,7 +69,7 @@ def _row_count(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
 
 
 def _beyond_others(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
-    """More rows without a source than others added, or more rows of ours gone than others removed."""
+    """Yield discrepancies that other writers' commits do not explain: rows added without a source, or rows removed."""
     added, removed = expected.foreign.unsourced_added, expected.foreign.sourced_removed
     if not expected.has_unsourced(found):
         what = f"{found.unsourced:,} rows have no partition or offset, but other writers added only {added:,} such rows"
@@ -86,7 +86,7 @@ def lost_rows(progress: Mapping[Source, PartitionProgress], found: Tallies) -> d
 
 
 def _partly_sourced(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
-    """Beyond what others added, a row with a part of a source was written by Frazil."""
+    """Yield a discrepancy for rows with an incomplete source, unless other writers added them."""
     if found.partly_sourced and not expected.has_unsourced(found):
         what = (
             f"{found.partly_sourced:,} rows lack a part of their topic, partition and offset: another writer changed"

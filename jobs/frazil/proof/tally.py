@@ -106,14 +106,14 @@ def absent(tally: Tally, others: BitMap64) -> BitMap64:
 
 
 def missing_one(expected: OffsetSums, found: OffsetSums) -> int | None:
-    """The one offset by which two sums differ, or None where it is not one."""
+    """Return the one offset that explains the difference of two sums, or None."""
     offset = (expected.offsets - found.offsets) % MODULUS
     squares = (expected.squares - found.squares) % MODULUS
     return offset if offset * offset % MODULUS == squares else None
 
 
 def each_partition(partitions: Offsets) -> Iterator[tuple[int, npt.NDArray[np.bool_] | None]]:
-    """Each value that occurs, with where; None where it is everywhere."""
+    """Yield each partition and the mask of its rows; None instead of a mask if all rows are in it."""
     values = np.unique(partitions)
     for value in values.tolist():
         yield value, None if len(values) == 1 else partitions == value

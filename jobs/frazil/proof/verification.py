@@ -27,7 +27,7 @@ class FindingKind(StrEnum):
     MISSING_FILE = "missing_file"
     """A data file that the table consists of is not there."""
     UNREADABLE_FILE = "unreadable_file"
-    """A data file is there and is not Parquet any more, or may not be read."""
+    """A data file exists and is not Parquet any more, or may not be read."""
     CHANGED_FILE = "changed_file"
     """A data file has other rows or another size than its manifest says."""
     SUMMARY = "summary"

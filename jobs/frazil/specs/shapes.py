@@ -58,7 +58,7 @@ class At:
             raise self.reject(node.mark, error.what, hint=error.hint) from error
 
     def printable(self, node: Node, *, expected: str) -> Expanded:
-        """Like `expanded`, but reject secrets, for settings that plans and logs print."""
+        """Return the value as `expanded` does, but reject secrets, for settings that plans and logs print."""
         value = self.expanded(node, expected=expected)
         if value.is_secret:
             hint = "use ${env:NAME}, or write the value out"

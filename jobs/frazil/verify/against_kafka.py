@@ -33,7 +33,7 @@ Values of fixed size are in the payload, or null: they are not counted twice.
 """
 
 CHUNK_BYTES = 4 << 20
-"""Of which the reader hands on about so much at a time."""
+"""The approximate number of bytes that the reader returns at a time."""
 
 NO_LIMIT = 2**63 - 1
 
@@ -130,7 +130,7 @@ def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Resul
 
 
 def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Discrepancy]:
-    """What says that the topic is not the one that was read."""
+    """Yield discrepancies that show that the topic was replaced."""
     kind = FindingKind.SOURCE_CHANGED
     if facts is None:
         yield Discrepancy(kind, source.topic, "the cluster has no such topic, or this user may not see it")
@@ -159,7 +159,7 @@ class _Comparing:
     watch: Watch
 
     def partition(self, where: Source, progress: PartitionProgress, facts: TopicFacts, result: _Result) -> Compared:
-        """Compare all that is there; where retention takes records away meanwhile, what is left."""
+        """Compare all records that exist; if retention deletes records meanwhile, compare the rest."""
         comparison = self._comparison(where)
         position, end = progress.origin, min(progress.next, facts.partitions[where[1]].end)
         while position < end:

@@ -30,7 +30,7 @@ def _mask(array: pa.Array) -> Mask:
 
 
 def _unequal_values(one: pa.Array, other: pa.Array) -> Mask:
-    """As far as both are not null; elsewhere anything."""
+    """Return where two non-null values differ. The result at nulls is undefined."""
     kind = one.type
     if kind in _BITS:
         return _unequal_floats(one, other)
@@ -50,7 +50,7 @@ def _unequal_floats(one: pa.Array, other: pa.Array) -> Mask:
 
 
 def _unequal_lists(one: pa.Array, other: pa.Array) -> Mask:
-    """By length first, then the elements of those of one length, flattened."""
+    """Return where two lists differ: first by length, then by the flattened elements of lists of equal length."""
     here, there = _lengths(one), _lengths(other)
     comparable = (here == there) & (here > 0)
     rows = np.flatnonzero(comparable)
@@ -63,7 +63,7 @@ def _unequal_lists(one: pa.Array, other: pa.Array) -> Mask:
 
 
 def _lengths(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Null counts as no element: which are null is compared elsewhere."""
+    """Return the lengths of lists, 0 for null; nulls are compared elsewhere."""
     lengths = np.diff(array.offsets.to_numpy(zero_copy_only=False)).astype(np.int64)
     return np.where(_mask(array.is_null()), 0, lengths)
 

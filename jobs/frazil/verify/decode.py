@@ -1,4 +1,4 @@
-"""Kafka's records, decoded once more exactly as ingest decodes them, onto the table's present schema."""
+"""Decode Kafka's records again, exactly as ingest decodes them, onto the table's present schema."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _AnyNumber(UnknownIds):
 
 @dataclass(slots=True)
 class Redecoder:
-    """Decodes records of a table once more. `schemas` grow as ids are met."""
+    """Decodes records of a table again. `schemas` grow as ids are met."""
 
     registry: SchemaRegistry
     decoder: RecordDecoder
@@ -56,7 +56,7 @@ class Redecoder:
         return self.decoder.optional_fields
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
-        """As ingest would, part by part, with every schema that the registry has. Raises RegistryError."""
+        """Yield decoded parts as ingest would, with every schema that the registry has. Raises RegistryError."""
         while records.offsets:
             for part, decoded in self.decoder.decode(topic, partition, records):
                 if decoded.stop is not None:
@@ -77,7 +77,7 @@ Purpose = Literal["rows", "leftovers"]
 def open_redecoder(
     spec: TableSpec, at: Standing, dead_letters: TableView, registry: SchemaRegistry, *, purpose: Purpose
 ) -> Redecoder:
-    """For `rows`, every record is taken for a row if it can be one; for `leftovers`, as the spec says."""
+    """Return a decoder that accepts every possible row for `rows`, and decides as the spec says for `leftovers`."""
     schemas = [schema_to_pyarrow(Schema.model_validate_json(v.schema_json)) for v in (at.view, dead_letters)]
     values: dict[int, RegisteredSchema] = {}
     keys: dict[int, RegisteredSchema] = {}
@@ -97,7 +97,7 @@ def open_redecoder(
 
 
 def _placed(spec: TableSpec, at: Standing, row_schema: pa.Schema) -> ByFieldId:
-    """For the record's own columns. Those of keys are found as ingest finds them."""
+    """Return the placement of the record's own columns. Key columns are placed as ingest does."""
     about = {spec.metadata.prefix + name for name in spec.metadata.keep}
 
     def of_record(schema: pa.Schema) -> pa.Schema:

@@ -45,14 +45,14 @@ class ByFieldId:
         return self.found[schema_id][self.chosen.get(schema_id, 0)]
 
     def later(self, schema_id: int) -> range:
-        """What `choose` takes: the placements after the present one."""
+        """Return the numbers of the later placements, for `choose`."""
         return range(self.chosen.get(schema_id, 0) + 1, len(self.found.get(schema_id, ())))
 
     def choose(self, schema_id: int, placement: int) -> None:
         self.chosen[schema_id] = placement
 
     def _placed(self, given: pa.Schema) -> tuple[Sources, ...]:
-        """Each different placement, in the order of the table's schemas."""
+        """Return the distinct placements, in the order of the table's schemas."""
         placements: list[Sources] = []
         for then in self.history:
             try:

@@ -18,7 +18,7 @@ from frazil.model.spec import TableSpec
 from frazil.proof.tally import Source, Tallies, Tally, each_partition
 
 Watch = Callable[[str, int, int], None]
-"""Told while a long work goes on: which, how much is done, and of how much."""
+"""Called during long work with its name, how much is done, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def add_batch(tallies: Tallies, columns: SourceColumns, batch: pa.RecordBatch) -
 
 
 def _known(columns: SourceColumns, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-    """Return the rows that have all columns of their source, and how many have none of them."""
+    """Return the rows with all source columns, and the count of rows without any."""
     if not any(batch.column(name).null_count for name in columns.names):
         return batch, 0
     there = [pc.is_valid(batch.column(name)) for name in columns.names]

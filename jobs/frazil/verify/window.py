@@ -69,7 +69,7 @@ class Side:
         return np.isin(offsets, self.offsets)
 
     def at(self, offsets: Offsets) -> pa.RecordBatch:
-        """The rows of these offsets, all of which it has."""
+        """Return the rows of these offsets, all of which must be present."""
         return self.columns.take(pa.array(np.searchsorted(self.offsets, offsets)))
 
 
@@ -102,7 +102,7 @@ class PartitionComparison:
     found: Compared = field(default_factory=Compared)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
-        """Compare `[start, end)`, of which `chunks` are all that Kafka has.
+        """Compare the offsets `[start, end)`. `chunks` are all records that Kafka has of them.
 
         Only rows that Kafka has too are held: compaction may have left few of millions. Where they take more than
         `SIDE_BYTES`, because their nulls or another writer made them larger than the records, the window is halved.
@@ -176,7 +176,7 @@ class PartitionComparison:
             records = records.after(moved)
 
     def _first_moved(self, records: Records, rows: Side, differing: Sequence[int]) -> int | None:
-        """The first record that differs, but is right in columns that the table had later: all after it are there.
+        """Return the first record that differs only because the table got its columns later.
 
         From now on the fields of its writer are placed there.
         """
@@ -241,7 +241,7 @@ def _cut(chunks: Sequence[Records], at: int) -> tuple[list[Records], list[Record
 
 
 def _schema_id(record: Records) -> int:
-    """Of the writer of one record; -1 where its value is not framed."""
+    """Return the schema id of one record, or -1 if its value is not framed."""
     groups = group_by_schema_id(record.values).groups
     return groups[0].schema_id if groups else -1
 

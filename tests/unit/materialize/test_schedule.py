@@ -366,7 +366,9 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> Rests:
     return instead
 
 
-def test_a_failing_table_is_logged_and_retried_after_a_long_wait(rests: Rests, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_table_is_logged_and_retried_after_a_long_wait(
+    rests: Rests, caplog: pytest.LogCaptureFixture
+) -> None:
     answers: list[FrazilError | None] = [StateLostError("chain broken", hint="fix it"), None]
 
     def act() -> None:

@@ -31,7 +31,7 @@ class Caller:
 
 
 def who_am_i(catalog: Mapping[str, SettingValue], *, seconds: float) -> Caller:
-    """Raises ServiceError where AWS does not say. It asks for no permission."""
+    """Return whose the AWS credentials are, without needing permissions. Raises ServiceError if AWS does not answer."""
     import boto3  # type: ignore[import-untyped]  # noqa: PLC0415 - slow, and only AWS needs it
     from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415

@@ -26,7 +26,7 @@ class Monitoring:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """A job run as the service tells it. `overrides` and `tags` are handed back as they are."""
+    """A job run as the service describes it. `overrides` and `tags` are returned unchanged."""
 
     application: str
     id: str

@@ -53,7 +53,7 @@ class SecretsManagerHistories:
 
 
 def history_of(described: Mapping[str, Any], made: Mapping[str, datetime | None]) -> SecretHistory:
-    """From what `describe-secret` tells, and when each version was made.
+    """Return a secret's history from the answer of `describe-secret` and the creation time of each version.
 
     After a rotation the label AWSPENDING may stay on what has become current: that one is done.
     """

@@ -26,7 +26,7 @@ class SnapshotFiles:
         self._known: dict[str, dict[str, TableFiles]] = {}
 
     def of_head(self, view: TableView) -> TableFiles:
-        """Everything that the view's head consists of."""
+        """Return all data files and delete files of the view's head."""
         table: Table = view.current
         snapshot = None if view.head is None else table.snapshot_by_id(view.head)
         known = self._known.get(view.location, {})

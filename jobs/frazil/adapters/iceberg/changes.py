@@ -17,7 +17,7 @@ from frazil.model.errors import IncompatibleSchemaError
 
 
 def change_columns(identifier: str, transaction: Transaction, changes: Sequence[Change]) -> None:
-    """Raises IncompatibleSchemaError where Iceberg refuses a change, such as a name that a partition field has."""
+    """Apply schema changes. Raises IncompatibleSchemaError if Iceberg refuses one."""
     try:
         with transaction.update_schema() as update:
             for change in changes:

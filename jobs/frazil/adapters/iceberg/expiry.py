@@ -123,7 +123,7 @@ class Unreachable:
         yield from (path for path in (*sorted(data), *orphaned, *lists, *statistics) if self._is_ours(path))
 
     def _witnesses(self, gone: Sequence[Snapshot], left: Sequence[Snapshot]) -> list[Snapshot]:
-        """Kept snapshots that together list every manifest that an expired and a kept snapshot share."""
+        """Return kept snapshots that together list every manifest shared by an expired and a kept snapshot."""
         ids = {snapshot.snapshot_id for snapshot in left}
         parents = {snapshot.parent_snapshot_id for snapshot in gone} & ids
         heads = {ref.snapshot_id for ref in self.after.metadata.refs.values()} | _tips(left)
@@ -144,7 +144,7 @@ class Unreachable:
         return candidates - self._in_delta(candidates) if candidates else candidates
 
     def _in_delta(self, candidates: set[str]) -> set[str]:
-        """Those that readers of the Delta log may be reading; all of them where the log cannot be read."""
+        """Return the candidates that the Delta log references, or all candidates if the log cannot be read."""
         try:
             named = set(self.named_elsewhere())
         except Exception as problem:  # noqa: BLE001 - whatever it is, the files stay
@@ -196,7 +196,7 @@ class Unreachable:
 
 
 def _ancestors_of(left: Sequence[Snapshot], before: Table) -> set[int]:
-    """Every snapshot that a kept one descends from, by the lineage before the expiry."""
+    """Return the ancestors of all kept snapshots, by the lineage before the expiry."""
     parents = {s.snapshot_id: s.parent_snapshot_id for s in (*left, *before.metadata.snapshots)}
     found: set[int] = set()
     for snapshot in left:
@@ -213,7 +213,7 @@ def _tips(snapshots: Sequence[Snapshot]) -> set[int]:
 
 
 def _removes(snapshot: Snapshot) -> bool:
-    """Whether it may have taken files out. A summary that does not say so is not trusted, unless it only appends."""
+    """Return whether the snapshot may have removed files; only an append without removals in its summary has not."""
     summary = snapshot.summary
     if summary is None or summary.operation != Operation.APPEND:
         return True
@@ -231,7 +231,7 @@ def _plain(address: str) -> str:
 def delete_unreachable(
     before: Table, after: Table, expired: Sequence[int], named_elsewhere: Callable[[], Collection[str]]
 ) -> Cleaned:
-    """Delete what only expired snapshots referenced. Raises whatever keeps the metadata from being read."""
+    """Delete the files that only expired snapshots referenced. Errors of reading metadata propagate."""
     if after.metadata.table_uuid != before.metadata.table_uuid:
         return Cleaned()
     unreachable = Unreachable(before, after, frozenset(expired), named_elsewhere)
@@ -250,7 +250,7 @@ def delete_files(io: FileIO, paths: Iterable[str], problems: list[str], *, secon
 
 
 def _deleted(io: FileIO, path: str, until: float) -> str | None:
-    """None, or why it could not be deleted."""
+    """Delete a file; return None, or why it could not be deleted."""
     if time.monotonic() > until:
         return "the time limit was reached"
     try:

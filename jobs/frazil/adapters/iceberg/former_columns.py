@@ -84,7 +84,7 @@ def _hidden_in(
 def _of_live_rows(
     table: Table, task: FileScanTask, present: NestedField, former: Sequence[FormerColumn]
 ) -> Iterator[FormerColumn]:
-    """Those of the columns that have a value in a row that is not deleted, where the present column has none."""
+    """Yield the former columns that have a value in a live row whose present column is null."""
     for each in former:
         field = NestedField(each.field.field_id, each.read_as, each.field.field_type)
         batches = rows_in(table, task, Schema(present, field), Range(AlwaysTrue()))

@@ -14,7 +14,7 @@ from frazil.model.errors import SettingError
 
 class QuickGlueCatalog(QuickCommits, GlueCatalog):
     def __init__(self, name: str, **properties: Any) -> None:
-        """Raises SettingError if `glue.max-retries` is no number: boto3 wants one, and a configuration has text."""
+        """Convert `glue.max-retries` from text to the number that boto3 requires. Raises SettingError if it is none."""
         if GLUE_MAX_RETRIES in properties:
             properties[GLUE_MAX_RETRIES] = _count(properties[GLUE_MAX_RETRIES])
         super().__init__(name, **properties)

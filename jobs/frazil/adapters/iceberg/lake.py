@@ -53,7 +53,7 @@ from frazil.model.spec import CatalogSettings, SettingValue, revealed
 
 MAIN = "main"
 CATALOG_NAME = "frazil"
-"""The name under which tables stand in a JDBC catalog; other engines must use the same one."""
+"""The name under which a JDBC catalog stores its tables; other engines must use the same one."""
 
 DOCUMENT_BYTES_KEPT = 32 << 20
 """How much of tables' states is remembered, so that each is read from storage once."""
@@ -299,7 +299,7 @@ class IcebergLake:
             self.catalog._delete_old_metadata(table.io, table.metadata, committed.metadata)
 
     def _ensure_namespace(self, identifier: str) -> None:
-        """Several tables of a run may create it at once; the loser of a SQL catalog gets an error of its database."""
+        """Create the namespace, and ignore errors if another run created it at the same time."""
         namespace = identifier.rpartition(".")[0]
         try:
             self.catalog.create_namespace_if_not_exists(namespace)

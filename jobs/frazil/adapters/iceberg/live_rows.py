@@ -57,7 +57,7 @@ class LiveRows:
 
 @contextmanager
 def counting(what: str) -> Iterator[None]:
-    """Raises CatalogError if storage does not answer; errors of missing and damaged files as they are."""
+    """Raise CatalogError if storage does not answer; errors of missing and damaged files propagate."""
     try:
         yield
     except (FileNotFoundError, ValueError):

@@ -38,7 +38,7 @@ class NullKeepingVisitor(ArrowProjectionVisitor):
 
 
 def keep_nulls() -> None:
-    """Patch PyIceberg in this process. Idempotent."""
+    """Patch PyIceberg in this process to keep null lists. Idempotent."""
     library.ArrowProjectionVisitor = NullKeepingVisitor  # type: ignore[misc]
 
 

@@ -62,7 +62,7 @@ class ColumnChunk:
 
     @property
     def anywhere(self) -> int:
-        """Bytes of it that a few rows may have all of."""
+        """The bytes that may all belong to a few rows: those of lists and of texts."""
         if self.repeated:
             return self.decoded
         return self.encoded if self.text else 0

@@ -158,7 +158,7 @@ def _data_files(io: FileIO, manifests: Sequence[ManifestFile], without: Collecti
 
 
 def _marks(io: FileIO, manifests: Sequence[ManifestFile]) -> Marks:
-    """Equality deletes are left out: what they delete is not known, and `verify` proves nothing where there are any."""
+    """Return the deleted positions. Equality deletes are ignored: `verify` proves nothing if there are any."""
     deletes = files_in(io, [each for each in manifests if each.content is ManifestContent.DELETES])
     return marks_of(io, [file for file in deletes if file.content is DataFileContent.POSITION_DELETES])
 

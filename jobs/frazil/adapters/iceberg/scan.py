@@ -31,7 +31,7 @@ FILES_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A file that a snapshot consists of, with what the manifest says of it."""
+    """A data file of a snapshot, with the values that its manifest records."""
 
     path: str
     rows: int
@@ -89,7 +89,7 @@ def live_files(view: TableView, snapshot_id: int) -> LiveFiles:
 
 
 def footers(view: TableView, files: Sequence[LiveFile]) -> Iterator[Footer]:
-    """Each file's footer, several at once, in the order given."""
+    """Yield the footer of each file, in the given order; several are read in parallel."""
     io = _table(view).io
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         yield from pool.map(lambda file: _footer(io, file), files)
@@ -137,7 +137,7 @@ class TableScan:
         return sum(task.file.record_count for task in self._tasks)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows; a few small files, or a slice of a larger one, are held in memory at a time."""
+        """Yield all rows, with a few small files or a slice of a large file in memory at a time."""
         scan = self._arrow_scan(self._filter)
         for tasks in _portions(self._tasks):
             if len(tasks) == 1:
@@ -148,14 +148,14 @@ class TableScan:
             yield from batches
 
     def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows whose `column`, a number, lies in `[start, end)`, a batch at a time."""
+        """Yield, in batches, the rows whose numeric `column` is in `[start, end)`."""
         inside = _all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
         field = self._table.schema().find_field(column)
         tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]
         yield from self._in_slices(tasks, Range(inside, field.field_id, start, end))
 
     def slices(self) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in small batches: for columns of large values, of which `batches` holds whole files."""
+        """Yield all rows in small batches, for columns of large values; `batches` reads whole files."""
         yield from self._in_slices(self._tasks, Range(self._filter))
 
     def _in_slices(self, tasks: Iterable[FileScanTask], wanted: Range) -> Iterator[pa.RecordBatch]:
@@ -224,6 +224,6 @@ def _table(view: TableView) -> Table:
 
 
 def schemas_of(view: TableView) -> Iterator[pa.Schema]:
-    """Every schema that the table has had, oldest first, with field ids."""
+    """Yield all schemas that the table has had, oldest first, with field ids."""
     for schema in sorted(view.current.metadata.schemas, key=lambda each: each.schema_id):
         yield schema_to_pyarrow(schema)

@@ -82,7 +82,7 @@ class SnapshotWriter:
         )
 
     def _manifests(self, files: Sequence[DataFile]) -> list[ManifestFile]:
-        """One manifest for each partition spec that files were written with."""
+        """Write one manifest for each partition spec among the files."""
         by_spec: dict[int, list[DataFile]] = defaultdict(list)
         for file in files:
             by_spec[file.spec_id].append(file)

@@ -132,7 +132,7 @@ def _settings(conf: Any, *, submitted: bool) -> Any:
 
 @contextmanager
 def _stderr_to(log_file: Path) -> Iterator[None]:
-    """What is started meanwhile inherits the file as its stderr: the JVM's own words are for the log."""
+    """Redirect the stderr of this process to a file, so that the JVM, which inherits it, logs there."""
     log_file.parent.mkdir(parents=True, exist_ok=True)
     kept = os.dup(2)
     with log_file.open("ab") as log:
@@ -146,7 +146,7 @@ def _stderr_to(log_file: Path) -> Iterator[None]:
 
 @contextmanager
 def _sigint_kept() -> Iterator[None]:
-    """SparkContext puts a handler of its own in place, by which Ctrl-C kills the batch on its way."""
+    """Restore the SIGINT handler that SparkContext replaces: with Spark's, Ctrl-C would kill the batch in flight."""
     kept = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -167,7 +167,7 @@ _EVERYWHERE = {
     "spark.speculation": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What Frazil relies on; whoever submits may still set it."""
+"""Spark settings that Frazil relies on; the submitter may override them."""
 
 _ALWAYS = {"spark.io.encryption.enabled": "true"}
 """Whatever was submitted: without it PySpark hands tasks to the JVM in a file, with their secrets in clear, which a

@@ -54,7 +54,7 @@ def offsets_read(folder: Path) -> int:
 
 
 def _number_in(file: Path) -> int:
-    """0 for a file that its task is just writing."""
+    """Return the number in the file, or 0 if a task is just writing it."""
     try:
         return int(file.read_text(encoding="ascii") or 0)
     except (OSError, ValueError):

@@ -86,7 +86,7 @@ class OneAttempt(AwsStandardS3RetryStrategy):  # type: ignore[misc]  # pyarrow i
 
 
 def bounded(seconds: float) -> Mapping[str, SettingValue]:
-    """Settings for the catalog's library by which S3 answers within this time, or not at all, and Glue is asked twice.
+    """Return catalog settings with a time limit: S3 is asked once, and Glue twice.
 
     PyIceberg asks Glue eleven times, with waits of up to 20 s.
     """

@@ -1,4 +1,4 @@
-"""Rows of the dead-letter table: the record byte for byte, and why it is there."""
+"""Rows of the dead-letter table: each record byte for byte, with the reason for its refusal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def dead_rows(
 
 
 def header_structs(headers: Headers | UnreadableHeaders | None) -> list[dict[str, Any]] | None:
-    """Null for a record without headers, and for one whose headers cannot be read."""
+    """Return the headers as Arrow structs, or None if the record has no headers or they cannot be read."""
     if headers is None or isinstance(headers, UnreadableHeaders):
         return None
     return [{"key": key, "value": value} for key, value in headers]
@@ -79,7 +79,7 @@ def _column(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
 
 
 def micros(milliseconds: int | None) -> int | None:
-    """A record's timestamp as tables keep it; None where it has none, or one that their 64 bits do not reach."""
+    """Return a record's timestamp as tables store it, or None if it is missing or exceeds 64 bits."""
     if milliseconds is None or not -(2**63) <= milliseconds * 1000 < 2**63:
         return None
     return milliseconds * 1000

@@ -219,7 +219,7 @@ class RecordDecoder:
                 return decoded_keys(decoded, field, keys)
 
     def _judge_keys(self, chunk: _Chunk) -> Part:
-        """Without a column for them: before the first key whose schema exists, others are refused all the same."""
+        """Judge the keys of a table that has no key column yet: keys without a schema are refused already."""
         if not self._reads_keys_by_schema:
             return Part([], None, ())
         judged = decode_framed(
@@ -228,7 +228,7 @@ class RecordDecoder:
         return Part([], judged.accepted, bad_keys(judged.rejects, self._key_column))
 
     def _sort_out(self, chunk: _Chunk, rejects: Mapping[int, Reject]) -> tuple[Counter[str], list[Reject]]:
-        """Which of the refused records are skipped, counted by reason, and which are dead letters."""
+        """Split refused records into skipped ones, counted by reason, and dead letters."""
         skipped: Counter[str] = Counter()
         dead: list[Reject] = []
         for _, reject in sorted(rejects.items()):

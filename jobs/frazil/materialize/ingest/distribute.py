@@ -16,7 +16,7 @@ SMALL_BATCH = 50_000
 
 
 def tasks_of(plan: BatchPlan, context: TaskContext, *, parallelism: int) -> tuple[IngestTask, ...]:
-    """Longest range first, each to the task with the least to do so far."""
+    """Assign the ranges to tasks: longest range first, each to the task with the fewest offsets so far."""
     count = 1 if plan.offsets <= SMALL_BATCH else min(parallelism, len(plan.ranges))
     shares: list[list[OffsetRange]] = [[] for _ in range(count)]
     for each in sorted(plan.ranges, key=lambda r: r.start - r.end):

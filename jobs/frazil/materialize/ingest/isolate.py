@@ -1,4 +1,4 @@
-"""A record on which decoding fails, for whatever reason, ends as a dead letter and takes no other one along."""
+"""Isolate the records that fail to decode: each becomes a dead letter, and all others become rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def isolating(decode: Decode[Result], records: Records, *, where: str) -> Result
 
 
 def defect(where: str, offsets: Sequence[int], problem: BaseException) -> DefectError:
-    """Return the error for the records at these offsets, of which there is at least one."""
+    """Return the error for the records at these offsets. `offsets` is not empty."""
     span = f"offset {offsets[0]}" if len(offsets) == 1 else f"offsets {offsets[0]} to {offsets[-1]}"
     return DefectError(
         f"{where}, {span}: {type(problem).__name__}: {problem}",
@@ -53,7 +53,7 @@ def defect(where: str, offsets: Sequence[int], problem: BaseException) -> Defect
 
 
 def _failure(decode: Decode[Result], records: Records, refused: Refused) -> Result | BaseException:
-    """What came out, or what a decoder raised: a panic of the native one is no Exception."""
+    """Return the decoded records, or the exception that the decoder raised, a panic of the native one included."""
     try:
         return decode(records, refused)
     except (FrazilError, MemoryError, CrowdedError):

@@ -33,7 +33,7 @@ def key_schema(field: pa.Field) -> pa.Schema:
 
 
 def decoded_keys(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> Part:
-    """Decoded keys as the one column that the table has for them."""
+    """Return decoded keys as the table's one key column."""
     column = _as_struct(part, field, keys) if pa.types.is_struct(field.type) else part.columns[0]
     return Part([column], part.accepted, bad_keys(part.rejects, field.name), None, part.truncated_nanos)
 
@@ -49,7 +49,7 @@ def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:
 
 
 def former_key_names(former_names: Mapping[str, tuple[str, ...]], field: pa.Field) -> dict[str, tuple[str, ...]]:
-    """Former names of what is inside the key's column, with their paths in `key_schema`."""
+    """Return the former names of fields within the key column, by their paths in `key_schema`."""
     start = f"{field.name}." if pa.types.is_struct(field.type) else field.name
     root = "" if pa.types.is_struct(field.type) else VALUE
     inside = {path: names for path, names in former_names.items() if path.startswith(start)}

@@ -71,7 +71,7 @@ class _Room:
     taken: int = 0
 
     def take(self, rows: int, size: int) -> None:
-        """Raise CrowdedError where it is too much; one record is decoded whatever it takes."""
+        """Raise CrowdedError if the part is too large; a single record is always decoded."""
         self.seen += rows
         self.taken += size
         if self.taken > self.most and self.records > 1:
@@ -169,7 +169,7 @@ def _all_refused(schema_id: int, reason: Reason, chosen: Indexes | None, count: 
 
 
 def _assemble(pieces: list[_Piece], target: pa.Schema, rejects: tuple[Reject, ...], count: int, nanos: int) -> Part:
-    """Pieces of several writer schemas as columns in the records' order."""
+    """Assemble the pieces of several writer schemas into columns, in the order of the records."""
     counts = [count if piece.indexes is None else len(piece.indexes) for piece in pieces]
     ids = [pa.repeat(pa.scalar(p.schema_id, pa.int32()), n) for p, n in zip(pieces, counts, strict=True)]
     if len(pieces) == 1:

@@ -39,6 +39,6 @@ class ByName:
 
 
 def nowhere(schema_id: int, given: pa.Schema) -> Sources:
-    """For payloads that are only judged."""
+    """Place no column: for payloads that are judged and not stored."""
     del schema_id, given
     return {}

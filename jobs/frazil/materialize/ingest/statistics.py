@@ -42,7 +42,7 @@ class FileStatistics:
 
 
 def file_statistics(footer: pq.FileMetaData, schema: Schema, properties: Mapping[str, str]) -> FileStatistics:
-    """Raises nothing for what the columns hold."""
+    """Return the statistics of a file from its footer. No content of a column raises an error."""
     modes = compute_statistics_plan(schema, dict(properties))
     ids = parquet_path_to_id_mapping(schema)
     columns: dict[int, _Column] = {}
@@ -163,7 +163,7 @@ def _unscaled(raw: Any) -> int:
 
 
 def _unscaled_bytes(value: int) -> bytes:
-    """Two's complement in as few bytes as hold it (Iceberg, "Binary single-value serialization")."""
+    """Return the two's complement in the fewest bytes (Iceberg, "Binary single-value serialization")."""
     bits = (value if value >= 0 else ~value).bit_length()
     return value.to_bytes(bits // 8 + 1, "big", signed=True)
 

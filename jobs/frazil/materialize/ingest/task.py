@@ -82,7 +82,7 @@ class _Work:
 
 @contextmanager
 def _defects_named(table: str, wanted: OffsetRange, records: Records) -> Iterator[None]:
-    """What the records' own values make fail fails each time: no matter for another attempt, unlike the storage."""
+    """Convert errors that the records' values cause into defects, which are not retried, unlike errors of storage."""
     try:
         yield
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as problem:

@@ -117,7 +117,7 @@ class DataFileWriter:
             yield values, batch if len(rows) == batch.num_rows else batch.take(rows)
 
     def _partition_column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
-        """Partition values in Iceberg's own representation: dates as days, timestamps as microseconds, and so on."""
+        """Return partition values in Iceberg's representation, such as dates as days and timestamps as microseconds."""
         field_ = self._spec.fields[index]
         source = self._schema.find_field(field_.source_id)
         path = self._schema.find_column_name(field_.source_id)
@@ -143,7 +143,7 @@ class _RawPartitionKey(PartitionKey):
         return Record(*(each.value for each in self.field_values))
 
     def to_path(self) -> str:
-        """For people: readers find the values in the manifest. No folder's name is too long for a file system."""
+        """Return the path of the partition for people; readers use the manifest. Long names are cut."""
         return "/".join(map(_shortened, self._path().split("/")))
 
     def _path(self) -> str:
@@ -171,7 +171,7 @@ def _as_held(value: object, iceberg_type: IcebergType) -> object:
 
 
 def _identity(value: object) -> object:
-    """What tells partitions apart: to Python -0.0 is 0.0, and a NaN is no other NaN."""
+    """Return the value that distinguishes partitions: 0.0 and -0.0 differ, and all NaNs are equal."""
     if not isinstance(value, float):
         return value
     return "nan" if math.isnan(value) else struct.pack(">d", value)
@@ -297,7 +297,7 @@ class _OpenFile:
 
 
 def _page_sized(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Halve the batch until no column of a part has more than `PAGE_BYTES`, or the part is one row."""
+    """Yield parts of the batch, halved until no column exceeds `PAGE_BYTES` or the part has one row."""
     if batch.num_rows <= 1 or max(column.nbytes for column in batch.columns) <= PAGE_BYTES:
         yield batch
         return

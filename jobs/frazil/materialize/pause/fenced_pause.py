@@ -1,4 +1,4 @@
-"""A run pauses its table only while the table stands where the run saw it."""
+"""Pause a table only if it is still in the state that the run planned from."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, b
 
 
 def _paused_by_operator(view: TableView) -> bool:
-    """If so, `resume` lets the next run find again what this one found."""
+    """Return whether an operator paused the table; the run then leaves that pause in place."""
     there = pause_of(view.properties)
     return there is not None and not there.by_run
 

@@ -52,7 +52,7 @@ def without_dead_letter_schemas(schemas: WriterSchemas, properties: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why a table does not go on, and what to do (`hint`).
+    """Why a table is paused, and how to continue (`hint`).
 
     `accept` is how far `resume` lets bad records through; None where none were bad. `by_run` says that a run paused
     the table, and no operator.

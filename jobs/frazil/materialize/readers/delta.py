@@ -21,7 +21,7 @@ from frazil.ports import DeltaLogs, Lake
 LOG = logging.getLogger(__name__)
 
 DELTA_TAG = "frazil_delta"
-"""Keeps the files that the Delta log names alive through any expiry: the snapshot that its newest version stands for.
+"""Tag that keeps the files of the newest Delta version through any expiry: it is on that version's snapshot.
 
 It moves after that version is written: until then it keeps the files of the one before.
 """
@@ -48,7 +48,7 @@ class LogProgress:
         return seen != self._checked or self._checked_at is None or now - self._checked_at >= CHECK_EVERY
 
     def record(self, view: TableView, announced: Announced | None, *, now: datetime) -> None:
-        """Remember the outcome of a check; a failure leaves it due."""
+        """Record the outcome of a check; after a failure the check stays due."""
         if isinstance(announced, LogFailed):
             return
         if isinstance(announced, LogWritten | LogIsCurrent):
@@ -70,7 +70,7 @@ def announce_delta(lake: Lake, open_logs: Callable[[], DeltaLogs], view: TableVi
 
 
 def _announced(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None:
-    """At the second attempt a log that is current counts as written: by whomever, its readers have not looked yet."""
+    """Bring the log to the head, twice at most; after a rejected attempt a current log counts as written."""
     try:
         return _brought_to_head(lake, logs, view)
     except CommitRejectedError:
@@ -100,7 +100,7 @@ def _brought_to_head(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced 
 
 
 def _held(lake: Lake, view: TableView, snapshot_id: int) -> TableView:
-    """With a tag on the snapshot, whatever becomes of `main` from here on. That of the last batch has one already."""
+    """Tag the snapshot so that it cannot expire; the snapshot of the last batch has a tag already."""
     if snapshot_id in (view.tags.get(CHECKPOINT_TAG), view.tags.get(NEXT_DELTA_TAG)):
         return view
     lake.move_tags(view, put={NEXT_DELTA_TAG: snapshot_id})
@@ -108,7 +108,7 @@ def _held(lake: Lake, view: TableView, snapshot_id: int) -> TableView:
 
 
 def _keep(lake: Lake, view: TableView, snapshot_id: int | None) -> None:
-    """Move the tag to the snapshot that the log stands for. What fails here is done by the next run."""
+    """Move the tag to the snapshot of the log's newest version. The next run repeats a failed move."""
     try:
         _move_tag(lake, view, snapshot_id)
     except (FrazilError, CommitRejectedError, CommitUnknownError) as problem:
@@ -116,7 +116,7 @@ def _keep(lake: Lake, view: TableView, snapshot_id: int | None) -> None:
 
 
 def _move_tag(lake: Lake, view: TableView, snapshot_id: int | None) -> None:
-    """Where another process moves it meanwhile, it is left there: that one has announced a later snapshot."""
+    """Move the tag unless another process has moved it, which then announced a later snapshot."""
     seen = view.tags.get(DELTA_TAG)
     for _ in range(ATTEMPTS):
         left = [NEXT_DELTA_TAG] if NEXT_DELTA_TAG in view.tags else []

@@ -18,7 +18,7 @@ from frazil.ports import Snowflake
 LOG = logging.getLogger(__name__)
 
 REST = timedelta(minutes=1)
-"""After a failure, which may have taken the time of a login that nobody answers: batches are not held up each time."""
+"""The wait after a failure, which may have lasted as long as a login's time limit, so as not to delay each batch."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Telling:
     not_before: datetime | None = None
 
     def tell(self, snowflake: Snowflake, spec: TableSpec, version: int, *, now: datetime) -> None:
-        """Raises nothing."""
+        """Announce a version of the Delta log to Snowflake. Failures are logged, not raised."""
         if version == self.announced_version or (self.not_before is not None and now < self.not_before):
             return
         table = delta_table(spec)
@@ -49,6 +49,6 @@ class Telling:
             LOG.info("snowflake_refreshed", extra={"table": spec.identifier, "as": table, "version": version})
 
     def _failed(self, spec: TableSpec, problem: str, hint: str) -> None:
-        """The external table goes on with what it saw before; the next batch tells it again."""
+        """Log the failure; the external table keeps its previous version until the next batch announces again."""
         fields = {"table": spec.identifier, "as": delta_table(spec), "problem": problem, "hint": hint}
         LOG.warning("snowflake_not_refreshed", extra=fields)

@@ -60,7 +60,7 @@ class TableReport:
 
 
 class Stopping:
-    """Tells every table to stop after the batch that is on its way."""
+    """Asks every table to stop after the batch in flight."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -78,13 +78,13 @@ class Stopping:
 
 
 def run_once(runs: Sequence[TableRun], stopping: Stopping) -> list[TableReport]:
-    """Bring every table to where its topics stood at the start."""
+    """Materialize every table up to the end offsets that its topics had at the start."""
     queue = _queue_for(runs, stopping)
     return _each(runs, lambda run: _until_caught_up(run, queue, stopping, ends_by_itself=True))
 
 
 def _queue_for(runs: Sequence[TableRun], stopping: Stopping) -> FairQueue:
-    """One queue for all tables of the application, with as many slots as the cluster's cores can use."""
+    """Return the queue for all tables, with as many slots as the cluster's cores can use."""
     return FairQueue(
         lambda: in_flight(max((run.clients.runner.parallelism for run in runs), default=1)),
         stopped=lambda: stopping.asked,
@@ -165,7 +165,7 @@ def _until_caught_up(
 
 
 def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
-    """One batch, once it is this table's turn; None if the run was stopped before."""
+    """Run one batch when it is this table's turn; return None if the run was stopped before."""
     with queue.slot() as granted:
         if not granted:
             return None
@@ -238,12 +238,12 @@ def _run_until_stopped(
 
 
 def _may_recover(failure: FrazilError | None) -> bool:
-    """What is outside may answer again, and a paused table may be resumed: worth a look at every trigger."""
+    """Return whether the next trigger may succeed: a service may answer again, or a paused table be resumed."""
     return isinstance(failure, ServiceError | PausedError | BadRecordLimitError | IncompatibleSchemaError | None)
 
 
 def _wait(run: TableRun, every_seconds: float, stopping: Stopping, *, healthy: bool) -> None:
-    """Until the next trigger: the time is up, or a full batch is there, whichever comes first."""
+    """Wait for the next trigger: the end of the interval, or a full batch, whichever comes first."""
     left = every_seconds
     while left > 0 and not stopping.sleep(min(left, LOOK_SECONDS)):
         left -= LOOK_SECONDS

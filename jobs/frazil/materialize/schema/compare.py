@@ -180,7 +180,7 @@ class _Level:
         return name == column or name in self.names.step(column).former
 
     def twin(self, name: str, match: Column | None) -> str | None:
-        """Another column of the table whose name differs in letter case only."""
+        """Return another column of the table whose name differs in letter case only, or None."""
         own = None if match is None else match.name
         return next((each for each in self._by_lower.get(name.lower(), ()) if each != own), None)
 

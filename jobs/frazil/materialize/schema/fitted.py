@@ -39,7 +39,7 @@ def fitted(spec: TableSpec, view: TableView, schemas: WriterSchemas) -> Fitted:
 
 
 def still_fitting(known: Fitted | None, spec: TableSpec, view: TableView, candidates: WriterSchemas) -> WriterSchemas:
-    """Those candidates that the record proves to need no comparison."""
+    """Return the candidates that the record proves to need no comparison."""
     if known is None or known.table != _table_hash(spec, view):
         return WriterSchemas({}, {})
     return WriterSchemas(
@@ -59,7 +59,7 @@ def _table_hash(spec: TableSpec, view: TableView) -> str:
 
 @cache
 def rules() -> str:
-    """Return a hash of the code that decides: another release of it compares all schemas again."""
+    """Return a hash of the comparing code: a release that changes it compares all schemas again."""
     return hash_of(files("frazil"))
 
 

@@ -16,7 +16,7 @@ LEFT_OUT_PROPERTY = "frazil.left-out"
 
 
 def notes_of_values(schema: RegisteredSchema) -> tuple[SchemaFinding, ...]:
-    """Ignored logical types, fields without a column, and values that lose something, by path."""
+    """Return ignored logical types, fields without a column, and lossy conversions, by path."""
     return map_schema(schema).notes
 
 
@@ -33,7 +33,7 @@ def left_out(properties: Mapping[str, str]) -> tuple[str, ...]:
 def left_out_property(
     properties: Mapping[str, str], notes: Iterable[SchemaFinding], columns: tuple[Column, ...]
 ) -> dict[str, str]:
-    """What the property says after these notes, for a table with these columns; empty where nothing changes."""
+    """Return the property after these notes, for a table with these columns; empty if nothing changes."""
     before, named = left_out(properties), [note.path for note in notes if note.problem == LEFT_OUT]
     there = {path for path, _ in walk(columns)} if before or named else set()
     found = {*before, *named} - there

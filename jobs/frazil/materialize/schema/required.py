@@ -14,7 +14,7 @@ NEVER_NULL = ("topic", "partition", "offset")
 
 
 def required_findings(spec: TableSpec, schema_json: str) -> tuple[SchemaFinding, ...]:
-    """Required columns, at any depth, that a record may lack. `schema_json` is Iceberg's JSON of the schema."""
+    """Return required columns, at any depth, that a record may lack. `schema_json` is Iceberg's JSON of the schema."""
     filled = {spec.metadata.prefix + name for name in NEVER_NULL if name in spec.metadata.keep}
     problem = "required in the table, but optional in records: make the column optional first (DROP NOT NULL)"
     return tuple(SchemaFinding(path, problem) for path in _required(json.loads(schema_json), "") if path not in filled)
