@@ -18,8 +18,9 @@ import requests
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt
 
 from frazil.model.errors import FrazilError, ServiceError, SettingError
+from frazil.model.loopback import is_loopback
 from frazil.model.spec import Secret
-from shared.doubles import CONFLUENT_URL, LOOPBACK
+from shared.doubles import CONFLUENT_URL
 
 ADDRESS = "https://api.confluent.cloud"
 
@@ -90,7 +91,7 @@ def key_from_environment(environment: Mapping[str, str]) -> KeyPair:
 def address_from_environment(environment: Mapping[str, str]) -> str:
     """Confluent Cloud, or its double. Raises SettingError for a double that is not on this machine."""
     address = environment.get(CONFLUENT_URL, ADDRESS).rstrip("/")
-    if address != ADDRESS and urlsplit(address).hostname not in LOOPBACK:
+    if address != ADDRESS and not is_loopback(address):
         raise SettingError(
             f"{CONFLUENT_URL} is for a double on loopback, found {address}", hint=f"run `unset {CONFLUENT_URL}`"
         )

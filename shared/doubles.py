@@ -6,5 +6,3 @@ CONFLUENT_URL = "FRAZIL_CONFLUENT_URL"
 """The address of a double of all of Confluent Cloud."""
 SNOWFLAKE_URL = "FRAZIL_SNOWFLAKE_URL"
 """The address of a double of Snowflake's login."""
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""The hosts that are this machine."""

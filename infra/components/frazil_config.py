@@ -40,7 +40,8 @@ def frazil_yaml(
 def snowflake_section(environment: str, account: Snowflake) -> Values:
     """Return the section `snowflake`. Its names follow from the settings, because the account may not exist yet.
 
-    The job may read the loader's key alone; the reader's is for whoever asks how fresh the tables are.
+    The job may read only the loader's key. The reader, which `frazil doctor` logs in as, is left out if `url` replaces
+    Snowflake: it is a double, which has no Iceberg tables.
     """
     usual = naming.snowflake_name(environment)
     warehouse = account.warehouse.name if isinstance(account.warehouse, ExistingWarehouse) else usual
@@ -50,8 +51,7 @@ def snowflake_section(environment: str, account: Snowflake) -> Values:
         "schema": account.schema,
         "warehouse": warehouse,
         "loader": _login(environment, "loader"),
-        "reader": _login(environment, "reader"),
-        **({} if account.url is None else {"url": account.url}),
+        **({"reader": _login(environment, "reader")} if account.url is None else {"url": account.url}),
     }
 
 

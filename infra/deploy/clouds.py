@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from infra.deploy.aws_cloud import AwsCloud
 from infra.deploy.cloud import Cloud
 from infra.deploy.local.cloud import LocalCloud
 
-REAL, LOCAL = Cloud(), LocalCloud()
+REAL: Cloud = AwsCloud()
+LOCAL: Cloud = LocalCloud()
 
 
 def cloud_of(name: str) -> Cloud:

@@ -20,8 +20,8 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never, get_args
-from urllib.parse import urlsplit
 
+from frazil.model.loopback import is_loopback
 from frazil.model.spec import Secret
 from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting, described
 from lambdas.rotate_keys.errors import DescriptionError
@@ -29,7 +29,7 @@ from lambdas.rotate_keys.rotation import Kind
 from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
 from shared.accounts import PARTS
 from shared.confluent_api import ConfluentCloud, KeyPair, address_from_environment
-from shared.doubles import LOOPBACK, SNOWFLAKE_URL
+from shared.doubles import SNOWFLAKE_URL
 from shared.naming import Account
 from shared.secret_tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
 from shared.snowflake_login import SnowflakeDoor
@@ -121,7 +121,7 @@ class Surroundings:
 
     def _snowflake_address(self) -> str | None:
         address = self.settings.get(SNOWFLAKE_URL)
-        if address and urlsplit(address).hostname not in LOOPBACK:
+        if address and not is_loopback(address):
             raise DescriptionError(f"{SNOWFLAKE_URL}: expected a loopback address, found {address}", hint=APPLY_HINT)
         return address or None
 

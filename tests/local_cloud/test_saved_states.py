@@ -17,7 +17,7 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 from moto.server import ThreadedMotoServer
 
-from infra.deploy.cloud import Cloud
+from infra.deploy.aws_cloud import AwsCloud
 from infra.deploy.deployment import Deployment, open_deployment
 from infra.deploy.stacks.deployed import Stacks
 from infra.deploy.stacks.unsaved import refuse_unsaved_states
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terra
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """An environment with local states, whose stacks need no provider, and Terraform warns in each command."""
     monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(tmp_path / "missing.tfrc"))
-    monkeypatch.setattr(Cloud, "prepare", lambda *_: {})
+    monkeypatch.setattr(AwsCloud, "prepare", lambda *_: {})
     return replace(open_deployment("dev", "me", asks=False), checkout=tmp_path / "a checkout")
 
 

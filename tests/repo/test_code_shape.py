@@ -130,11 +130,18 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield "." * node.level + (node.module or "")
 
 
-OF_THE_LOCAL_CLOUD = re.compile(r"(^|_)(is_(local|real)|stand_ins?)(_|$)", re.IGNORECASE)
+OF_THE_LOCAL_CLOUD = re.compile(r"(^|_)(is_(local|real)|stand_ins?|loopback)(_|$)", re.IGNORECASE)
 DECIDES = {"infra/deploy/clouds.py"}
 """The one file that may ask which cloud a profile is for."""
-DECLARES = {"infra/settings/keys.py", "infra/settings/snowflake_keys.py", "infra/settings/file.py"}
+DECLARES = {f"infra/settings/{name}.py" for name in ("keys", "snowflake_keys", "file", "scalars")}
 """The keys `stand_in` of an environment's file, and what becomes of them."""
+VALIDATES = {
+    "jobs/frazil/model/loopback.py",
+    "jobs/frazil/specs/snowflake_keys.py",
+    "lambdas/rotate_keys/surroundings.py",
+    "shared/confluent_api.py",
+}
+"""Refuse to send keys to another machine without TLS; no behaviour depends on it otherwise."""
 PLACEHOLDERS = {"jobs/frazil/specs/placeholders.py"}
 """`${local:…}` is one of their kinds."""
 
@@ -155,14 +162,14 @@ def _is_local(operand: str) -> bool:
 
 
 def test_no_code_asks_whether_it_works_in_the_local_cloud() -> None:
-    """What differs is in `Cloud` and `LocalCloud`; a setting that names a double is data like any other."""
+    """What differs is in `AwsCloud` and `LocalCloud`; a setting that names a double is data like any other."""
     asking = {
         name_of(path): found
         for path in SOURCES
-        if name_of(path) not in DECIDES | DECLARES | PLACEHOLDERS and (found := which_cloud(text_of(path)))
+        if name_of(path) not in DECIDES | DECLARES | VALIDATES | PLACEHOLDERS and (found := which_cloud(text_of(path)))
     }
 
-    assert asking == {}, "add a field or a method to Cloud in infra/deploy/cloud.py"
+    assert asking == {}, "add a property or a method to Cloud in infra/deploy/cloud.py"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +182,8 @@ def test_no_code_asks_whether_it_works_in_the_local_cloud() -> None:
         "if profile == 'local': pass",
         "y = LOCAL != profile",
         "z = cloud is clouds.LOCAL",
+        "if urlsplit(url).hostname in LOOPBACK: pass",
+        "if is_loopback(url): pass",
     ],
 )
 def test_a_question_for_the_local_cloud_is_found(source: str) -> None:

@@ -157,10 +157,6 @@ READER = ", reader: {user: R, private_key: '${secret:reader#private_key}'}"
     [
         ("", []),
         (SECTION % "", [("not asked", "frazil.yaml has no snowflake.reader")]),
-        (
-            SECTION % f"{READER}, url: 'http://127.0.0.1:1'",
-            [("not asked", "a login double on loopback answers, which reads no tables")],
-        ),
         (SECTION % READER, [("not asked", "The secret reader cannot be read: AccessDeniedException")]),
     ],
 )

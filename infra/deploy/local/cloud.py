@@ -6,13 +6,12 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.artefacts.environment import Target
 from infra.components.snowflake_integrations import IAM_SECONDS
-from infra.deploy.cloud import Cloud, Services
+from infra.deploy.cloud import Services
 from infra.deploy.local import services
 from infra.deploy.local.services import BROKER, CLOUD_KEY, REGISTRY, SNOWFLAKE
 from infra.settings.model import EnvironmentSettings, LocalState
@@ -24,38 +23,34 @@ if TYPE_CHECKING:
     from infra.deploy.deployment import Deployment
 
 PYTHON = "{}.{}".format(*sys.version_info[:2])
-THIS_MACHINE, HERE = Target(PYTHON, platform.machine()), LocalState()
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 """The double of AWS accepts any."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalCloud(Cloud):
+class LocalCloud:
     """The cloud of `--profile=local`. Functions and jobs run with the Python of this process."""
 
-    name: str = "the local cloud"
-    account: str | None = "local"
-    backend: LocalState | None = HERE
-    snowflake_account: tuple[str, str] | None = ("FRAZIL", "LOCAL")
-    needs_credentials: bool = False
-    allows_doubles: bool = True
-    native_required: bool = False
-    function_target: Target = THIS_MACHINE
-    job_python: str | None = PYTHON
-    elastic_ips: int | None = None
-    exported: tuple[str, ...] = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", *CREDENTIALS)
-    first_commands: tuple[str, ...] = (".venv/bin/frazil local produce stock_trades --rows 100000",)
-    costs_title: str = "What it costs in a real account:"
+    name = "the local cloud"
+    account = "local"
+    backend = LocalState()
+    snowflake_account = ("FRAZIL", "LOCAL")
+    needs_credentials = False
+    allows_doubles = True
+    native_required = False
+    function_target = Target(PYTHON, platform.machine())
+    job_python = PYTHON
+    elastic_ips = None
+    exported = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", *CREDENTIALS)
+    first_commands = (".venv/bin/frazil local produce stock_trades --rows 100000",)
+    costs_title = "What it costs in a real account:"
 
     def describe(self, account: str) -> str:
-        del account
         return self.name
 
     def profile_for(self, account: str) -> str:
         return f"--profile={account}"
 
     def aws_variables(self, profile: str, aws_endpoint_url: str | None) -> Mapping[str, str | None]:
-        del profile
         return {**CREDENTIALS, "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": aws_endpoint_url}
 
     def confluent_variables(self) -> Mapping[str, str]:

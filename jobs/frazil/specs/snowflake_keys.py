@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
+from frazil.model.loopback import is_loopback
 from frazil.model.spec import SnowflakeSettings, SnowflakeUser
 from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values
 from frazil.specs.problems import Problem
 from frazil.specs.scalars import URL, parse_snowflake_name
 from frazil.specs.shapes import LaterSecret, Scalar, Unfit
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 KEY_HINT = "give private_key: ${secret:NAME#private_key}, the private key of a key pair"
 
 
@@ -74,6 +73,6 @@ def snowflake_of(values: Values) -> SnowflakeSettings:
 
 def snowflake_problems(values: Values) -> Iterator[Problem]:
     """Yield a problem if the login token would cross a network without TLS."""
-    parts = urlsplit(values.get(ADDRESS) or "")
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+    url = values.get(ADDRESS) or ""
+    if url.lower().startswith("http://") and not is_loopback(url):
         yield Problem(values.place_of(ADDRESS), "http:// is allowed only on loopback", "write https://")

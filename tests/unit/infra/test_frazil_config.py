@@ -96,18 +96,25 @@ def test_iam_of_msk_is_asked_for_in_the_words_of_the_job(tmp_path: Path) -> None
 
 
 def test_who_reads_the_tables_in_snowflake_is_named_as_its_stack_names_it(tmp_path: Path) -> None:
-    here = "http://127.0.0.1:4570"
-    section = snowflake_section("dev", replace(ACCOUNT, url=here))
+    section = snowflake_section("dev", ACCOUNT)
 
     found = loaded(text_of(OPEN, snowflake=section), tmp_path).snowflake
 
     assert found is not None
-    assert (found.loader, found.reader) != (None, None)
-    assert (found.account, found.url) == ("ACME-LAKE", here)
+    assert (found.account, found.url) == ("ACME-LAKE", None)
     assert (found.database, found.schema, found.warehouse) == ("FRAZIL_DEV", "LAKE", "FRAZIL_DEV")
-    assert found.loader is not None
-    assert found.loader.user == "FRAZIL_DEV_LOADER"
+    assert found.loader is not None and found.reader is not None
+    assert (found.loader.user, found.reader.user) == ("FRAZIL_DEV_LOADER", "FRAZIL_DEV_READER")
     assert found.loader.private_key.read().reveal() == "private key of frazil/dev/snowflake/loader"
+
+
+def test_a_double_of_snowflake_has_a_loader_and_no_reader(tmp_path: Path) -> None:
+    here = "http://127.0.0.1:4570"
+
+    found = loaded(text_of(OPEN, snowflake=snowflake_section("dev", replace(ACCOUNT, url=here))), tmp_path).snowflake
+
+    assert found is not None and found.loader is not None
+    assert (found.url, found.reader) == (here, None)
 
 
 def test_a_warehouse_and_a_database_by_setting_keep_their_names() -> None:

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from infra.deploy.cloud import Cloud
+from infra.deploy.aws_cloud import AwsCloud
 from infra.deploy.clouds import REAL
 from infra.deploy.deployment import Deployment
 from infra.deploy.stacks.deployed import Stacks, synthesize
@@ -113,7 +113,7 @@ def environment(folder: Path, backend: object = None) -> SimpleNamespace:
 def test_variables_of_the_shell_lead_terraform_to_no_other_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: object, workspace: str | None
 ) -> None:
-    monkeypatch.setattr(Cloud, "prepare", lambda *_: {})
+    monkeypatch.setattr(AwsCloud, "prepare", lambda *_: {})
     for name in ("TF_WORKSPACE", "TF_CLI_ARGS", "TF_CLI_ARGS_apply", "TF_PLUGIN_CACHE_DIR"):
         monkeypatch.setenv(name, "mine")
 
