@@ -14,7 +14,7 @@ from frazil.materialize.branches import STAGE_PREFIX
 from frazil.materialize.run import Again, Published, TableRun
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import FencedError, StateLostError
-from tests.faults.moments import BOUNDARIES, MOMENTS, Moment, at
+from tests.faults.moments import BOUNDARIES, EVERY_MOMENT, MOMENTS, Moment, at
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once, one_row, with_trigger
 from tests.sampling import CATALOGS, examples, sampled
@@ -120,7 +120,7 @@ def test_any_mixture_of_changes_by_others(local_world: World, seed: int) -> None
 
     for _ in range(8):
         local_world.produce(4)
-        chosen = [at(draw.choice(MOMENTS), draw.choice(mild)) for _ in range(3)]
+        chosen = [at(draw.choice(EVERY_MOMENT), draw.choice(mild)) for _ in range(3)]
         run = local_world.run(lambda *moment, acts=tuple(chosen): [act(*moment) for act in acts])
         local_world.catch_up(run)
 
@@ -216,7 +216,8 @@ def test_a_chain_that_breaks_while_a_batch_is_on_its_way_halts_it(world: World) 
     world.produce(4)
     world.catch_up()
     world.produce(4)
-    for moment in BEFORE_PUBLISH[4:7]:
+    on_its_way = BEFORE_PUBLISH.index(("before", "ingest"))
+    for moment in BEFORE_PUBLISH[on_its_way : on_its_way + 3]:
         run = world.run(at(moment, lambda: (world.insert(), world.insert(), world.expire())))
         with_state_lost(run)
 

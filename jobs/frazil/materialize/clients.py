@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from frazil.maintain.background import Background
 from frazil.model.receipt import Receipt
 from frazil.model.spec import RegistrySettings, SettingValue
 from frazil.ports import DeltaLogs, Lake, SchemaRegistry, Snowflake, TaskRunner, Topics
 
-Step = Literal["evolve", "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce"]
-STEPS: tuple[Step, ...] = ("evolve", "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce")
+Step = Literal[
+    "create", "create_dead_letters", "recover", "follow_spec", "evolve", "repartition",
+    "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce",
+]  # fmt: skip
+STEPS: tuple[Step, ...] = get_args(Step)
+"""The steps of a batch in their order; docs/architecture.md says what a crash between two of them leaves behind."""
 
 Observer = Callable[[Literal["before", "after"], Step], None]
 

@@ -213,9 +213,10 @@ def keep_pending(lake: Lake, spec: TableSpec, *, plan: BatchPlan, writer: str, f
         LOG.warning("pending_dead_letters_not_kept", extra={"table": table, "problem": failure.what})
 
 
-def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) -> None:
+def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) -> TableView:
     """Make the prepared dead letters of the batch that a state ends with visible, unless they already are.
 
+    Returns the table as it is then.
     Raises StateLostError if the table was dropped, and CommitError if every attempt to commit failed.
     """
     reason: Exception = CommitRejectedError("not tried")
@@ -223,7 +224,7 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) ->
         view = _load(lake, identifier)
         prepared = _prepared_of(view, state.batch_id)
         if prepared is None or _carries(view, state.batch_id):
-            return
+            return view
         if prepared.base != _parent_for(view, state.epoch, rows_uuid).base:
             _stage_again(lake, view, prepared, Beginning.of_last(state, rows_uuid))
             continue
@@ -232,8 +233,10 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) ->
             lake.publish(view, branch=prepared.branch, tag=CHECKPOINT_TAG, drop=drop)
         except CommitError as failed:
             reason = failed
-    if not _carries(_load(lake, identifier), state.batch_id):
+    view = _load(lake, identifier)
+    if not _carries(view, state.batch_id):
         raise given_up(identifier, "reveal its dead letters", reason) from reason
+    return view
 
 
 def pending_batches(view: TableView) -> dict[str, int]:

@@ -86,13 +86,12 @@ class TableRun:
         self.pauser = Pauser(self.spec)
 
     def batch(self) -> Outcome:
-        """Carry out one batch: evolve → plan → ingest → stage → publish → announce.
+        """Carry out one batch: all steps, in the order of `STEPS`.
 
         Raises FrazilError; in each case the table is as it was, or carries the whole batch.
         """
         self.seconds = {}
-        with self._step("evolve"):
-            here, dead_letters = self._evolved()
+        here, dead_letters = self._made_ready()
         planned_at = self.clients.now()
         with self._step("plan"):
             plan = self._plan(here)
@@ -105,40 +104,51 @@ class TableRun:
         return self._make_visible(plan, here, got, planned_at)
 
     def create(self) -> TableView:
-        """Make the tables, empty, where they are missing, and the log beside them where one is asked for.
+        """Make the tables and bring them to the spec, as a batch begins, and the log beside them if there is one."""
+        here, _ = self._made_ready()
+        self.announcing.write_delta_log(self.clients, here.view)
+        return here.view
 
-        A table that exists gets what a batch begins with: a changed spec and the columns of new schemas.
-        """
-        view = self._created() if self.clients.lake.load(self.spec.identifier) is None else self._evolved()[0].view
-        self.announcing.write_delta_log(self.clients, view)
-        return view
+    def _made_ready(self) -> tuple[Standing, TableView]:
+        """The tables: they exist, show the whole last batch, and have columns for all that known writers write."""
+        with self._step("create"):
+            here = self._created()
+        with self._step("create_dead_letters"):
+            dead_letters = ensure_dead_letters(self.clients.lake, self.spec, here)
+        with self._step("recover"):
+            dead_letters = self._recovered(here, dead_letters)
+        self.housekeeping.rows.look(here.view, now=self.clients.now())
+        self.housekeeping.dead_letters.look(dead_letters, now=self.clients.now())
+        return self._brought_to_spec(here), dead_letters
 
-    def _created(self) -> TableView:
+    def _created(self) -> Standing:
         clients = self.clients
         view = ensure_table(
             clients.lake, clients.topics, clients.registry, self.spec, new_writer=self.writer, adopt=self.adopt
         )
-        ensure_dead_letters(clients.lake, self.spec, standing(view, pipeline=self.spec.pipeline))
-        return view
+        return self._stands(view)
 
-    def _evolved(self) -> tuple[Standing, TableView]:
-        """The tables, there and with columns for all that known writers write; what a dead run left is finished."""
-        clients = self.clients
-        view = self._created()
+    def _recovered(self, here: Standing, dead_letters: TableView) -> TableView:
+        """Reveal the dead letters of the last batch, if the process that published it died before."""
+        if not here.state.batch_id:
+            return dead_letters
+        return reveal(self.clients.lake, dead_letters.identifier, state=here.state, rows_uuid=here.view.uuid)
+
+    def _brought_to_spec(self, here: Standing) -> Standing:
+        """A paused table stays as it is."""
+        if PAUSED_PROPERTY in here.view.properties:
+            return here
+        with self._step("follow_spec"):
+            here = self._stands(follow_spec(self.clients.lake, self.spec, here.view))
+        with self._step("evolve"):
+            here = self._stands(self._evolve(here))
+        with self._step("repartition"):
+            return self._stands(follow_partitioning(self.clients.lake, self.spec, here.view))
+
+    def _stands(self, view: TableView) -> Standing:
         here = standing(view, pipeline=self.spec.pipeline)
         self.pauser.planned_on = here.state
-        self.housekeeping.rows.look(view, now=clients.now())
-        if here.state.batch_id:
-            reveal(clients.lake, self.spec.dead_letters_identifier, state=here.state, rows_uuid=view.uuid)
-        if PAUSED_PROPERTY not in view.properties:
-            view = follow_spec(clients.lake, self.spec, view)
-            view = self._evolve(standing(view, pipeline=self.spec.pipeline))
-            view = follow_partitioning(clients.lake, self.spec, view)
-        here = standing(view, pipeline=self.spec.pipeline)
-        self.pauser.planned_on = here.state
-        dead_letters = ensure_dead_letters(clients.lake, self.spec, here)
-        self.housekeeping.dead_letters.look(dead_letters, now=clients.now())
-        return here, dead_letters
+        return here
 
     def _evolve(self, here: Standing) -> TableView:
         with self.pauser.for_schemas(self.clients):
@@ -192,7 +202,15 @@ class TableRun:
     def _make_visible(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> Outcome:
         clients, known = self.clients, fitted(self.spec, here.view, plan.schemas)
         batch = ReadBatch(
-            clients.lake, self.spec, self.writer, self.stage_names, plan, got, planned_at, self.seconds, known
+            lake=clients.lake,
+            spec=self.spec,
+            writer=self.writer,
+            names=self.stage_names,
+            plan=plan,
+            got=got,
+            planned_at=planned_at,
+            seconds=self.seconds,
+            fitted=known,
         )
         try:
             with self._step("prepare"):

@@ -189,7 +189,7 @@ class World:
         return TableRun(spec, clients, writer="w")
 
     def make(self, spec: TableSpec) -> None:
-        self.run(replace(spec, formats=("iceberg",)) if "delta" not in spec.formats else spec)._created()
+        self.run(spec)._made_ready()
 
     def check(self, spec: TableSpec) -> list[FrazilError]:
         return list(problems([spec], lake=self.lake, topics=self.topics, registry=self.registry))
