@@ -81,10 +81,15 @@ def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableS
     latest = latest_schemas(registry, spec)
     columns, former_names = initial_columns(spec, latest)
     facts = describe_topics(topics, spec)
-    for problem in (*partition_problems(spec, columns), *delta_problems(spec, columns), *start_problems(spec, facts)):
+    for problem in (*problems_of_columns(spec, columns), *start_problems(spec, facts)):
         raise problem
     _check_dead_letters(lake, spec)
     return NewTable(columns, former_names, initial_state(topics, spec, writer=writer), notes_of(spec, latest))
+
+
+def problems_of_columns(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """Return why the spec cannot have a table with these columns."""
+    return (*partition_problems(spec, columns), *delta_problems(spec, columns))
 
 
 def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[SchemaFinding, ...]:

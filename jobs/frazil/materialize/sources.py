@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.materialize.schema.compare import refusal
 from frazil.model.errors import ServiceError, SubjectMissingError, TopicMissingError
-from frazil.model.plan import TopicFacts
+from frazil.model.plan import TopicFacts, WriterSchemas
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.spec import SCHEMA_TYPES, TableSpec
 from frazil.model.spelling import did_you_mean
@@ -21,6 +21,13 @@ class LatestSchemas:
 
     values: tuple[RegisteredSchema, ...]
     keys: tuple[RegisteredSchema, ...]
+
+    @staticmethod
+    def of(schemas: WriterSchemas) -> LatestSchemas:
+        return LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
+
+    def by_id(self) -> WriterSchemas:
+        return WriterSchemas({schema.id: schema for schema in self.values}, {schema.id: schema for schema in self.keys})
 
 
 def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:

@@ -378,7 +378,7 @@ def test_everything_that_is_wrong_is_said_at_once(world: World) -> None:
 
     found = world.check(wanted)
 
-    assert [type(each) for each in found] == [TopicMissingError, ForeignTableError, SpecError, SpecError]
+    assert [type(each) for each in found] == [TopicMissingError, SpecError, SpecError, ForeignTableError]
 
 
 def test_changes_of_others_that_cannot_be_counted_hide_no_problem(

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 from values_of_tables import NOW, topic
 
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -19,11 +21,21 @@ from frazil.materialize.changed_spec.applied_spec import (
     spec_property,
 )
 from frazil.materialize.changed_spec.spec_changes import RULES, refused_changes, spec_changes
-from frazil.materialize.clients import Clients
+from frazil.materialize.clients import STEPS, Clients
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.preview.explain import explain, lines
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import TableRun
-from frazil.model.errors import BrokerError, ForeignOwnerError, FrazilError, SpecChangeError
+from frazil.model.errors import (
+    BrokerError,
+    ForeignOwnerError,
+    ForeignTableError,
+    FrazilError,
+    IncompatibleSchemaError,
+    PausedError,
+    SourceChangedError,
+    SpecChangeError,
+)
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
@@ -371,3 +383,50 @@ def test_partitionings_that_come_and_go_keep_their_fields_apart(world: World) ->
     by_name = {(field.name, field.field_id, str(field.transform)) for field in fields}
 
     assert len({name for name, _, _ in by_name}) == len({number for _, number, _ in by_name}) == len(by_name) == 3
+
+
+def test_materialize_explain_and_check_meet_what_is_in_the_way_in_one_order(world: World) -> None:
+    spec, other_key = world.spec(""), world.spec("key: bytes")
+    world.make(spec)
+    catalog, dead_letters = world.lake.catalog, spec.dead_letters_identifier
+    catalog.drop_table(dead_letters)
+    catalog.create_table(dead_letters, Schema(NestedField(1, "n", LongType())))
+    world.registry.register("orders-value", record(a_field("n", "string")))
+    world.topics.facts = {"orders": topic({0: (0, 1)})}
+
+    met = [first_in_the_way(world, other_key)]
+    catalog.drop_table(dead_letters)
+    met.append(first_in_the_way(world, other_key))
+    met.append(first_in_the_way(world, spec))
+    world.registry.register("orders-value", record(a_field("n")))
+    world.lake.set_properties(spec.identifier, put={}, remove=(PAUSED_PROPERTY,))
+    met.append(first_in_the_way(world, spec))
+
+    assert met == [ForeignTableError, SpecChangeError, IncompatibleSchemaError, SourceChangedError]
+
+
+def first_in_the_way(world: World, spec: TableSpec) -> type[FrazilError]:
+    explained, checked = explain(world.run(spec)), world.check(spec)
+    with pytest.raises(FrazilError) as said:
+        world.run(spec).batch()
+
+    assert isinstance(explained.plan, Halt)
+    assert explained.plan.error.what == checked[0].what == said.value.what
+    return type(said.value)
+
+
+def test_the_steps_of_a_batch_come_in_their_order_and_a_paused_table_is_only_looked_at(world: World) -> None:
+    spec, seen = world.spec(""), list[str]()
+    run = world.run(spec)
+    run.clients = replace(run.clients, observe=lambda when, step: seen.append(step) if when == "before" else None)
+
+    with pytest.raises(BrokerError, match="tasks"):
+        run.batch()
+    world.lake.set_properties(spec.identifier, put={PAUSED_PROPERTY: "a look first"})
+    with pytest.raises(PausedError):
+        run.batch()
+
+    first, paused = seen[:8], seen[8:]
+    assert tuple(first) == STEPS[:8]
+    assert paused == ["create", "create_dead_letters", "recover", "plan"]
+    assert list(run.seconds) == paused

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from frazil.materialize.create import new_table, notes_of
-from frazil.materialize.dead_letters import check_dead_letters
+from frazil.materialize.create import initial_state, notes_of
 from frazil.materialize.evolve import differences_of_newest, known_schemas
-from frazil.materialize.pause.pausing import PAUSED_PROPERTY, dead_letter_schemas_of
+from frazil.materialize.pause.pausing import dead_letter_schemas_of
 from frazil.materialize.plan import plan_batch
-from frazil.materialize.preview.foresee import Foresight, foresee
+from frazil.materialize.preview.foresee import Foresight
+from frazil.materialize.preview.outlook import Facts, look_ahead
 from frazil.materialize.run import TableRun
 from frazil.materialize.schema.record_subjects import foretell
 from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
-from frazil.materialize.state import Standing, check_format, standing
+from frazil.materialize.state import Standing, standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column
-from frazil.model.errors import FrazilError
-from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, WriterSchemas
+from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, TopicFacts, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import SchemaFinding
 from frazil.model.snapshot import Snapshot, TableView
-from frazil.model.spec import TableSpec
 from frazil.model.spec_change import SpecChange
 from frazil.model.summary import store
 
@@ -47,52 +45,55 @@ class Explanation:
 
 
 def explain(run: TableRun) -> Explanation:
-    """Raises FrazilError where the plan cannot even be made."""
+    """Raises FrazilError where the table cannot be made or read, so that there is no plan."""
     clients, spec = run.clients, run.spec
     view = clients.lake.load(spec.identifier)
     dead_letters = clients.lake.load(spec.dead_letters_identifier)
-    topics = describe_topics(clients.topics, spec)
+    topics, schemas = describe_topics(clients.topics, spec), _schemas(run, view)
+    outlook = look_ahead(Facts(spec, view, dead_letters, topics, schemas), batch_id=clients.new_id())
+    refusal = outlook.obstacle_up_to("create")
+    if refusal is not None:
+        raise refusal
+    obstacle = outlook.obstacle_up_to("plan")
+    plan = outlook.plan or _first_plan(run, topics, schemas)
+    explained = Explanation(spec.identifier, plan if obstacle is None else Halt(spec.identifier, obstacle))
     if view is None:
-        new = new_table(clients.lake, clients.topics, clients.registry, spec, writer=run.writer)
-        here, schemas = _not_made_yet(run, new.state), known_schemas(clients.registry, spec, new.state)
-        plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=clients.new_id())
-        plan = _unless_dead_letters_stop_it(plan, dead_letters, spec, None)
-        foretold = foretell(clients.registry, spec, latest_schemas(clients.registry, spec), new.columns)
-        notes = (*new.notes, *foretold.notes)
-        return Explanation(spec.identifier, plan, new_columns=foretold.columns, notes=notes)
-    here = standing(view, pipeline=spec.pipeline)
-    check_format(view)
-    refused = dead_letter_schemas_of(view.properties)
-    schemas = known_schemas(clients.registry, spec, here.state, refused=refused)
-    foresight = foresee(spec, view, schemas)
-    plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=clients.new_id())
-    if foresight.refusals and PAUSED_PROPERTY not in view.properties:
-        plan = Halt(spec.identifier, foresight.refusals[0])
-    plan = _unless_dead_letters_stop_it(plan, dead_letters, spec, here)
-    evolution = foresight.evolution
-    return Explanation(
-        spec.identifier,
-        plan,
+        return _with_columns(explained, run, outlook.new_columns)
+    return explained if outlook.foresight is None else _with_changes(explained, run, outlook.foresight, schemas)
+
+
+def _schemas(run: TableRun, view: TableView | None) -> WriterSchemas:
+    registry, spec = run.clients.registry, run.spec
+    if view is None:
+        return latest_schemas(registry, spec).by_id()
+    state = standing(view, pipeline=spec.pipeline).state
+    return known_schemas(registry, spec, state, refused=dead_letter_schemas_of(view.properties))
+
+
+def _first_plan(run: TableRun, topics: Sequence[TopicFacts], schemas: WriterSchemas) -> Plan:
+    """The plan of a table that is yet to be made."""
+    here = _not_made_yet(run, initial_state(run.clients.topics, run.spec, writer=run.writer))
+    return plan_batch(run.spec, here, topics, schemas=schemas, batch_id=run.clients.new_id())
+
+
+def _with_columns(explained: Explanation, run: TableRun, columns: tuple[Column, ...]) -> Explanation:
+    latest = latest_schemas(run.clients.registry, run.spec)
+    foretold = foretell(run.clients.registry, run.spec, latest, columns)
+    return replace(explained, new_columns=foretold.columns, notes=(*notes_of(run.spec, latest), *foretold.notes))
+
+
+def _with_changes(explained: Explanation, run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> Explanation:
+    return replace(
+        explained,
         spec_changes=foresight.spec_changes,
-        changes=evolution.changes,
-        findings=evolution.findings,
+        changes=foresight.evolution.changes,
+        findings=foresight.evolution.findings,
         notes=_notes(run, foresight, schemas),
     )
 
 
-def _unless_dead_letters_stop_it(
-    plan: Plan, dead_letters: TableView | None, spec: TableSpec, here: Standing | None
-) -> Plan:
-    try:
-        check_dead_letters(dead_letters, spec, here)
-    except FrazilError as obstacle:
-        return Halt(spec.identifier, obstacle)
-    return plan
-
-
 def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple[SchemaFinding, ...]:
-    known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
-    notes = notes_of(run.spec, known)
+    notes = notes_of(run.spec, LatestSchemas.of(schemas))
     if foresight.refusals:
         return notes
     newest = latest_schemas(run.clients.registry, run.spec).values

@@ -33,7 +33,7 @@ def foresee(spec: TableSpec, view: TableView, schemas: WriterSchemas) -> Foresig
     """Return the changes that the spec and these writer schemas make to an existing table."""
     followed = once_followed(spec, view, spec_changes(spec, view))
     schemas = without_dead_letter_schemas(schemas, view.properties)
-    known = LatestSchemas(tuple(schemas.values.values()), tuple(schemas.keys.values()))
+    known = LatestSchemas.of(schemas)
     try:
         evolution = foreseen(spec, followed, known)
     except IncompatibleSchemaError as no_table:
