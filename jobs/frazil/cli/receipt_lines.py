@@ -10,7 +10,7 @@ from frazil.model.spelling import plural
 
 
 def lines(receipt: Receipt) -> Iterator[str]:
-    """Yield what was read, the outcome of the records, the snapshot, and the time of each step."""
+    """Yield what was read, the outcome of the records, the snapshot, and the time of each step that took any."""
     yield f"{receipt.table} epoch {receipt.epoch}, snapshot {receipt.snapshot_id}, batch {receipt.batch_id}"
     yield f"  {receipt.counts.formula()}"
     yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
@@ -26,7 +26,8 @@ def lines(receipt: Receipt) -> Iterator[str]:
     through = receipt.complete_through
     at = "unknown until the first backfill ends" if through is None else rfc3339(through)
     yield f"  complete through {at}"
-    yield f"  seconds {', '.join(f'{step} {taken:.2f}' for step, taken in receipt.seconds.items())}"
+    taken = {step: f"{seconds:.2f}" for step, seconds in receipt.seconds.items()}
+    yield f"  seconds {', '.join(f'{step} {text}' for step, text in taken.items() if text != '0.00')}"
 
 
 def _range(each: RangeReceipt) -> str:

@@ -200,6 +200,15 @@ def test_the_receipt_repeats_what_was_read_and_what_became_of_it() -> None:
     assert receipt.seconds == {"plan": 1.0}
 
 
+def test_a_receipt_lists_the_steps_that_took_time() -> None:
+    plan = planned((0, 5, 9))
+    read = gather(plan, [task(result(0, 5, 9))])
+    seconds = {"recover": 0.004, "evolve": 0.005, "plan": 0.006, "ingest": 1.0}
+    receipt = receipt_of(plan, read, next_state(plan, read, writer="w", planned_at=NOW), seconds=seconds)
+
+    assert list(lines(receipt))[-1] == "  seconds evolve 0.01, plan 0.01, ingest 1.00"
+
+
 def test_a_receipt_lists_the_changes_of_the_schema() -> None:
     plan = planned((0, 5, 9))
     read = gather(plan, [task(result(0, 5, 9))])
