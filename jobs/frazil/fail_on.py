@@ -33,7 +33,10 @@ class LagAbove:
 
 @dataclass(frozen=True, slots=True)
 class AgeAbove:
-    """The table is complete through a moment more than `seconds` ago, or through none yet."""
+    """Records are unread, and the table is complete through a moment more than `seconds` ago, or through none yet.
+
+    A table that has all records of a topic without new ones is up to date, however old they are.
+    """
 
     seconds: float
     text: str
@@ -86,9 +89,13 @@ def _reason(each: TableStatus, condition: Condition) -> str | None:
             if each.lag is None or each.epoch is None:
                 return "lag unknown"
             return f"lag {each.lag:,}, more than {records:,}" if each.lag > records else None
-        case AgeAbove(seconds, text):
-            if each.age_seconds is None:
-                return "age unknown: the table is not complete through any moment yet"
-            return f"age {each.age_seconds:,.0f} s, more than {text}" if each.age_seconds > seconds else None
+        case AgeAbove():
+            return None if each.lag == 0 else _too_old(each, condition)
         case _:
             assert_never(condition)
+
+
+def _too_old(each: TableStatus, limit: AgeAbove) -> str | None:
+    if each.age_seconds is None:
+        return "age unknown: the table is not complete through any moment yet"
+    return f"age {each.age_seconds:,.0f} s, more than {limit.text}" if each.age_seconds > limit.seconds else None

@@ -25,8 +25,8 @@ FailOn = Annotated[
     typer.Option(
         "--fail-on",
         metavar="CONDITIONS",
-        help="Exit with 1 if a table meets one of these: paused, problem, lag>RECORDS, age>TIME. An unknown lag or age"
-        " counts as too high.",
+        help="Exit with 1 if a table meets one of these: paused, problem, lag>RECORDS, age>TIME (while records are left"
+        " to read). An unknown lag or age counts as too high.",
     ),
 ]
 OnlyKeys = Annotated[bool, typer.Option("--keys", help="Show only the keys.")]

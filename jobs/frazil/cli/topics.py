@@ -29,7 +29,9 @@ def _hint(topics: Topics, topic: str) -> str:
     if likely is not None:
         return f"did you mean {likely}?"
     more = ", …" if len(names) > LISTED else ""
-    return f"the cluster has {', '.join(names[:LISTED])}{more}" if names else "the cluster has no topics yet"
+    if not names:
+        return "the cluster has no topics yet; on the local broker, `frazil local produce stock_trades` makes one"
+    return f"the cluster has {', '.join(names[:LISTED])}{more}"
 
 
 def visible(topics: Topics) -> list[str]:

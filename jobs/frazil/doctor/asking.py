@@ -23,6 +23,8 @@ class Asking:
 
     part: Part
     seconds: float = SECONDS
+    if_silent: str = "check whether a firewall, a security group or a missing route drops the packets"
+    """The hint for a check that takes longer."""
 
     def ask(self, what: str, act: Callable[[], str], *, hint: str = "") -> Finding:
         """Run `act` with a time limit and return a finding with its result or error; `hint` is added on success."""
@@ -41,10 +43,7 @@ class Asking:
         try:
             outcome = done.get(timeout=self.seconds)
         except queue.Empty:
-            raise ServiceError(
-                f"{NO_ANSWER} {self.seconds:g} s",
-                hint="check whether a firewall, a security group or a missing route drops the packets",
-            ) from None
+            raise ServiceError(f"{NO_ANSWER} {self.seconds:g} s", hint=self.if_silent) from None
         if isinstance(outcome, FrazilError):
             raise outcome
         return outcome

@@ -21,6 +21,8 @@ from frazil.ports import Lake
 NOT_MADE = "not created yet"
 MAKES_IT = "`frazil materialize` creates it"
 EMBEDDED = "catalog.db"
+FILE_SECONDS = 60.0
+"""The time limit of a check of a catalog in a file, which no network keeps waiting."""
 LAKE_FORMATION = "Lake Formation permission"
 """Part of Glue's message if Lake Formation refuses: `Insufficient Lake Formation permission(s): Required …`."""
 
@@ -41,7 +43,7 @@ def ask_catalog(catalog: CatalogSettings, database: str, specs: Sequence[TableSp
         none = Finding("catalog", EMBEDDED, "ok", f"{NOT_MADE}: {MAKES_IT}")
         return Listed((none, *_unasked(names, "there is no catalog yet").findings), {})
     lake = IcebergLake(replace(catalog, properties={**bounded(asking.seconds), **catalog.properties}))
-    patient = replace(asking, seconds=asking.seconds + SLACK_SECONDS)
+    patient = _on_disk(asking) if catalog.type == "jdbc" else replace(asking, seconds=asking.seconds + SLACK_SECONDS)
     opened = patient.ask(catalog.type, lambda: _opened(lake, catalog))
     if opened.verdict == "failed":
         return Listed((opened, *_unasked(names, "the catalog cannot be opened").findings), {})
@@ -51,6 +53,12 @@ def ask_catalog(catalog: CatalogSettings, database: str, specs: Sequence[TableSp
         return Listed((opened, *answers, *_unasked(names, "the catalog does not answer").findings), {})
     tables = ask_tables(lake, names, patient)
     return Listed((opened, *answers, *tables.findings, *_changes(catalog)), tables.views)
+
+
+def _on_disk(asking: Asking) -> Asking:
+    """Return more time for a catalog in a file: a busy machine takes long to import the libraries."""
+    hint = f"the catalog is a file: check what else uses {EMBEDDED} or its disk, and how busy this machine is"
+    return replace(asking, seconds=max(asking.seconds, FILE_SECONDS), if_silent=hint)
 
 
 def tables_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
 
 import pytest
 
 from frazil.adapters.storage.probe import _hint as storage_hint
+from frazil.doctor import catalog
 from frazil.doctor.asking import Asking
 from frazil.doctor.catalog import ask_tables
 from frazil.doctor.clock import compare_clocks
@@ -16,6 +19,7 @@ from frazil.doctor.registry import ask_subjects
 from frazil.doctor.warehouse import ask_bucket
 from frazil.model.errors import CatalogError, RegistryError
 from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import CatalogSettings
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -89,6 +93,20 @@ def test_a_table_that_lake_formation_refuses_is_told_with_the_setting() -> None:
     assert listed.findings[0].verdict == "failed"
     assert "lake_formation: true" in listed.findings[0].hint
     assert "glue:GetTable" not in listed.findings[0].hint
+
+
+def test_a_catalog_in_a_file_that_is_slow_is_no_matter_of_the_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / catalog.EMBEDDED).touch()
+    monkeypatch.setattr(catalog, "FILE_SECONDS", 0.02)
+    monkeypatch.setattr(catalog, "_opened", lambda *_: Event().wait(1) or "late")
+
+    listed = catalog.ask_catalog(CatalogSettings("jdbc", str(tmp_path)), "lake", (), Asking("catalog", seconds=0.01))
+
+    assert (listed.findings[0].verdict, listed.findings[0].found) == ("failed", "no answer within 0.02 s")
+    assert "how busy this machine is" in listed.findings[0].hint
+    assert "firewall" not in listed.findings[0].hint
 
 
 @dataclass
