@@ -1,8 +1,8 @@
-//! Validate that a payload is a value of its schema, exactly as the Avro 1.12 specification defines it.
+//! Read a payload as values of its schema, exactly as the Avro 1.12 specification defines them.
 //!
 //! `jobs/frazil/formats/avro/rules.py` implements the same rules and gives the same error messages; tests compare both.
 
-use crate::shape::{variants, Item, Member, Shape, Variants};
+use crate::shape::Item;
 
 pub type Checked<T = ()> = Result<T, Box<Fault>>;
 
@@ -13,8 +13,8 @@ pub struct Fault {
     segments: Vec<String>,
 }
 
-const MICROS_A_DAY: i64 = 86_400_000_000;
-const MOST_MILLIS: i64 = i64::MAX / 1000;
+pub const MICROS_A_DAY: i64 = 86_400_000_000;
+pub const MOST_MILLIS: i64 = i64::MAX / 1000;
 /// The maximum number of slots in columns per payload: a null takes 1 byte, but a slot in every column below it.
 pub const MOST_SLOTS: u64 = 1 << 25;
 /// The maximum number of items per payload that take no bytes. They cost a producer nothing, so the limit is lower.
@@ -30,7 +30,7 @@ fn broken<T>(reason: &'static str, detail: impl FnOnce() -> String) -> Checked<T
 impl Fault {
     #[cold]
     #[inline(never)]
-    fn inside(mut self: Box<Self>, segment: &str) -> Box<Self> {
+    pub fn inside(mut self: Box<Self>, segment: &str) -> Box<Self> {
         self.segments.push(segment.to_string());
         self
     }
@@ -51,99 +51,6 @@ impl Fault {
 fn counted(count: impl Into<i128>, noun: &str) -> String {
     let count = count.into();
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Check one payload, and return how many slots in columns its items fill.
-pub fn examine(shape: &Shape, payload: &[u8]) -> Checked<u64> {
-    let mut bytes = Bytes { rest: payload, slots: 0, empty_items: 0 };
-    walk(shape, &mut bytes)?;
-    if !bytes.rest.is_empty() {
-        return broken("trailing_bytes", || {
-            format!("expected the end of the payload, found {}", counted(bytes.rest.len() as u64, "more byte"))
-        });
-    }
-    Ok(bytes.slots)
-}
-
-/// Check a value. The most common types are inlined here; the others go through `walk_other`.
-#[inline(always)]
-fn walk(shape: &Shape, bytes: &mut Bytes) -> Checked {
-    match shape {
-        Shape::String => bytes.string(),
-        Shape::Long | Shape::TimestampMicros { .. } | Shape::TimestampNanos { .. } => bytes.long().map(drop),
-        Shape::Int | Shape::Date => bytes.int().map(drop),
-        Shape::Double => bytes.take(8).map(drop),
-        Shape::Boolean => bytes.boolean(),
-        Shape::Null => Ok(()),
-        _ => walk_other(shape, bytes),
-    }
-}
-
-#[inline(never)]
-fn walk_other(shape: &Shape, bytes: &mut Bytes) -> Checked {
-    match shape {
-        Shape::Float => bytes.take(4).map(drop),
-        Shape::Bytes => bytes.bytes().map(drop),
-        Shape::TimeMillis => within(bytes.int()? as i64, 0, MICROS_A_DAY / 1000 - 1, "time-millis"),
-        Shape::TimeMicros => within(bytes.long()?, 0, MICROS_A_DAY - 1, "time-micros"),
-        Shape::TimestampMillis { .. } => within(bytes.long()?, -MOST_MILLIS, MOST_MILLIS, "timestamp-millis"),
-        Shape::Fixed { size } => bytes.take(*size).map(drop),
-        Shape::Uuid => bytes.take(16).map(drop),
-        Shape::Decimal { precision, size, .. } => decimal(bytes, *precision, *size),
-        Shape::Enum { symbols } => bytes.index(symbols.len(), "symbol").map(drop),
-        Shape::Array { items, item } => {
-            blocks(bytes, item, |bytes| walk(items, bytes).map_err(|fault| fault.inside("[]")))
-        }
-        Shape::Map { values, item } => blocks(bytes, item, |bytes| entry(values, bytes)),
-        Shape::Record { fields } => record(fields, bytes),
-        Shape::Union { branches } => union(branches, bytes),
-        _ => walk(shape, bytes),
-    }
-}
-
-fn record(fields: &[Member], bytes: &mut Bytes) -> Checked {
-    for field in fields {
-        walk(&field.shape, bytes).map_err(|fault| fault.inside(&field.name))?;
-    }
-    Ok(())
-}
-
-fn union(branches: &[Member], bytes: &mut Bytes) -> Checked {
-    let index = bytes.index(branches.len(), "branch")?;
-    let branch = &branches[index];
-    walk(&branch.shape, bytes).map_err(|fault| match variants(branches) {
-        Variants::One(..) => fault,
-        Variants::Many => fault.inside(&branch.name),
-    })
-}
-
-fn entry(values: &Shape, bytes: &mut Bytes) -> Checked {
-    bytes.string().map_err(|fault| fault.inside("{key}"))?;
-    walk(values, bytes).map_err(|fault| fault.inside("{}"))
-}
-
-/// Walk an array or a map: blocks of items, ended by an empty block.
-fn blocks(bytes: &mut Bytes, item: &Item, mut walk_item: impl FnMut(&mut Bytes) -> Checked) -> Checked {
-    loop {
-        let count = bytes.long()?;
-        if count == 0 {
-            return Ok(());
-        }
-        let size = if count < 0 { Some(bytes.long()?) } else { None };
-        let count = count.unsigned_abs();
-        let left = bytes.rest.len();
-        check_block(count, size, item.least, left)?;
-        bytes.reserve(count, item)?;
-        for _ in 0..count {
-            walk_item(bytes)?;
-        }
-        let taken = (left - bytes.rest.len()) as i64;
-        if let Some(size) = size.filter(|size| *size != taken) {
-            return broken("bad_length", || {
-                format!("the block is said to be {} long, but its items take {taken}", counted(size, "byte"))
-            });
-        }
-    }
 }
 
 fn check_block(count: u64, size: Option<i64>, least: u64, left: usize) -> Checked {
@@ -167,22 +74,8 @@ fn bad_length<T>(what: &str, length: i64, left: usize) -> Checked<T> {
     })
 }
 
-fn decimal(bytes: &mut Bytes, precision: u8, size: Option<usize>) -> Checked {
-    let digits = match size {
-        Some(size) => bytes.take(size)?,
-        None => bytes.bytes()?,
-    };
-    if digits.is_empty() {
-        return broken("out_of_range", || "expected a decimal of at least 1 byte, found 0".to_string());
-    }
-    match unscaled(digits) {
-        Some(value) if value.unsigned_abs() < 10u128.pow(precision as u32) => Ok(()),
-        _ => broken("out_of_range", || format!("the decimal has more digits than its precision of {precision}")),
-    }
-}
-
 /// Read a big-endian number in two's complement; None if it needs more than 128 bits.
-pub fn unscaled(digits: &[u8]) -> Option<i128> {
+fn unscaled(digits: &[u8]) -> Option<i128> {
     let sign = if digits.first().is_some_and(|byte| *byte >= 0x80) { 0xFF } else { 0 };
     let (extra, last) = digits.split_at(digits.len().saturating_sub(16));
     let mut whole = [sign; 16];
@@ -191,9 +84,9 @@ pub fn unscaled(digits: &[u8]) -> Option<i128> {
     (extra.iter().all(|byte| *byte == sign) && (value < 0) == (sign != 0)).then_some(value)
 }
 
-fn within(value: i64, least: i64, most: i64, what: &str) -> Checked {
+pub fn within(value: i64, least: i64, most: i64, what: &str) -> Checked<i64> {
     if (least..=most).contains(&value) {
-        return Ok(());
+        return Ok(value);
     }
     broken("out_of_range", || format!("expected a {what} from {least} to {most}, found {value}"))
 }
@@ -208,13 +101,57 @@ fn is_ascii(text: &[u8]) -> bool {
 }
 
 /// The unread rest of a payload, with readers for the primitive types.
-struct Bytes<'a> {
+pub struct Bytes<'a> {
     rest: &'a [u8],
-    slots: u64,
+    /// The slots in columns that the items of the payload fill.
+    pub slots: u64,
+    /// Timestamps that lost digits below the microsecond.
+    pub truncated_nanos: u64,
     empty_items: u64,
+    /// The slots that are left for the payloads of the call.
+    room: u64,
+    /// Whether the payload does not fit in the room that is left; the fault then says nothing of the payload.
+    pub is_crowded: bool,
 }
 
 impl<'a> Bytes<'a> {
+    pub fn new(payload: &'a [u8], room: u64) -> Self {
+        Self { rest: payload, slots: 0, truncated_nanos: 0, empty_items: 0, room, is_crowded: false }
+    }
+
+    pub fn end(&self) -> Checked {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        broken("trailing_bytes", || {
+            format!("expected the end of the payload, found {}", counted(self.rest.len() as u64, "more byte"))
+        })
+    }
+
+    /// Read an array or a map: blocks of items, ended by an empty block.
+    pub fn blocks(&mut self, item: &Item, mut read: impl FnMut(&mut Self) -> Checked) -> Checked {
+        loop {
+            let count = self.long()?;
+            if count == 0 {
+                return Ok(());
+            }
+            let size = if count < 0 { Some(self.long()?) } else { None };
+            let count = count.unsigned_abs();
+            let left = self.rest.len();
+            check_block(count, size, item.least, left)?;
+            self.reserve(count, item)?;
+            for _ in 0..count {
+                read(self)?;
+            }
+            let taken = (left - self.rest.len()) as i64;
+            if let Some(size) = size.filter(|size| *size != taken) {
+                return broken("bad_length", || {
+                    format!("the block is said to be {} long, but its items take {taken}", counted(size, "byte"))
+                });
+            }
+        }
+    }
+
     fn reserve(&mut self, items: u64, item: &Item) -> Checked {
         if item.least == 0 {
             self.empty_items = self.empty_items.saturating_add(items);
@@ -230,11 +167,22 @@ impl<'a> Bytes<'a> {
                 format!("the payload expands to more than {MOST_SLOTS} values in columns")
             });
         }
+        if self.slots > self.room {
+            self.is_crowded = true;
+            return broken("too_large", || format!("{} slots are left for {} slots", self.room, self.slots));
+        }
         Ok(())
     }
 
     #[inline]
-    fn take(&mut self, count: usize) -> Checked<&'a [u8]> {
+    pub fn array<const SIZE: usize>(&mut self) -> Checked<[u8; SIZE]> {
+        let mut taken = [0; SIZE];
+        taken.copy_from_slice(self.take(SIZE)?);
+        Ok(taken)
+    }
+
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Checked<&'a [u8]> {
         match self.rest.split_at_checked(count) {
             Some((taken, rest)) => {
                 self.rest = rest;
@@ -247,15 +195,15 @@ impl<'a> Bytes<'a> {
     }
 
     #[inline]
-    fn boolean(&mut self) -> Checked {
+    pub fn boolean(&mut self) -> Checked<bool> {
         match self.take(1)?[0] {
-            0 | 1 => Ok(()),
+            byte @ (0 | 1) => Ok(byte == 1),
             byte => broken("bad_boolean", || format!("expected a boolean of 0 or 1, found the byte {byte}")),
         }
     }
 
     #[inline]
-    fn int(&mut self) -> Checked<i32> {
+    pub fn int(&mut self) -> Checked<i32> {
         let value = match self.rest.split_first() {
             Some((byte, rest)) if *byte < 0x80 => {
                 self.rest = rest;
@@ -267,7 +215,7 @@ impl<'a> Bytes<'a> {
     }
 
     #[inline]
-    fn long(&mut self) -> Checked<i64> {
+    pub fn long(&mut self) -> Checked<i64> {
         let value = match self.rest.split_first() {
             Some((byte, rest)) if *byte < 0x80 => {
                 self.rest = rest;
@@ -276,6 +224,28 @@ impl<'a> Bytes<'a> {
             _ => self.varint("a long", 10, 64)?,
         };
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// Read a timestamp in nanoseconds as microseconds.
+    pub fn nanos(&mut self) -> Checked<i64> {
+        let nanos = self.long()?;
+        self.truncated_nanos += u64::from(nanos % 1000 != 0);
+        Ok(nanos.div_euclid(1000))
+    }
+
+    /// Read the digits of a decimal, of which there are `size` bytes, or as many as their length says.
+    pub fn decimal(&mut self, precision: u8, size: Option<usize>) -> Checked<i128> {
+        let digits = match size {
+            Some(size) => self.take(size)?,
+            None => self.bytes()?,
+        };
+        if digits.is_empty() {
+            return broken("out_of_range", || "expected a decimal of at least 1 byte, found 0".to_string());
+        }
+        match unscaled(digits) {
+            Some(value) if value.unsigned_abs() < 10u128.pow(precision.into()) => Ok(value),
+            _ => broken("out_of_range", || format!("the decimal has more digits than its precision of {precision}")),
+        }
     }
 
     fn varint(&mut self, name: &str, most_bytes: usize, bits: u32) -> Checked<u64> {
@@ -297,7 +267,7 @@ impl<'a> Bytes<'a> {
     }
 
     #[inline]
-    fn bytes(&mut self) -> Checked<&'a [u8]> {
+    pub fn bytes(&mut self) -> Checked<&'a [u8]> {
         let length = self.long()?;
         match usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length)) {
             Some((taken, rest)) => {
@@ -309,13 +279,13 @@ impl<'a> Bytes<'a> {
     }
 
     #[inline]
-    fn string(&mut self) -> Checked {
+    pub fn string(&mut self) -> Checked<&'a [u8]> {
         let text = self.bytes()?;
         if is_ascii(text) {
-            return Ok(());
+            return Ok(text);
         }
         match std::str::from_utf8(text) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(text),
             Err(error) => broken("bad_utf8", || {
                 format!("the string is not valid UTF-8 at byte {}", error.valid_up_to())
             }),
@@ -323,7 +293,7 @@ impl<'a> Bytes<'a> {
     }
 
     #[inline]
-    fn index(&mut self, count: usize, what: &str) -> Checked<usize> {
+    pub fn index(&mut self, count: usize, what: &str) -> Checked<usize> {
         let index = self.int()?;
         match usize::try_from(index) {
             Ok(index) if index < count => Ok(index),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use serde::Deserialize;
-use serde_json::{json, Value};
 
 #[derive(Deserialize)]
 pub struct Member {
@@ -111,32 +110,6 @@ impl Shape {
             _ => false,
         }
     }
-
-    /// The schema for arrow-avro. It reads the same bytes, but has generated names and no logical types; `columns`
-    /// applies those to the decoded arrays. `next` numbers the named types.
-    pub fn avro(&self, next: &mut usize) -> Value {
-        match self {
-            Self::Null => json!("null"),
-            Self::Boolean => json!("boolean"),
-            Self::Int | Self::Date | Self::TimeMillis => json!("int"),
-            Self::Long | Self::TimeMicros => json!("long"),
-            Self::TimestampMillis { .. } | Self::TimestampMicros { .. } | Self::TimestampNanos { .. } => json!("long"),
-            Self::Float => json!("float"),
-            Self::Double => json!("double"),
-            Self::Bytes | Self::Decimal { size: None, .. } => json!("bytes"),
-            Self::String => json!("string"),
-            Self::Uuid => fixed(16, next),
-            Self::Fixed { size } | Self::Decimal { size: Some(size), .. } => fixed(*size, next),
-            Self::Enum { symbols } => {
-                let symbols: Vec<String> = (0..symbols.len()).map(|index| format!("s{index}")).collect();
-                json!({"type": "enum", "name": fresh(next), "symbols": symbols})
-            }
-            Self::Array { items, .. } => json!({"type": "array", "items": items.avro(next)}),
-            Self::Map { values, .. } => json!({"type": "map", "values": values.avro(next)}),
-            Self::Record { fields } => avro_record(fields, next),
-            Self::Union { branches } => Value::Array(branches.iter().map(|branch| branch.shape.avro(next)).collect()),
-        }
-    }
 }
 
 impl Member {
@@ -155,23 +128,4 @@ pub fn entry_fields(values: &Shape) -> Fields {
 
 pub fn entries_field(values: &Shape) -> FieldRef {
     Arc::new(Field::new("entries", DataType::Struct(entry_fields(values)), false))
-}
-
-fn avro_record(fields: &[Member], next: &mut usize) -> Value {
-    let name = fresh(next);
-    let fields: Vec<Value> = fields
-        .iter()
-        .enumerate()
-        .map(|(index, field)| json!({"name": format!("f{index}"), "type": field.shape.avro(next)}))
-        .collect();
-    json!({"type": "record", "name": name, "fields": fields})
-}
-
-fn fixed(size: usize, next: &mut usize) -> Value {
-    json!({"type": "fixed", "name": fresh(next), "size": size})
-}
-
-fn fresh(next: &mut usize) -> String {
-    *next += 1;
-    format!("n{next}")
 }

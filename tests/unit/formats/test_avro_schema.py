@@ -26,7 +26,7 @@ def test_names_become_full_names() -> None:
 
 
 def test_a_dotted_name_can_be_referred_to_from_another_namespace() -> None:
-    """arrow-avro does not find these by itself."""
+    """Libraries that read Avro do not find these by themselves."""
     inner = {"type": "record", "name": "a.b.C", "fields": [{"name": "g", "type": "int"}]}
     fields = [{"name": "f", "type": inner}, {"name": "h", "type": ["null", "a.b.C"]}]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,25 +32,20 @@ def native_decoder(shape: Members) -> NativeDecoder | None:
 
     text = json.dumps(_describe(shape))
     try:
-        return NativeDecoder(arrow_schema(columns_of(shape)), lambda: frazil_native.AvroDecoder(text))
+        return NativeDecoder(arrow_schema(columns_of(shape)), frazil_native.AvroDecoder(text))
     except ValueError:
         return None
 
 
 class NativeDecoder:
-    """Validates payloads and decodes them with arrow-avro. Releases the interpreter's lock meanwhile."""
+    """Checks payloads and decodes them in one walk. Releases the interpreter's lock meanwhile."""
 
-    def __init__(self, schema: pa.Schema, new_core: Callable[[], frazil_native.AvroDecoder]) -> None:
+    def __init__(self, schema: pa.Schema, core: frazil_native.AvroDecoder) -> None:
         self.schema = schema
-        self._new_core = new_core
-        self._core = new_core()
+        self._core = core
 
     def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
-        try:
-            rows, faults, truncated_nanos = self._core.decode(payloads, skip)
-        except BaseException:
-            self._core = self._new_core()  # the old one may hold part of a row
-            raise
+        rows, faults, truncated_nanos = self._core.decode(payloads, skip)
         rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
         return Decoded(rows, rejects, truncated_nanos)
 
@@ -73,7 +67,7 @@ def _inside(shape: Shape) -> tuple[Shape, ...] | None:
             return tuple(value.shape for value in shape.values()) if len(branches) < 128 else None
         case Leaf():
             return ()
-        case Cut() | Empty():  # arrow-avro loses the number of values that take no bytes
+        case Cut() | Empty():  # the native module has no columns for what the mapping leaves out
             return None
 
 
