@@ -294,6 +294,17 @@ class Initialised:
         shutil.copyfile(lock, self.lock)
         self._wanted.write_text(wanted)
 
+    def record_backend(self, made: bytes) -> None:
+        """Replace the record of the backend, so that a return to the former one is noticed.
+
+        The next `init` is not skipped: what it would be compared with was of the former backend.
+        """
+        self._wanted.unlink(missing_ok=True)
+        self.data.mkdir(parents=True, exist_ok=True)
+        written = self.backend.with_suffix(".new")
+        written.write_bytes(made)
+        written.replace(self.backend)
+
 
 def _private(path: str, flags: int) -> int:
     """Open a file that only this user may read, also if others could read it before."""

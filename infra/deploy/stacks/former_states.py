@@ -48,7 +48,8 @@ class FormerState:
             return bool(other["serial"] >= self.content["serial"])
         ours = _ids(self.content)
         if not ours:
-            return set(self.content.get("outputs", {})) <= set(other.get("outputs", {}))
+            outputs = other.get("outputs", {})
+            return all(outputs.get(name) == output for name, output in self.content.get("outputs", {}).items())
         return None not in {id_ for _, id_ in ours} and ours <= _ids(other)
 
 
@@ -72,28 +73,46 @@ def refuse_former_states(deployment: Deployment, names: Sequence[str], terraform
 def move_states(deployment: Deployment, names: Sequence[str], terraform_of: TerraformOf) -> Iterator[FormerState]:
     """Copy each state to where the settings say, and yield it when Terraform reads it there.
 
-    A local file is renamed afterwards; other copies stay. Raises TerraformError if a different state exists there.
+    Local files are renamed afterwards; other copies stay. Raises TerraformError if a different state exists there, or
+    if a stack has two former states of which neither continues the other.
     """
-    for former in list(_former_states(deployment, names, terraform_of)):
-        if former.stack not in names:
-            continue
-        with _there(terraform_of(former.stack)) as terraform, TemporaryDirectory() as folder:
-            file = Path(folder) / "state.json"
-            file.write_text(json.dumps(former.content), encoding="utf-8")
-            if not former.is_superseded_by(terraform.pull()):
-                terraform.push(file)
-            _record(terraform, Initialised(deployment.terraform_data(former.stack)).backend)
-        if former.local is not None:
-            former.local.replace(former.local.with_name(former.local.name + MOVED))
-        yield former
+    found = list(_former_states(deployment, names, terraform_of))
+    for stack in names:
+        if formers := [former for former in found if former.stack == stack]:
+            yield _settle(deployment, formers, terraform_of(stack))
     refuse_former_states(deployment, names, terraform_of)
 
 
-def _record(there: Terraform, record: Path) -> None:
-    """Record the backend that now has the state, so that a return to the former one is refused."""
-    made = Initialised(Path(there.env["TF_DATA_DIR"])).backend
-    record.parent.mkdir(parents=True, exist_ok=True)
-    record.write_bytes(made.read_bytes())
+def _settle(deployment: Deployment, formers: Sequence[FormerState], terraform: Terraform) -> FormerState:
+    """Copy the newest of a stack's former states to where the settings say, and return it.
+
+    The new backend is recorded after the copy: until then the record may be the only trace of a former state.
+    """
+    record = Initialised(deployment.terraform_data(terraform.stack))
+    with _there(terraform) as there, TemporaryDirectory() as folder:
+        now, newest = there.pull(), formers[-1]
+        if not all(former.is_superseded_by(now) for former in formers):
+            newest = _newest(formers, record.backend)
+            file = Path(folder) / "state.json"
+            file.write_text(json.dumps(newest.content), encoding="utf-8")
+            there.push(file)
+        record.record_backend(Initialised(there.data).backend.read_bytes())
+    for local in (former.local for former in formers if former.local is not None):
+        local.replace(local.with_name(local.name + MOVED))
+    return newest
+
+
+def _newest(formers: Sequence[FormerState], record: Path) -> FormerState:
+    """Return the state that supersedes the others; of equal ones the recorded one, which comes last."""
+    for newest in reversed(formers):
+        if all(former.is_superseded_by(newest.content) for former in formers):
+            return newest
+    places = " and ".join(former.found for former in formers)
+    raise TerraformError(
+        f"the stack {formers[0].stack} has {len(formers)} former states, and neither continues the other: {places}",
+        hint="find out which one describes the resources that exist (compare their ids). If it is the local file, "
+        f"delete {record}; otherwise rename the local file. Then rerun the same command",
+    )
 
 
 def _former_states(deployment: Deployment, names: Sequence[str], terraform_of: TerraformOf) -> Iterator[FormerState]:
@@ -197,8 +216,8 @@ def _recorded(record: Path) -> Mapping[str, Any]:
     except ValueError as damaged:
         raise TerraformError(
             f"the record of a stack's backend is damaged: {record}: {damaged}",
-            hint="if `backend` in the settings has not changed since the last run, delete the file and rerun the same "
-            "command",
+            hint="set `backend` in the settings to the one that the last run used, delete the file and rerun the same "
+            "command. To change `backend`, do so after that run",
         ) from damaged
     return told.get("backend") or {}
 

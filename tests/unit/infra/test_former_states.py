@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from infra.deploy.stacks.deployed import synthesize
 from infra.deploy.stacks.former_states import move_states, refuse_former_states
 from infra.deploy.steps import STEPS
 from infra.settings.model import HcpState, LocalState, S3State
-from infra.terraform.runner import Terraform, TerraformError
+from infra.terraform.runner import Initialised, Terraform, TerraformError, _terraform_blocks
 
 STAND_IN = """#!{python}
 import json, os, pathlib, sys
@@ -275,3 +276,85 @@ def test_a_cloud_that_decides_the_backend_has_no_former_one(deployment: Deployme
     there = replace(deployment, profile=str(LOCAL.account))
 
     refuse_former_states(there, ("lake",), terraform_of(there))
+
+
+def test_the_newest_of_two_former_states_is_moved(deployment: Deployment, terraform_of: Any, tmp_path: Path) -> None:
+    """As after a move that was killed before it renamed the local file: the recorded backend was used since."""
+    file, note = local_state(deployment, "lake", state(3)), record(deployment, s3("former"))
+    (tmp_path / "former").write_text(state(4, id_="vpc-2"))
+    there = with_backend(deployment, TEAM)
+
+    assert [moved.found for moved in move_states(there, ("lake",), terraform_of(there))] == [
+        "s3://former/frazil/dev/lake.tfstate"
+    ]
+
+    assert json.loads((tmp_path / "team").read_text()) == json.loads(state(4, id_="vpc-2"))
+    assert not file.exists()
+    assert '"team"' in note.read_text()
+    refuse_former_states(there, ("lake",), terraform_of(there))
+
+
+def test_two_former_states_that_both_lack_something_are_refused(
+    deployment: Deployment, terraform_of: Any, tmp_path: Path
+) -> None:
+    file, note = local_state(deployment, "lake", state(3)), record(deployment, s3("former"))
+    (tmp_path / "former").write_text(state(4, "b", id_="vpc-2"))
+    there, recorded = with_backend(deployment, TEAM), note.read_text()
+
+    with pytest.raises(TerraformError, match="2 former states") as refused:
+        list(move_states(there, ("lake",), terraform_of(there)))
+
+    assert str(file) in refused.value.what
+    assert "s3://former/frazil/dev/lake.tfstate" in refused.value.what
+    assert file.exists()
+    assert note.read_text() == recorded
+    assert not any("push" in call for call in calls(tmp_path))
+
+
+@pytest.mark.parametrize(("now", "is_refused"), [("old", True), ("new", False)])
+def test_outputs_are_compared_by_their_values(
+    deployment: Deployment, terraform_of: Any, tmp_path: Path, now: str, is_refused: bool
+) -> None:
+    def outputs(lineage: str, value: str) -> str:
+        return json.dumps({"lineage": lineage, "serial": 1, "resources": [], "outputs": {"a": {"value": value}}})
+
+    record(deployment, s3("former"))
+    (tmp_path / "former").write_text(outputs("a", "new"))
+    (tmp_path / "team").write_text(outputs("b", now))
+    there = with_backend(deployment, TEAM)
+
+    with pytest.raises(TerraformError) if is_refused else nullcontext():
+        refuse_former_states(there, ("lake",), terraform_of(there))
+
+
+def test_a_return_to_the_former_backend_is_initialised_again(deployment: Deployment, terraform_of: Any) -> None:
+    """The providers and the note of the last `init` are still those of the former backend."""
+    local_state(deployment, "lake", state())
+    there = with_backend(deployment, TEAM)
+    data = deployment.terraform_data("lake")
+    (data / "providers/registry/hashicorp/aws/1/linux").mkdir(parents=True)
+    record(deployment, {"type": "local", "config": {}})
+    terraform = terraform_of(deployment)("lake")
+    (data / ".terraform.lock.hcl").write_text("")
+    (data / "initialised").write_text(_terraform_blocks(terraform.directory))
+    assert Initialised(data).is_as(_terraform_blocks(terraform.directory))
+
+    list(move_states(there, ("lake",), terraform_of(there)))
+
+    assert not Initialised(data).is_as(_terraform_blocks(terraform_of(deployment)("lake").directory))
+
+
+def test_a_record_of_a_backend_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "terraform.tfstate").write_bytes(b"{}")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Initialised(tmp_path).record_backend(b'{"backend": {}}')
+    assert Initialised(tmp_path).backend.read_bytes() == b"{}"
+
+    Initialised(tmp_path).record_backend(b'{"backend": {}}')
+    assert Initialised(tmp_path).backend.read_bytes() == b'{"backend": {}}'
