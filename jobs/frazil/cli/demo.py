@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """Show exactly-once on this machine, in about a minute.
+    """Show exactly-once on this machine, in one to two minutes.
 
     It produces stock trades to its own Kafka broker, materializes them, kills the run between stage and publish, runs
     again, and proves that every record is in the table exactly once. All its files are in .frazil/demo/.

@@ -32,12 +32,10 @@ class LatestSchemas:
 
 def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
     """Return the newest schemas of the topics' subjects. Raises SubjectMissingError."""
-    values = [
-        _latest(registry, spec, spec.value_subject.of(topic, "value"), topic, spec.value) for topic in spec.topics
-    ]
+    values = [_latest(registry, spec, topic, of_key=False) for topic in spec.topics]
     if not reads_keys_by_schema(spec):
         return LatestSchemas(_known(values), ())
-    keys = [_latest(registry, spec, spec.key_subject.of(topic, "key"), topic, spec.key) for topic in spec.topics]
+    keys = [_latest(registry, spec, topic, of_key=True) for topic in spec.topics]
     return LatestSchemas(_known(values), _known(keys))
 
 
@@ -45,16 +43,16 @@ def _known(found: Sequence[RegisteredSchema | None]) -> tuple[RegisteredSchema, 
     return tuple({schema.id: schema for schema in found if schema is not None}.values())
 
 
-def _latest(
-    registry: SchemaRegistry, spec: TableSpec, subject: str | None, topic: str, word: str
-) -> RegisteredSchema | None:
+def _latest(registry: SchemaRegistry, spec: TableSpec, topic: str, *, of_key: bool) -> RegisteredSchema | None:
+    subject = spec.key_subject.of(topic, "key") if of_key else spec.value_subject.of(topic, "value")
+    word, setting = (spec.key, "key_subject") if of_key else (spec.value, "subject")
     if subject is None:
         return None
     schema = registry.latest(subject)
     if schema is None:
         raise SubjectMissingError(
             f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
-            hint=f"register it (a producer does with its first record), or set `subject` in {spec.source_file}",
+            hint=f"register it (a producer does with its first record), or set `{setting}` in {spec.source_file}",
         )
     if schema.format != SCHEMA_TYPES[word]:
         raise refusal(spec.identifier, schema.id, (SchemaFinding("", f"is {schema.format}, the spec says {word}"),))

@@ -215,7 +215,7 @@ class WordOr(Generic[T]):
         if not isinstance(node, ScalarNode) or node.is_null():
             hint = f"possible here: {self.label}"
             raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
-        return self.words[Choice(tuple(self.words)).read_as(node, at, expected=self.label)]
+        return self.words[Choice(tuple(self.words)).read_as(node, at, expected=self.label, possible=self.label)]
 
     def json_schema(self) -> JsonSchema:
         return {"anyOf": [{"enum": list(self.words)}, self.mapping.json_schema()]}

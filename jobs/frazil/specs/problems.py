@@ -64,10 +64,13 @@ def as_error(problems: list[Problem]) -> Misuse:
     return kind(f"The configuration has {len(problems)} problems.\n\n{listed}", hint=REFERENCE)
 
 
-def suggest(word: str, candidates: Iterable[str]) -> str:
-    """Return a hint: the most similar candidate, or all candidates, or where to find a list of them."""
+def suggest(word: str, candidates: Iterable[str], *, possible: str | None = None) -> str:
+    """Return a hint: the most similar candidate, or what is possible, or where to find a list of it.
+
+    `possible` is the list of the candidates, unless there are other possibilities, too.
+    """
     names = list(candidates)
     likely = did_you_mean(word, names)
     if likely is not None:
         return f"did you mean {likely}?"
-    return f"possible here: {', '.join(names)}" if 0 < len(names) <= 12 else REFERENCE
+    return f"possible here: {possible or ', '.join(names)}" if 0 < len(names) <= 12 else REFERENCE

@@ -151,9 +151,9 @@ class Choice:
         return self.words[0] if len(self.words) == 1 else f"one of {', '.join(self.words)}"
 
     def read(self, node: Node, at: At) -> str:
-        return self.read_as(node, at, expected=self.label)
+        return self.read_as(node, at, expected=self.label, possible=", ".join(self.words))
 
-    def read_as(self, node: Node, at: At, *, expected: str) -> str:
+    def read_as(self, node: Node, at: At, *, expected: str, possible: str) -> str:
         value = at.printable(node, expected=expected)
         if value.text in self.words or (self.ignore_case and self._has(value.text)):
             return value.text
@@ -162,17 +162,19 @@ class Choice:
         if planned is not None:
             name = value.shown if planned.name == "*" else planned.name
             raise at.reject(node.mark, f"{name} is not supported in this release", hint=planned.instead)
-        raise at.reject(node.mark, f"expected {expected}, found {value.shown}", hint=self._suggest(value.text))
+        raise at.reject(
+            node.mark, f"expected {expected}, found {value.shown}", hint=self._suggest(value.text, possible)
+        )
 
     def _has(self, text: str) -> bool:
         return text.lower() in {word.lower() for word in self.words}
 
-    def _suggest(self, text: str) -> str:
+    def _suggest(self, text: str, possible: str) -> str:
         planned = {each.name: each for each in self.not_yet}
         likely = did_you_mean(text, (*self.words, *planned))
         if likely in planned:
             return f"did you mean {likely}? It is not supported in this release: {planned[likely].instead}"
-        return suggest(text, self.words)
+        return suggest(text, self.words, possible=possible)
 
     def json_schema(self) -> JsonSchema:
         words = dict.fromkeys((*self.words, *(word.lower() for word in self.words if self.ignore_case)))

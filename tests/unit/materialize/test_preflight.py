@@ -172,7 +172,7 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         spec(key="avro"),
         SubjectMissingError,
         "lake.orders: the schema registry has no subject orders-key, which should hold the schema of orders",
-        "register it (a producer does with its first record), or set `subject` in tables/orders.yaml",
+        "register it (a producer does with its first record), or set `key_subject` in tables/orders.yaml",
     ),
     "partition column missing": (
         spec(partition_by=("bucket(16, account)",)),

@@ -169,6 +169,11 @@ SPEC_ERRORS = {
         "tables/a.yaml:2:7: start: expected earliest, latest or {timestamp: …} or {offsets: …}, found nothing",
         "possible here: earliest, latest or {timestamp: …} or {offsets: …}",
     ),
+    "word of no kind": (
+        "topic: a\nstart: yesterday",
+        'tables/a.yaml:2:8: start: expected earliest, latest or {timestamp: …} or {offsets: …}, found "yesterday"',
+        "possible here: earliest, latest or {timestamp: …} or {offsets: …}",
+    ),
     "octal number": (
         "topic: a\ntrigger: {rows: 010}",
         'tables/a.yaml:2:17: trigger.rows: expected a whole number from 1, found "010"',
