@@ -32,7 +32,7 @@ from infra.stacks.snowflake import SnowflakeStack
 from infra.terraform.prepare import prepare_for_doubles
 from infra.terraform.runner import Terraform
 from shared.doubles import SNOWFLAKE_URL as LOGIN
-from shared.rsa_key import RsaKey
+from tests.fakes.late_keys import late_key
 from tests.fakes.served import served
 
 pytestmark = [
@@ -48,7 +48,7 @@ kafka:
 SNOWFLAKE = replace(EXAMPLE, reader_roles=("ANALYST",), allowed_cidrs=("203.0.113.0/24",))
 SNOWFLAKES_USER = "arn:aws:iam::111122223333:user/abcd0000-s"
 """Whom the stub of the provider names."""
-FIRST, SECOND, THIRD = (RsaKey.new(2048).body for _ in range(3))
+FIRST, SECOND, THIRD = late_key(), late_key(), late_key()
 
 
 class FromAFile:
@@ -146,7 +146,7 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_after_a_rotation_and_des
     synthesized(tmp_path, settings(tmp_path), ["orders", "clicks"])
     lake_is_there(tmp_path)
     told = tmp_path / "reader.json"
-    told.write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
+    told.write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST.body}))
     stack = terraform(cloud, tmp_path, login, aws_provider)
 
     stack.apply()
@@ -158,16 +158,16 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_after_a_rotation_and_des
     user, external_id = trusted(cloud, "catalog")
     assert (user, external_id.startswith("ACME_SFCRole=")) == (SNOWFLAKES_USER, True)
     assert set(login.double.users) == {"FRAZIL_SMALL_LOADER", "FRAZIL_SMALL_READER", "FRAZIL_SMALL_ROTATOR"}
-    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST}
-    login.rotate(second=SECOND, first=THIRD)
-    told.write_text(json.dumps({"RSA_PUBLIC_KEY": THIRD, "RSA_PUBLIC_KEY_2": SECOND}))
+    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST.body}
+    login.rotate(second=SECOND.body, first=THIRD.body)
+    told.write_text(json.dumps({"RSA_PUBLIC_KEY": THIRD.body, "RSA_PUBLIC_KEY_2": SECOND.body}))
     assert stack.plan() is False, (tmp_path / "log").read_text()
-    told.write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))  # as of a secret that was made again
+    told.write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST.body}))  # as of a secret that was made again
     stack.apply()
-    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST}
+    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST.body}
     login.double.users.drop("FRAZIL_SMALL_READER")
     stack.apply()
-    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST}
+    assert login.double.users["FRAZIL_SMALL_READER"].keys == {"RSA_PUBLIC_KEY": FIRST.body}
 
     stack.destroy()
 
@@ -193,7 +193,7 @@ def test_the_stack_over_the_rest_endpoint_is_applied_in_one_pass_planned_empty_a
     by_rest = replace(SNOWFLAKE, catalog_integration="glue_rest")
     synthesized(tmp_path, settings(tmp_path), ["orders"], by_rest)
     lake_is_there(tmp_path)
-    (tmp_path / "reader.json").write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
+    (tmp_path / "reader.json").write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST.body}))
     stack = terraform(cloud, tmp_path, login, aws_provider)
 
     stack.apply()
@@ -215,7 +215,7 @@ def test_the_roles_of_an_abandoned_account_go_without_a_request_to_snowflake(
     ours = settings(tmp_path)
     synthesized(tmp_path, ours, ["orders"])
     lake_is_there(tmp_path)
-    (tmp_path / "reader.json").write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST}))
+    (tmp_path / "reader.json").write_text(json.dumps({"RSA_PUBLIC_KEY": FIRST.body}))
     before = terraform(cloud, tmp_path, login, aws_provider)
     before.apply_only([address for address in before.added("aws_iam_role_policy", []) if ".storage" in address])
     assert trusted(cloud, "stages") == (SNOWFLAKES_USER, "frazil-small-snowflake-stages")

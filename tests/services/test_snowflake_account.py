@@ -16,11 +16,11 @@ from frazil.adapters.snowflake import SnowflakeAccount
 from frazil.model.errors import SettingError, SnowflakeError
 from frazil.model.snowflake import Served
 from frazil.model.spec import DeferredSecret, Secret, SnowflakeSettings, SnowflakeUser
-from shared.rsa_key import RsaKey
+from tests.fakes.late_keys import late_key
 from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"
-KEY, OTHER = RsaKey.new(2048), RsaKey.new(2048)
+KEY, OTHER = late_key(), late_key()
 DELTA = {"database": "FRAZIL_DEV", "schema": "LAKE", "name": "TRADES__DELTA"}
 OWNS = {
     "account_role_name": "LOADER",
@@ -32,7 +32,7 @@ OWNS = {
 class Vault:
     """The text of every secret, which may change."""
 
-    text: str = field(default_factory=KEY.pem.reveal)
+    text: str = field(default_factory=lambda: KEY.pem.reveal())  # noqa: PLW0108 - the key is generated at the first call
 
     def secret(self) -> Secret:
         return Secret(self.text)

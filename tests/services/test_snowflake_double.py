@@ -25,10 +25,11 @@ from infra.deploy.local import services
 from infra.deploy.local.double_process import DoubleProcess
 from infra.reports.picture import ACCOUNT as DEPLOYERS
 from shared.rsa_key import RsaKey
+from tests.fakes.late_keys import late_key
 from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"
-KEY, OTHER = RsaKey.new(2048), RsaKey.new(2048)
+KEY, OTHER = late_key(), late_key()
 
 
 class Clock:

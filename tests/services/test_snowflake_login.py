@@ -10,12 +10,12 @@ import pytest
 from devcloud.http_double import Answer, Server
 from devcloud.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
 from shared import snowflake_login
-from shared.rsa_key import RsaKey
 from shared.snowflake_login import LoginRefusedError, RefusedError, Slots, SnowflakeDoor
+from tests.fakes.late_keys import late_key
 from tests.fakes.served import served
 
 ACCOUNT = "FRAZIL-LOCAL"
-KEY, OTHER = RsaKey.new(2048), RsaKey.new(4096)
+KEY, OTHER = late_key(), late_key(4096)
 
 
 @pytest.fixture

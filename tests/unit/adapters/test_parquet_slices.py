@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,10 @@ SHAPES: Mapping[str, tuple[Any, Any]] = {
     "struct": ({"inner": LONG}, pa.struct([("inner", TEXT)])),
     "list of structs": ([{"inner": LONG}], pa.list_(pa.struct([("inner", TEXT)]))),
 }
+
+
+def _long() -> pa.Array:
+    return pa.array([LONG] * ROWS)
 
 
 def _parts(column: pa.Array, **settings: Any) -> list[pa.RecordBatch]:
@@ -64,29 +68,26 @@ def test_long_values_after_a_run_of_short_ones_fit_as_well() -> None:
 
 def test_an_encoding_without_a_bound_gets_few_rows() -> None:
     """Each value of DELTA_BYTE_ARRAY is stored without the start that it shares with the value before it."""
-    column = pa.array([LONG] * ROWS)
-
-    parts = _parts(column, use_dictionary=False, column_encoding={"v": "DELTA_BYTE_ARRAY", "n": "PLAIN"})
+    parts = _parts(_long(), use_dictionary=False, column_encoding={"v": "DELTA_BYTE_ARRAY", "n": "PLAIN"})
 
     assert max(_sizes(parts)) < 2 * BATCH_BYTES
     assert max(part.num_rows for part in parts) <= FEW_ROWS
 
 
-ONCE = pa.array([LONG] * ROWS)
-NOT_FOUND: Mapping[str, pa.Table] = {
-    "empty list first": pa.table({"v": pa.array([[]] + [[LONG]] * (ROWS - 1), pa.list_(TEXT))}),
-    "null list first": pa.table({"v": pa.array([None] + [[LONG]] * (ROWS - 1), pa.list_(TEXT))}),
-    "empty map first": pa.table({"v": pa.array([[]] + [[("k", LONG)]] * (ROWS - 1), pa.map_(TEXT, TEXT))}),
-    "list of fixed size": pa.table({"v": pa.array([[LONG, LONG]] * ROWS, pa.list_(TEXT, 2))}),
-    "json": pa.table({"v": ONCE.cast(pa.json_())}),
-    "dotted": pa.table({"v.b": ONCE, "v": pa.array([{"b": 1}] * ROWS)}),
-    "dotted twice": pa.table({"v.b": ONCE, "v": pa.array([{"b": "s"}] * ROWS)}),
+NOT_FOUND: Mapping[str, Callable[[], Mapping[str, Any]]] = {
+    "empty list first": lambda: {"v": pa.array([[]] + [[LONG]] * (ROWS - 1), pa.list_(TEXT))},
+    "null list first": lambda: {"v": pa.array([None] + [[LONG]] * (ROWS - 1), pa.list_(TEXT))},
+    "empty map first": lambda: {"v": pa.array([[]] + [[("k", LONG)]] * (ROWS - 1), pa.map_(TEXT, TEXT))},
+    "list of fixed size": lambda: {"v": pa.array([[LONG, LONG]] * ROWS, pa.list_(TEXT, 2))},
+    "json": lambda: {"v": _long().cast(pa.json_())},
+    "dotted": lambda: {"v.b": _long(), "v": pa.array([{"b": 1}] * ROWS)},
+    "dotted twice": lambda: {"v.b": _long(), "v": pa.array([{"b": "s"}] * ROWS)},
 }
 
 
 @pytest.mark.parametrize("shape", NOT_FOUND)
 def test_a_dictionary_that_is_not_found_gets_few_rows(shape: str) -> None:
-    parts = _slices(NOT_FOUND[shape])
+    parts = _slices(pa.table(NOT_FOUND[shape]()))
 
     assert sum(part.num_rows for part in parts) == ROWS
     assert max(part.num_rows for part in parts) <= FEW_ROWS

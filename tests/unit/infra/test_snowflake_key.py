@@ -16,8 +16,9 @@ from infra.reports.picture import ACCOUNT
 from infra.settings.model import Snowflake
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import LoginRefusedError
+from tests.fakes.late_keys import late_key
 
-GOOD = RsaKey.new(2048)
+GOOD = late_key()
 
 
 def pem(key: PrivateKeyTypes, how: KeySerializationEncryption | None = None) -> str:

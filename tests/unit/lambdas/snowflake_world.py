@@ -14,11 +14,12 @@ from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa
 from lambdas.rotate_keys.vault import Vault
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import LoginRefusedError, Slot, Slots
+from tests.fakes.late_keys import late_key
 
 STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 ACCOUNT = "FRAZIL-LOCAL"
-POOL = [RsaKey.new(2048) for _ in range(8)]
-FOREIGN = RsaKey.new(2048)
+POOL = [late_key() for _ in range(8)]
+FOREIGN = late_key()
 
 
 @dataclass
