@@ -80,14 +80,33 @@ def test_row_groups_outside_the_range_are_not_decoded(lake: SmallLake, monkeypat
 
 
 class Counting(FileIO):
-    """A file that knows the largest part that was read at a time: Arrow keeps it outside its memory pool."""
+    """Files that count reads and know the largest one: Arrow keeps what it read outside its memory pool."""
 
-    largest = 0
+    largest, reads = 0, 0
 
     def read(self, size: int | None = -1, /) -> bytes | None:
         found = super().read(-1 if size is None else size)
+        Counting.reads += 1
         Counting.largest = max(Counting.largest, len(found or b""))
         return found
+
+
+def test_a_small_file_is_read_at_once(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On S3 each read is a request."""
+    opened: list[str] = []
+
+    def counting(file: PyArrowFile, **_: Any) -> FileIO:
+        path = file.location.removeprefix("file://")
+        opened.extend([path] * path.endswith(".parquet"))
+        return Counting(path) if path.endswith(".parquet") else FileIO(path)
+
+    monkeypatch.setattr(PyArrowFile, "open", counting)
+    monkeypatch.setattr(Counting, "reads", 0)
+
+    found = list(TableScan(lake.view, columns=("*",)).between("kafka_offset", 37, 63))
+
+    assert sum(part.num_rows for part in found) > 0
+    assert Counting.reads == len(opened) > 0
 
 
 @pytest.mark.parametrize("size", [10_000, 1_000_000])

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from frazil.model.errors import MissingToolError, ServiceError
@@ -98,6 +99,31 @@ def test_a_stop_is_told_with_its_cause_and_what_to_do(
     assert what in stopped.value.what
     assert hint in stopped.value.hint
     assert prints.strip() in (tmp_path / "log" / "lake.log").read_text()
+
+
+def test_a_terraform_that_is_killed_leaves_no_provider_and_says_to_go_on(tmp_path: Path, told: list[str]) -> None:
+    """As out of memory would. A provider that stays would hold its locks and its memory."""
+    runner = terraform(tmp_path, told, prints="a: Creation complete after 1s\n")
+    stand_in, provider = tmp_path / "bin" / "terraform", tmp_path / "provider"
+    stand_in.write_text(f"#!/bin/sh\ncat {tmp_path}/printed\nsleep 60 &\necho $! > {provider}\nkill -9 $$\n")
+
+    with pytest.raises(TerraformError) as stopped:
+        runner.apply()
+
+    assert "terraform apply of the stack lake failed: a: Creation complete" in stopped.value.what
+    assert stopped.value.hint.endswith("rerun the same command: it resumes where it stopped")
+    assert told == ["  lake: a made (1s)"]
+    assert _ends(int(provider.read_text()))
+
+
+def _ends(process: int) -> bool:
+    try:
+        psutil.Process(process).wait(10)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
+    return True
 
 
 def test_a_lock_is_released_by_the_command_that_the_hint_prints(tmp_path: Path, told: list[str]) -> None:

@@ -9,6 +9,7 @@ many rows it may decode at once: `parquet_slices.py`. PyIceberg's own code does 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,9 @@ BUFFER_BYTES = 16 << 20
 LEAST_BUFFER_BYTES = 64 << 10
 """Read-ahead in a file, shared by the columns that are read. On S3 each part is a request."""
 
+WHOLE_BYTES = 1 << 20
+"""A file up to this size is read in one request, instead of one or two for each column."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -58,7 +62,8 @@ def can_read(task: FileScanTask) -> bool:
 def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range) -> Iterator[pa.RecordBatch]:
     """The file's rows in the projection's columns."""
     metadata = table.metadata
-    with table.io.new_input(task.file.file_path).open() as stream:
+    with table.io.new_input(task.file.file_path).open() as opened:
+        stream = _in_memory_if_small(opened)
         parquet = _opened(stream, len(projection.field_ids))
         schema = pyarrow_to_schema(
             parquet.schema_arrow, table.name_mapping(), downcast_ns_timestamp_to_us=True, format_version=2
@@ -85,6 +90,12 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
                         projected_missing_fields=missing,
                         allow_timestamp_tz_mismatch=True,
                     )
+
+
+def _in_memory_if_small(opened: Any) -> Any:
+    size = opened.seek(0, os.SEEK_END)
+    opened.seek(0)
+    return pa.BufferReader(opened.read(size)) if size <= WHOLE_BYTES else opened
 
 
 def _opened(stream: Any, columns: int) -> pq.ParquetFile:
