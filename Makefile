@@ -16,6 +16,7 @@ NATIVE := jobs/frazil_native.abi3.so
 COMPILED := $(VENV)/.native-compiled
 WHEEL := $(VENV)/.wheel-named
 NODE := $(VENV)/.node-installed
+TESTS_COMPILED := $(VENV)/.tests-compiled
 # what the runtime of a Lambda function brings, so that it is not packed
 IN_LAMBDA := boto3 botocore s3transfer jmespath python-dateutil six
 NATIVE_SOURCES := $(wildcard native/Cargo.* native/src/*.rs)
@@ -48,8 +49,14 @@ demo: run-setup ## stock trades through a real broker into a table, queried, and
 WORKERS ?= 4
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: lint ## all checks and all tests; starts the services that they need, and stops them
+test: setup ## all checks and all tests; starts the services that they need, and stops them
+	+@$(TOGETHER) lint $(TESTS_COMPILED)
 	$(PYTEST)
+
+# in the first run, all workers would compile the same tests and packages: one core does it while the other checks types
+$(TESTS_COMPILED): | setup
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1 || true
+	@touch $@
 
 test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
 	$(PYTEST) tests/unit tests/repo tests/shell
