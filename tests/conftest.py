@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(number, signal.default_int_handler)
     if hands_out(config):
         os.environ[SERVICES] = str(new_run_folder())
-    config.pluginmanager.register(CostPlugin(Path(os.environ[SERVICES])))
+    config.pluginmanager.register(CostPlugin(Path(os.environ[SERVICES]), is_worker=not hands_out(config)))
     read_descriptions_of_aws_once()
 
 
