@@ -20,6 +20,11 @@ def sampled(cases: Iterable[T], keep: Callable[[T], bool]) -> list[T]:
     return found
 
 
+def in_long_runs(test: T) -> T | None:
+    """A test that only `make test-long` collects, because cheaper ones have its behaviour. Elsewhere it is no test."""
+    return test if LONG else None
+
+
 def examples(short: int, long: int) -> int:
     """How many examples a search for counterexamples tries."""
     return long if LONG else short

@@ -11,7 +11,8 @@ from deployed import COLD, Deployed
 
 CHECKOUT = Path(__file__).parents[2]
 ARTEFACTS = ".frazil/artefacts"
-EVERY_SECONDS = "every: 2s"
+EVERY_SECONDS = "every: 5s"
+"""Looks for records cost CPU all the while; each wait of a test for rows takes half as long as this."""
 COLD_SPEC = f"""
 topic: {COLD}
 key: string
@@ -26,7 +27,7 @@ COLD_SCHEDULE = f"  tables: {{{COLD}: rate(1 hour)}}\n"
 def copy_of_checkout(folder: Path) -> Deployed:
     """What git would clone, as it is now, with what `make setup` made beside it and nothing else.
 
-    The job looks for records every two seconds rather than every minute, and there is a second table, which has job
+    The job looks for records every few seconds rather than every minute, and there is a second table, which has job
     runs of its own by a schedule. `make` does nothing: what it would install is there.
     """
     deployed = Deployed(folder)

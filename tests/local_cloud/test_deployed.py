@@ -33,6 +33,7 @@ from infra.deploy.deleting.inventory import Names, look
 from infra.permissions.deployer_policy import actions
 from infra.reports.costs import read_stacks
 from shared.snowflake_login import LoginRefusedError, SnowflakeSession
+from tests.sampling import in_long_runs
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
@@ -127,8 +128,9 @@ def rotating(life: Life) -> Rotating:
 # made
 
 
+@in_long_runs
 def test_a_create_whose_terraform_dies_says_what_to_do(life: Life) -> None:
-    """Killed while it makes the second stack: as out of memory would."""
+    """Killed while it makes the second stack: as out of memory would. The unit tests of Terraform kill a stand-in."""
     create = life.deployed.begin("create")
     create.until(lambda: "  confluent: " in create.errors.read_text())
 
@@ -139,7 +141,6 @@ def test_a_create_whose_terraform_dies_says_what_to_do(life: Life) -> None:
     assert ended.status == 1, ended.said
     assert "TerraformError: terraform apply of the stack confluent failed" in ended.stderr
     assert "rerun the same command: it resumes where it stopped" in ended.stderr
-    life.deployed.share_provider()
 
 
 def test_a_create_that_is_interrupted_leaves_a_state_that_tells_the_truth(life: Life) -> None:
@@ -153,6 +154,7 @@ def test_a_create_that_is_interrupted_leaves_a_state_that_tells_the_truth(life: 
     assert ended.status == 130, ended.said
     assert "lake: interrupted" in ended.stderr
     assert not any("terraform apply" in " ".join(process.cmdline()) for process in life.deployed.processes())
+    life.deployed.share_provider()
 
 
 def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: Life) -> None:
@@ -183,7 +185,6 @@ def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed,
 
     tables.until_all_of_it(HOT, rows=2000)
 
-    proven(deployed, HOT)
     (status,) = json.loads(deployed.frazil("status", HOT, "--json"))
     assert (status["state"], status["rows"], status["lag"]) == ("caught up", 2000, 0)
     assert "2000" in deployed.frazil("query", f"SELECT count(*) FROM {HOT}")
@@ -252,7 +253,6 @@ def test_bad_records_and_a_new_field_take_the_same_way_as_anywhere(deployed: Dep
 
     tables.until_all_of_it(HOT, rows=2100, dead_letters=3)
 
-    proven(deployed, HOT)
     assert "100" in deployed.frazil("query", f"SELECT count(venue) FROM {HOT}")
 
 
@@ -278,7 +278,6 @@ def test_a_killed_run_comes_back_by_its_retry_policy(deployed: Deployed, tables:
     tables.until_all_of_it(HOT, rows=rows + 500, dead_letters=3)
     now = deployed.run(run)
     assert (now["state"], now["attempt"]) == ("RUNNING", 2)
-    proven(deployed, HOT)
 
 
 def test_a_create_with_nothing_changed_changes_nothing(life: Life, unchanged: Unchanged) -> None:
