@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.readers.delta import DELTA_TAG, NEXT_DELTA_TAG
-from frazil.query import extension_file
+from tests.fakes.duckdb_once import engine
 from tests.faults.world import World
 
 COLUMNS = ("n", "kafka_partition", "kafka_offset")
@@ -33,8 +32,7 @@ def assert_delta_is_current(world: World) -> None:
     rows = world.scanned(world.spec.identifier, *COLUMNS)
     folder = view.location.removeprefix("file://")
     assert _in_order(DeltaTable(folder).to_pyarrow_table(columns=list(COLUMNS))) == rows
-    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-        connection.execute(f"LOAD '{extension_file('delta')}'")
+    with engine() as connection:
         found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM delta_scan('{folder}')").to_arrow_table()
     assert _in_order(found) == rows
 

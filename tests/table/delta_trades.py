@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
@@ -22,7 +21,7 @@ from frazil.model.changes import Change
 from frazil.model.columns import Column, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.delta import BeginLog, ExtendLog, LogPlan, ReplaceLog
 from frazil.model.snapshot import TableView
-from frazil.query import extension_file
+from tests.fakes.duckdb_once import engine
 
 COLUMNS = (
     Column("id", Scalar("int")),
@@ -129,10 +128,7 @@ def by_delta_in_duckdb(trades: Trades) -> list[Any]:
 
 
 def by_duckdb(source: str) -> list[Any]:
-    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-        for name in ("avro", "iceberg", "delta"):
-            connection.execute(f"LOAD '{extension_file(name)}'")
-        connection.execute("SET TimeZone = 'UTC'")
+    with engine() as connection:
         return ordered(connection.execute(f"SELECT * FROM {source}").to_arrow_table())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from frazil.adapters.iceberg.scan import metadata_location
@@ -14,8 +13,8 @@ from frazil.model.changes import AddColumn
 from frazil.model.columns import Scalar
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.spec import MetadataColumns
-from frazil.query import LOCAL_EXTENSIONS, extension_file
 from frazil.verify.table import verify_table
+from tests.fakes.duckdb_once import engine
 from tests.table.small_lake import Read, SmallLake, spec_of
 
 
@@ -31,10 +30,7 @@ def proven(lake: SmallLake) -> bool:
 
 def counted(lake: SmallLake, condition: str) -> int:
     location = metadata_location(lake.view).removeprefix("file://")
-    with duckdb.connect() as connection:
-        for extension in LOCAL_EXTENSIONS:
-            connection.execute(f"LOAD '{extension_file(extension)}'")
-        connection.execute("SET TimeZone = 'UTC'")
+    with engine() as connection:
         found = connection.execute(f"SELECT count(*) FROM iceberg_scan('{location}') WHERE {condition}").fetchone()
     assert found is not None
     return int(found[0])

@@ -10,9 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
-import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -31,7 +29,7 @@ from frazil.model.columns import Column, Scalar
 from frazil.model.delta import LogIsCurrent, LogWritten
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
-from frazil.query import extension_file
+from tests.fakes.duckdb_once import engine
 
 IDENTIFIER = "lake.parts"
 Contents = Counter[tuple[int, str | None]]
@@ -136,20 +134,12 @@ def reachable(table: Table) -> Iterator[str]:
                 yield entry.data_file.file_path
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-        for name in ("avro", "iceberg", "delta"):
-            connection.execute(f"LOAD '{extension_file(name)}'")
-        yield connection
-
-
 def contents(rows: pa.Table) -> Contents:
     return Counter((row["n"], row["part"]) for row in rows.to_pylist())
 
 
-def in_duckdb(engine: duckdb.DuckDBPyConnection, source: str) -> Contents:
-    return contents(engine.execute(f"SELECT n, part FROM {source}").to_arrow_table())
+def in_duckdb(source: str) -> Contents:
+    return contents(engine().execute(f"SELECT n, part FROM {source}").to_arrow_table())
 
 
 @settings(
@@ -159,7 +149,7 @@ def in_duckdb(engine: duckdb.DuckDBPyConnection, source: str) -> Contents:
     suppress_health_check=list(HealthCheck),
 )
 @given(steps=st.lists(STEPS, min_size=2, max_size=5))
-def test_all_engines_agree_after_every_step(engine: duckdb.DuckDBPyConnection, steps: list[tuple[Any, bool]]) -> None:
+def test_all_engines_agree_after_every_step(steps: list[tuple[Any, bool]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         parts = Parts(Path(folder))
         parts.announce()
@@ -169,6 +159,6 @@ def test_all_engines_agree_after_every_step(engine: duckdb.DuckDBPyConnection, s
                 parts.announce()
 
             assert contents(parts.table.scan().to_arrow()) == parts.rows
-            assert in_duckdb(engine, f"iceberg_scan('{metadata_location(parts.view)}')") == parts.rows
+            assert in_duckdb(f"iceberg_scan('{metadata_location(parts.view)}')") == parts.rows
             assert contents(DeltaTable(parts.folder).to_pyarrow_table()) == parts.logged
-            assert in_duckdb(engine, f"delta_scan('{parts.folder}')") == parts.logged
+            assert in_duckdb(f"delta_scan('{parts.folder}')") == parts.logged

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from frazil.adapters.iceberg.lake import CATALOG_NAME, IcebergLake
@@ -23,8 +22,8 @@ from frazil.model.progress import PartitionProgress, SourceProgress, TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
 from frazil.model.summary import store
-from frazil.query import extension_file
 from frazil.verify.table import verify_table
+from tests.fakes.duckdb_once import engine
 from tests.faults.procedures import Procedures, procedures
 from tests.table.column_changes import sql_of_the_repair
 from tests.table.small_lake import Read, SmallLake, altered, spec_of
@@ -112,9 +111,7 @@ def wide_state(lake: SmallLake) -> SmallLake:
 
 def by_duckdb(lake: SmallLake) -> int:
     address = metadata_location(lake.view).removeprefix("file://")
-    with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:
-        for name in ("avro", "iceberg"):
-            connection.execute(f"LOAD '{extension_file(name)}'")
+    with engine() as connection:
         (count,) = connection.execute(f"SELECT count(*) FROM iceberg_scan('{address}')").fetchall()[0]
         return int(count)
 
