@@ -34,6 +34,7 @@ from infra.terraform.runner import Terraform
 from shared.doubles import SNOWFLAKE_URL as LOGIN
 from tests.fakes.late_keys import late_key
 from tests.fakes.served import served
+from tests.sampling import in_long_runs
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
@@ -187,6 +188,7 @@ def test_the_stack_is_applied_in_one_pass_planned_empty_after_a_rotation_and_des
     assert_before(gone, "snowflake_database", "snowflake_catalog_integration_aws_glue")
 
 
+@in_long_runs
 def test_the_stack_over_the_rest_endpoint_is_applied_in_one_pass_planned_empty_and_destroyed(
     cloud: Cloud, tmp_path: Path, login: Login, aws_provider: Mapping[str, str]
 ) -> None:

@@ -33,6 +33,17 @@ def directory(tmp_path: Path) -> Iterator[Path]:
         down(tmp_path, wipe=True)
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which the double of AWS runs until one of the tests, which come in this order, stops it."""
+    folder = tmp_path_factory.mktemp("shared")
+    try:
+        start(folder, "aws")
+        yield folder
+    finally:
+        down(folder, wipe=True)
+
+
 def start(directory: Path, *names: str) -> LocalServices:
     return up(names, directory, preferred_ports=ANY_FREE_PORTS)
 
@@ -78,38 +89,45 @@ def test_the_registry_keeps_what_it_acknowledged_when_it_is_killed(directory: Pa
     assert subjects(start(directory, "registry")) == ["kept-value"]
 
 
-def test_up_leaves_alone_what_runs(directory: Path) -> None:
-    first = start(directory, "aws")
-    before = pids(directory)
+def test_up_leaves_alone_what_runs(shared: Path) -> None:
+    first, before = start(shared, "aws"), pids(shared)
 
-    second = start(directory, "aws")
+    second = start(shared, "aws")
 
-    assert (second, pids(directory)) == (first, before)
+    assert (second, pids(shared)) == (first, before)
 
 
-def test_down_ends_the_processes_and_keeps_the_addresses(directory: Path) -> None:
-    services = start(directory, "aws")
-    running = [pid for pid in pids(directory) if pid]
+def test_status_is_json_with_the_three_addresses(shared: Path) -> None:
+    shown = json.loads(json.dumps(status(shared).as_json()))
 
-    assert down(directory) == ("aws",)
+    assert set(shown) == {"directory", "bootstrap_servers", "schema_registry_url", "aws_endpoint_url", "services"}
+    assert set(shown["services"]) == {"broker", "registry", "aws"}
+    assert set(shown["services"]["aws"]) == {"name", "address", "running", "ready", "pid", "log"}
+    assert status(shared / "never").as_json()["bootstrap_servers"] is None
+
+
+def test_down_ends_the_processes_and_keeps_the_addresses(shared: Path) -> None:
+    address = status(shared).aws_endpoint_url
+    running = [pid for pid in pids(shared) if pid]
+
+    assert down(shared) == ("aws",)
 
     assert running
-    assert down(directory) == ()
+    assert down(shared) == ()
     assert not any(psutil.pid_exists(pid) for pid in running)
-    assert status(directory).aws_endpoint_url == services.aws_endpoint_url
-    assert not any(service.running for service in status(directory).services)
+    assert status(shared).aws_endpoint_url == address
+    assert not any(service.running for service in status(shared).services)
 
 
-def test_a_stale_process_id_is_neither_running_nor_stopped(directory: Path) -> None:
-    start(directory, "aws")
-    down(directory)
+def test_a_stale_process_id_is_neither_running_nor_stopped(shared: Path) -> None:
+    down(shared)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
-        state = read_state(directory)
+        state = read_state(shared)
         stale = Running(stranger.pid, "another boot 1")
-        write_state(directory, {name: type(entry)(entry.ports, stale) for name, entry in state.items()})
+        write_state(shared, {name: type(entry)(entry.ports, stale) for name, entry in state.items()})
 
-        before = [service.running for service in status(directory).services]
-        down(directory)
+        before = [service.running for service in status(shared).services]
+        down(shared)
 
         still_there = stranger.poll() is None
         stranger.kill()
@@ -171,14 +189,3 @@ def test_a_service_that_does_not_start_shows_the_end_of_its_log(directory: Path)
 def test_an_unknown_service_is_refused(directory: Path) -> None:
     with pytest.raises(SettingError, match="Unknown local service zookeeper"):
         start(directory, "zookeeper")
-
-
-def test_status_is_json_with_the_three_addresses(directory: Path) -> None:
-    start(directory, "aws")
-
-    shown = json.loads(json.dumps(status(directory).as_json()))
-
-    assert set(shown) == {"directory", "bootstrap_servers", "schema_registry_url", "aws_endpoint_url", "services"}
-    assert set(shown["services"]) == {"broker", "registry", "aws"}
-    assert set(shown["services"]["aws"]) == {"name", "address", "running", "ready", "pid", "log"}
-    assert status(directory / "never").as_json()["bootstrap_servers"] is None

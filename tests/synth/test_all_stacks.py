@@ -19,7 +19,7 @@ from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
 from infra.guards import rules
 from infra.settings.file import environments, load_environment
 from infra.settings.model import ConfluentKafka, EnvironmentSettings, Reader
-from tests.sampling import sampled
+from tests.sampling import in_long_runs, sampled
 
 ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
@@ -83,6 +83,7 @@ snowflake: {organization: acme, account: lake, reader_roles: [analyst], allowed_
 """
 
 
+@in_long_runs
 def test_the_fork_of_the_core_writes_the_same_for_snowflake(
     tmp_path: Path, python_with_cdktn: Path, environment_without_credentials: dict[str, str]
 ) -> None:

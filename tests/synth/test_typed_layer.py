@@ -13,6 +13,7 @@ from every_feature import BACKENDS, write
 
 from infra.cdk import App, Stack
 from infra.resources import aws
+from tests.sampling import in_long_runs
 
 ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
@@ -189,6 +190,7 @@ def test_two_syntheses_write_the_same(local: Path, tmp_path: Path) -> None:
     assert [read(tmp_path, name) for name in ("first", "second")] == [read(local, name) for name in ("first", "second")]
 
 
+@in_long_runs
 def test_the_fork_of_the_core_writes_the_same(
     local: Path, tmp_path: Path, python_with_cdktn: Path, environment_without_credentials: dict[str, str]
 ) -> None:
