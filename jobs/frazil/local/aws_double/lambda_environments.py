@@ -24,8 +24,8 @@ from frazil.local.aws_double.log_streams import CopiedLog
 IDLE_SECONDS = 60.0
 MOST_SECONDS = 900.0
 """The age at which an environment is not used again: its credentials expire."""
-MOST_IDLE = 4
-"""How many idle environments of one function are kept: each holds some 60 MB."""
+MOST_IDLE = 8
+"""How many idle environments of one function are kept, each of some 60 MB: as many as there are keys to rotate."""
 LOOK_SECONDS = 0.05
 EVENTS, ANSWERS = "events", "answers"
 """The named pipes in an environment's folder: one line of JSON for each invocation."""
