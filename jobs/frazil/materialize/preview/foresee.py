@@ -1,5 +1,4 @@
-"""What the next batch would change about a table before it reads, and what it would refuse: asked by `explain`
-and `check`, which change nothing."""
+"""The changes that a spec and writer schemas make to an existing table, before they are made."""
 
 from __future__ import annotations
 
