@@ -17,9 +17,9 @@ from itertools import cycle
 from pathlib import Path
 
 from frazil.local.supervisor import LocalServices
+from frazil.materialize.pause.by_operator import resume
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.model.spec import BadRecordLimit, KeepSnapshots
-from frazil.pause import resume
 from tests.faults.delta_side import assert_delta_is_current, with_delta
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
 from tests.faults.world import (

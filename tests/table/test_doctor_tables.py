@@ -9,7 +9,7 @@ from frazil.doctor.finding import Finding
 from frazil.doctor.tables import look_at_tables
 from frazil.materialize.branches import STAGE_PREFIX
 from frazil.materialize.dead_letters import PREPARED_PREFIX
-from frazil.pause import pause
+from frazil.materialize.pause.by_operator import pause
 from tests.table.small_lake import NOON, Read, SmallLake, spec_of
 
 LATER = datetime.now(UTC) + timedelta(days=2)

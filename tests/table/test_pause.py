@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from frazil.materialize.pause.by_operator import pause, resume
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, Pause, accepted_through, pause_by_run, pause_of
 from frazil.model.errors import Misuse
-from frazil.pause import pause, resume
 from tests.table.small_lake import NOON, SmallLake, spec_of
 
 

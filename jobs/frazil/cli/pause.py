@@ -40,7 +40,7 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
 
     A table property records who paused it, when and why. A batch in flight still finishes.
     """
-    from frazil.pause import pause as pause_table  # noqa: PLC0415
+    from frazil.materialize.pause.by_operator import pause as pause_table  # noqa: PLC0415
 
     lake, spec = _table(config, table)
     already = pause_table(lake, spec, by=by or getpass.getuser(), why=why, at=datetime.now(UTC))
@@ -57,7 +57,7 @@ def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Co
     If too many bad records paused the table, they are accepted, and the next run publishes the same batch. If a schema
     paused the table, --dead-letter-schema turns the records that were written with it into dead letters.
     """
-    from frazil.pause import resume as resume_table  # noqa: PLC0415
+    from frazil.materialize.pause.by_operator import resume as resume_table  # noqa: PLC0415
 
     lake, spec = _table(config, table)
     ended = resume_table(lake, spec, dead_letter_schemas=dead_letter_schema or ())

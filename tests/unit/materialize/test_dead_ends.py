@@ -18,6 +18,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.task import ingest
+from frazil.materialize.pause.by_operator import resume
 from frazil.materialize.preview.explain import explain
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import Again, Published, TableRun
@@ -25,7 +26,6 @@ from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSc
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import Halt, NothingToDo, OffsetRange
 from frazil.model.spec import BadRecordLimit, CatalogSettings, RegistrySettings, TableSpec
-from frazil.pause import resume
 from frazil.ports import TaskRunner
 from frazil.records import OptionalFields, Records, binary
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record

@@ -1,4 +1,4 @@
-"""Pausing and resuming a table: a property of the table itself, so that every process and machine sees it."""
+"""Pause and resume a table for an operator: the table stores it, so that every process and machine sees it."""
 
 from __future__ import annotations
 
