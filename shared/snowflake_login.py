@@ -66,7 +66,7 @@ KEYS_OF_SLOTS = ("PUBLIC_KEY_1", "PUBLIC_KEY_2")
 
 
 @dataclass(frozen=True, slots=True)
-class SnowflakeDoor:
+class SnowflakeClient:
     """`address` is that of a double; None is Snowflake itself."""
 
     account: str

@@ -45,7 +45,7 @@ class Cluster:
     def resource(self, part: Part) -> str:
         return {"kafka": self.cluster_id, "registry": self.registry_id, "tableflow": "tableflow"}[part]
 
-    def door(self, part: Part) -> str:
+    def probe_url(self, part: Part) -> str:
         """Return a URL that shows whether a key of this part is valid, with or without permissions."""
         topics = f"{self.kafka_rest_endpoint}/kafka/v3/clusters/{self.cluster_id}/topics"
         regions = f"{ADDRESS}/tableflow/v1/regions"
@@ -182,7 +182,7 @@ class ConfluentApiKey:
         """A cluster that does not answer is as good as one that does not know the key yet."""
         trouble[part] = "the key is not accepted"
         try:
-            is_known = self.cloud.is_known(pair, self.cluster.door(part))
+            is_known = self.cloud.is_known(pair, self.cluster.probe_url(part))
         except ServiceError as failed:
             trouble[part] = failed.what
             return False

@@ -68,7 +68,7 @@ class Session(Protocol):
     def remove(self, user: str, credential: Credential) -> None: ...
 
 
-class Door(Protocol):
+class Client(Protocol):
     """Snowflake. Raises LoginRefusedError for a key that does not open, RefusedError for all else."""
 
     def session(self, user: str, key: RsaKey) -> AbstractContextManager[Session]: ...
@@ -112,7 +112,7 @@ class SnowflakeRsa:
     account: str
     user: str
     bits: int
-    door: Door
+    client: Client
     rotator: Callable[[], Secret | None] | None = None
     sleep: Callable[[float], None] = time.sleep
 
@@ -184,7 +184,7 @@ class SnowflakeRsa:
     def _writing(self, versions: Versions) -> Iterator[Session]:
         """Open a session that may change the user, unless another rotation intervened."""
         who = self._who_installs(versions)
-        with self.door.session(who.user, who.key) as session:
+        with self.client.session(who.user, who.key) as session:
             versions.confirm()
             yield session
 
@@ -194,10 +194,10 @@ class SnowflakeRsa:
             raise LoginRefusedError(f"{self.user} has no current key", hint=FIRST_KEY_HINT)
         login = Login.of(current)
         try:
-            return stack.enter_context(self.door.session(login.user, login.key))
+            return stack.enter_context(self.client.session(login.user, login.key))
         except LoginRefusedError:
             self.sleep(PAUSE_SECONDS)
-            return stack.enter_context(self.door.session(login.user, login.key))
+            return stack.enter_context(self.client.session(login.user, login.key))
 
     def prove(self, new: Secret) -> Facts:
         """Log in with it, a few times: the key may have been set a moment ago."""
@@ -315,7 +315,7 @@ class SnowflakeRsa:
         )
 
     def _log_in(self, login: Login) -> Facts:
-        with self.door.session(login.user, login.key) as session:
+        with self.client.session(login.user, login.key) as session:
             found = session.current_user()
         if found.upper() != login.user.upper():
             raise NotProvenError(

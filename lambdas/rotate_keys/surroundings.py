@@ -32,7 +32,7 @@ from shared.confluent_api import ConfluentCloud, KeyPair, address_from_environme
 from shared.doubles import SNOWFLAKE_URL
 from shared.naming import Account
 from shared.secret_tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
-from shared.snowflake_login import SnowflakeDoor
+from shared.snowflake_login import SnowflakeClient
 
 KindName = Literal["snowflake_rsa", "confluent_api_key"]
 
@@ -78,7 +78,7 @@ class Surroundings:
             account=account,
             user=_tag(tags, USER_TAG).upper(),
             bits=int(bits),
-            door=SnowflakeDoor(account, self._snowflake_address()),
+            client=SnowflakeClient(account, self._snowflake_address()),
             rotator=None if rotator is None else lambda: self.read(rotator),
             sleep=self.waiting.sleep,
         )

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Literal
+
+from confluent_kafka import KafkaError, KafkaException
 
 from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import TopicFacts
@@ -85,3 +89,41 @@ class TopicsInMemory:
         assert not isinstance(start, StartTimestamp), "records have no timestamps here"
         given = start.offsets if isinstance(start, StartOffsets) else {}
         return {n: given.get(n, partition.earliest) for n, partition in facts.partitions.items()}
+
+
+@dataclass
+class AdminInMemory:
+    """A cluster; `refusals` are given to the first requests instead of topics."""
+
+    partitions: dict[str, int] = field(default_factory=dict)
+    refusals: list[int] = field(default_factory=list)
+    configurations: dict[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def list_topics(self, *, timeout: float) -> Any:
+        topics = {name: SimpleNamespace(partitions=range(count), error=None) for name, count in self.partitions.items()}
+        return SimpleNamespace(topics=topics)
+
+    def create_topics(self, new_topics: list[Any], *, request_timeout: float) -> Mapping[str, Future[None]]:
+        return {topic.topic: self._made(topic) for topic in new_topics}
+
+    def _made(self, topic: Any) -> Future[None]:
+        future: Future[None] = Future()
+        if self.refusals:
+            future.set_exception(KafkaException(KafkaError(self.refusals.pop(0))))
+            return future
+        if topic.topic in self.partitions:
+            future.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)))
+            return future
+        self.partitions[topic.topic], self.configurations[topic.topic] = topic.num_partitions, topic.config
+        future.set_result(None)
+        return future
+
+
+@dataclass
+class SecretsInMemory:
+    """A double of AWS Secrets Manager."""
+
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, name: str) -> str | None:
+        return self.known.get(name)

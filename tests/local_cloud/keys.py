@@ -15,7 +15,7 @@ from frazil.model.spec import Secret
 from infra.deploy.local.services import confluent_cloud, snowflake_login
 from shared.confluent_api import ConfluentCloud, KeyPair
 from shared.rsa_key import RsaKey
-from shared.snowflake_login import SnowflakeDoor, SnowflakeSession
+from shared.snowflake_login import SnowflakeClient, SnowflakeSession
 
 FUNCTION = "frazil-local-rotate-keys"
 
@@ -26,14 +26,14 @@ class User:
 
     name: str
     key: RsaKey
-    door: SnowflakeDoor
+    client: SnowflakeClient
 
     @property
     def fingerprint(self) -> str:
         return self.key.fingerprint
 
     def logged_in(self) -> AbstractContextManager[SnowflakeSession]:
-        return self.door.session(self.name, self.key)
+        return self.client.session(self.name, self.key)
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Keys:
 
     def user(self, secret: str) -> User:
         fields = self.of(secret)
-        door = SnowflakeDoor(fields["account"], snowflake_login(self.deployed.environment).address)
-        return User(fields["user"], RsaKey.of_pem(Secret(fields["private_key"])), door)
+        client = SnowflakeClient(fields["account"], snowflake_login(self.deployed.environment).address)
+        return User(fields["user"], RsaKey.of_pem(Secret(fields["private_key"])), client)
 
     def slots(self, user: User) -> list[str]:
         """The fingerprints that Snowflake knows of a user."""
@@ -59,7 +59,7 @@ class Keys:
 
     def drop(self, user: User) -> None:
         """As a human would with DROP USER."""
-        request = urllib.request.Request(f"{user.door.address}/_double/users/{user.name}", method="DELETE")
+        request = urllib.request.Request(f"{user.client.address}/_double/users/{user.name}", method="DELETE")
         with urllib.request.urlopen(request, timeout=10):
             pass
 

@@ -180,9 +180,14 @@ def test_a_former_backend_without_resources_and_another_region_are_no_obstacle(
     former, later = team("states"), team("others")
     made(in_backend(deployment, former)[1])
     in_backend(deployment, replace(former, region="eu-west-1"))[1].refuse_former_states()
+    with pytest.raises(TerraformError):
+        in_backend(deployment, later)[1].refuse_former_states()
     in_backend(deployment, former)[1].destroy(["lake"])
 
-    in_backend(deployment, later)[1].refuse_former_states()
+    _, stacks = in_backend(deployment, later)
+    stacks.refuse_former_states()
+
+    assert made(stacks)
 
 
 def test_a_different_state_in_the_new_backend_is_not_overwritten(

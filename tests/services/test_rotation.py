@@ -33,7 +33,7 @@ from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import lambda_zip
 from shared.confluent_api import KeyPair
 from shared.rsa_key import RsaKey
-from shared.snowflake_login import SnowflakeDoor
+from shared.snowflake_login import SnowflakeClient
 
 ROOT = Path(__file__).parents[2]
 REGION = "us-east-1"
@@ -103,8 +103,8 @@ class Cloud:
 
     def logs_in(self, secret: str, stage: str = "AWSCURRENT") -> str:
         fields = self.fields(secret, stage)
-        door = SnowflakeDoor(ACCOUNT, self.snowflake_address)
-        with door.session(fields["user"], RsaKey.of_pem(Secret(fields["private_key"]))) as session:
+        client = SnowflakeClient(ACCOUNT, self.snowflake_address)
+        with client.session(fields["user"], RsaKey.of_pem(Secret(fields["private_key"]))) as session:
             return session.current_user()
 
 

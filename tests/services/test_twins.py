@@ -1,4 +1,4 @@
-"""What the registry, the broker and the reader in memory promise, the real ones keep: the same tests for both."""
+"""The same tests for the clients in memory, which other tests use, and for the real ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+from uuid import uuid4
 
+import boto3
 import pytest
-from breadth import Place
+from breadth import REGION, Place
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewTopic
 
+from frazil.adapters.aws.secrets import SecretsManager
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
@@ -19,8 +25,17 @@ from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.spec import RegistrySettings, StartEarliest, StartLatest, StartOffsets
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.records import OptionalFields
-from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from infra.deploy.kafka.topics import Admin, connect
+from tests.fakes.clients_in_memory import (
+    AdminInMemory,
+    RegistryInMemory,
+    SecretsInMemory,
+    TopicsInMemory,
+    a_field,
+    record,
+)
 from tests.fakes.reader_in_memory import ReaderInMemory, Sent
+from tests.fakes.vault_in_memory import CURRENT, PENDING, PREVIOUS, SecretInMemory, VaultInMemory
 
 NOBODY_LISTENS = "127.0.0.1:1"
 NO_SUCH_ID = 2_000_000_000
@@ -162,3 +177,77 @@ def test_a_range_is_read_in_order_up_to_its_end_and_no_further(
     assert chunks[-1].next_offset == end
     assert all(chunk.next_offset == later.offsets[0] for chunk, later in pairwise(chunks))
     assert all(not chunk.timestamp_types and not chunk.leader_epochs for chunk in chunks)
+
+
+@pytest.fixture(params=["real", "in memory"])
+def admin(request: pytest.FixtureRequest, place: Place) -> Admin:
+    if request.param == "real":
+        return connect({"bootstrap.servers": place.services.bootstrap_servers})
+    return AdminInMemory()
+
+
+def test_a_topic_is_created_once_with_its_partitions(admin: Admin) -> None:
+    name, ours = f"twin-{uuid4().hex[:8]}", {"retention.ms": "3600000"}
+
+    admin.create_topics([NewTopic(name, 3, 1, config=ours)], request_timeout=30)[name].result(30)
+    again = admin.create_topics([NewTopic(name, 5, 1, config=ours)], request_timeout=30)[name].exception(30)
+
+    assert isinstance(again, KafkaException)
+    assert again.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+    listed = admin.list_topics(timeout=30).topics[name]
+    assert (len(listed.partitions), listed.error) == (3, None)
+
+
+@pytest.fixture(params=["real", "in memory"])
+def secrets_manager(request: pytest.FixtureRequest, place: Place) -> tuple[Any, str]:
+    """A client of Secrets Manager, and the name of a secret that has no version."""
+    name = f"frazil/test/{uuid4().hex[:8]}"
+    if request.param == "in memory":
+        return VaultInMemory(SecretInMemory(name, {})), name
+    address, local = place.services.aws_endpoint_url, "local"
+    keys = {"aws_access_key_id": local, "aws_secret_access_key": local}
+    client = boto3.client("secretsmanager", endpoint_url=address, region_name=REGION, **keys)
+    client.create_secret(Name=name)
+    return client, name
+
+
+def test_a_new_version_becomes_current_and_the_former_one_previous(secrets_manager: tuple[Any, str]) -> None:
+    client, name = secrets_manager
+    first, second = (str(uuid4()) for _ in range(2))
+
+    def put(version: str, text: str, *stages: str) -> None:
+        client.put_secret_value(
+            SecretId=name, ClientRequestToken=version, SecretString=text, VersionStages=list(stages)
+        )
+
+    put(first, "one", CURRENT)
+    put(second, "two", PENDING)
+    before = client.get_secret_value(SecretId=name)["SecretString"]
+    pending = client.get_secret_value(SecretId=name, VersionStage=PENDING)["SecretString"]
+    client.update_secret_version_stage(
+        SecretId=name, VersionStage=CURRENT, MoveToVersionId=second, RemoveFromVersionId=first
+    )
+
+    assert (before, pending, client.get_secret_value(SecretId=name)["SecretString"]) == ("one", "two", "two")
+    assert client.get_secret_value(SecretId=name, VersionId=first)["SecretString"] == "one"
+    stages = client.describe_secret(SecretId=name)["VersionIdsToStages"]
+    assert {version: set(each) for version, each in stages.items()} == {first: {PREVIOUS}, second: {CURRENT, PENDING}}
+    listed = client.list_secret_version_ids(SecretId=name, IncludeDeprecated=True)["Versions"]
+    assert {each["VersionId"] for each in listed} == {first, second}
+
+
+def test_a_version_keeps_its_value_and_what_is_missing_is_not_found(secrets_manager: tuple[Any, str]) -> None:
+    client, name = secrets_manager
+    version = str(uuid4())
+
+    with pytest.raises(client.exceptions.ResourceNotFoundException):
+        client.get_secret_value(SecretId=name)
+    for _ in range(2):
+        client.put_secret_value(SecretId=name, ClientRequestToken=version, SecretString="one", VersionStages=[CURRENT])
+    with pytest.raises(client.exceptions.ResourceExistsException):
+        client.put_secret_value(SecretId=name, ClientRequestToken=version, SecretString="two", VersionStages=[CURRENT])
+    with pytest.raises(client.exceptions.ResourceNotFoundException):
+        client.describe_secret(SecretId=f"{name}-nowhere")
+
+    read = SecretsManager(client) if not isinstance(client, VaultInMemory) else SecretsInMemory({name: "one"})
+    assert (read.read(name), read.read(f"{name}-nowhere")) == ("one", None)

@@ -12,7 +12,7 @@ from frazil.model.errors import FrazilError
 from infra.deploy.checks.prerequisites import Prerequisite
 from infra.settings.model import Snowflake
 from shared.rsa_key import RsaKey
-from shared.snowflake_login import SnowflakeDoor
+from shared.snowflake_login import SnowflakeClient
 
 VARIABLE, PASSPHRASE = "SNOWFLAKE_PRIVATE_KEY", "SNOWFLAKE_PRIVATE_KEY_PASSPHRASE"
 """Environment variables of Snowflake's Terraform provider."""
@@ -25,7 +25,7 @@ LogIn = Callable[[Snowflake, RsaKey], str]
 
 def log_in(account: Snowflake, key: RsaKey) -> str:
     """Log in with Snowflake's Python connector and return the current user."""
-    with SnowflakeDoor(account.identifier, account.url).session(account.user, key) as session:
+    with SnowflakeClient(account.identifier, account.url).session(account.user, key) as session:
         return session.current_user()
 
 

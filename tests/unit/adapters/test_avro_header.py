@@ -36,11 +36,19 @@ def test_an_entry_longer_than_one_read_is_whole() -> None:
 def test_damage_is_an_error_of_its_own_or_leaves_the_entries_readable(noise: bytes, at: int) -> None:
     whole = file_with({"key": "value"})
 
-    for damaged in (noise, b"Obj\x01" + noise, whole[:at], whole[:at] + noise + whole[at + len(noise) :]):
+    for damaged in (noise, b"Obj\x01" + noise, whole[:at] + noise + whole[at + len(noise) :]):
         try:
-            read_header(io.BytesIO(damaged))
+            header = read_header(io.BytesIO(damaged))
         except NoAvroHeaderError:
             continue
+        assert all(value in damaged for value in header.values())
+        assert damaged != whole or header["key"] == b"value"
+
+
+@given(st.integers(0, 100))
+def test_a_header_that_was_cut_short_is_an_error(at: int) -> None:
+    with pytest.raises(NoAvroHeaderError):
+        read_header(io.BytesIO(file_with({"key": "value"})[:at]))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"Obj\x01", b"Obj\x01" + b"\xff" * 12])

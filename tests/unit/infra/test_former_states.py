@@ -277,6 +277,10 @@ def test_a_cloud_that_decides_the_backend_has_no_former_one(deployment: Deployme
 
     refuse_former_states(there, ("lake",), terraform_of(there))
 
+    assert calls(deployment.checkout) == []
+    with pytest.raises(TerraformError):
+        refuse_former_states(deployment, ("lake",), terraform_of(deployment))
+
 
 def test_the_newest_of_two_former_states_is_moved(deployment: Deployment, terraform_of: Any, tmp_path: Path) -> None:
     """As after a move that was killed before it renamed the local file: the recorded backend was used since."""

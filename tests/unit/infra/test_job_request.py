@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import boto3
 import pytest
-from botocore.validate import validate_parameters
+from botocore.validate import ParamValidator
 
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.components.job_request import JobRuns, Request, as_parameters, for_scheduler, worker_settings
@@ -105,7 +105,11 @@ def test_the_api_takes_what_is_asked_for(
     client = boto3.client("emr-serverless", region_name="us-east-1")
     request = {"applicationId": "00f1", "clientToken": "1", **request_of(["orders"])}
 
-    validate_parameters(request, client.meta.service_model.operation_model("StartJobRun").input_shape)
+    shape = client.meta.service_model.operation_model("StartJobRun").input_shape
+    refused = ParamValidator().validate({**request, "mode": 1}, shape)
+
+    assert refused.has_errors()
+    assert ParamValidator().validate(request, shape).generate_report() == ""
 
 
 def test_the_scheduler_gets_the_same_in_its_own_spelling() -> None:

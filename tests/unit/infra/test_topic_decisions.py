@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from frazil.model.errors import BrokerError, SettingError
 from frazil.model.spec import Secret, TableSpec
@@ -20,6 +16,7 @@ from infra.deploy.kafka.topics import Difference, Steps, decide, make_topics, of
 from infra.settings.model import ConfluentKafka, ExternalKafka, ExternalRegistry, Topic
 from infra.wanted.topics import USUAL, own_subjects, wanted_topics
 from shared.confluent_api import KeyPair
+from tests.fakes.clients_in_memory import AdminInMemory
 
 LARGE = Topic(partitions=12, retention=timedelta(hours=1))
 CONFLUENT = ConfluentKafka("us-east-1", "SINGLE_ZONE", "ESSENTIALS", datagen=True, tableflow=())
@@ -39,31 +36,6 @@ def specs(folder: Path, *texts: str) -> tuple[TableSpec, ...]:
     for number, text in enumerate(texts):
         (folder / f"{number}.yaml").write_text(text)
     return load_tables(folder, {}, database="lake", catalog_type="glue")
-
-
-@dataclass
-class AdminInMemory:
-    """A cluster; `refusals` are given to the first requests instead of topics."""
-
-    partitions: dict[str, int] = field(default_factory=dict)
-    refusals: list[int] = field(default_factory=list)
-    configurations: dict[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def list_topics(self, *, timeout: float) -> Any:
-        topics = {name: SimpleNamespace(partitions=range(count), error=None) for name, count in self.partitions.items()}
-        return SimpleNamespace(topics=topics)
-
-    def create_topics(self, new_topics: list[Any], *, request_timeout: float) -> Mapping[str, Future[None]]:
-        return {topic.topic: self._made(topic) for topic in new_topics}
-
-    def _made(self, topic: Any) -> Future[None]:
-        future: Future[None] = Future()
-        if self.refusals:
-            future.set_exception(KafkaException(KafkaError(self.refusals.pop(0))))
-            return future
-        self.partitions[topic.topic], self.configurations[topic.topic] = topic.num_partitions, topic.config
-        future.set_result(None)
-        return future
 
 
 @pytest.fixture

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snowflake_in_memory import DoorInMemory
-from vault_in_memory import CURRENT, DyingAt, SecretInMemory, VaultInMemory
-
 from devcloud.snowflake_double import MODIFY, SnowflakeDouble
 from frazil.model.spec import Secret
 from lambdas.rotate_keys.rotation import Rotation
@@ -15,6 +12,8 @@ from lambdas.rotate_keys.vault import Vault
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import LoginRefusedError, Slot, Slots
 from tests.fakes.late_keys import late_key
+from tests.fakes.snowflake_in_memory import SnowflakeInMemory
+from tests.fakes.vault_in_memory import CURRENT, DyingAt, SecretInMemory, VaultInMemory
 
 STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 ACCOUNT = "FRAZIL-LOCAL"
@@ -27,7 +26,7 @@ class World:
     """A user LOADER, whose keys the user ROTATOR may change, each with its secret."""
 
     double: SnowflakeDouble
-    door: DoorInMemory
+    client: SnowflakeInMemory
     vault: VaultInMemory
     secret: SecretInMemory
     rotation: Rotation
@@ -44,15 +43,15 @@ class World:
             self.rotation.take(step, token)
 
     def on_call(self, told: DyingAt) -> None:
-        self.vault.on_call = self.door.on_call = told
+        self.vault.on_call = self.client.on_call = told
 
     def nobody_dies(self) -> None:
-        self.vault.on_call = self.door.on_call = lambda _: None
+        self.vault.on_call = self.client.on_call = lambda _: None
 
     def logs_in(self, stage: str = CURRENT) -> bool:
         fields = self.secret.fields(stage)
         try:
-            with self.door.session("LOADER", RsaKey.of_pem(Secret(fields["private_key"]))):
+            with self.client.session("LOADER", RsaKey.of_pem(Secret(fields["private_key"]))):
                 return True
         except LoginRefusedError:
             return False
@@ -68,13 +67,13 @@ class World:
 
 def new_world() -> World:
     double = SnowflakeDouble(ACCOUNT)
-    door = DoorInMemory(double)
+    client = SnowflakeInMemory(double)
     secret = SecretInMemory("frazil/local/snowflake_loader", {})
     vault = VaultInMemory(secret)
     rotator = RsaKey.new(2048)
     login = Login(ACCOUNT, "ROTATOR", rotator).value()
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, door, lambda: login, sleep=lambda _: None)
-    world = World(double, door, vault, secret, Rotation(Vault(vault, secret.arn), kind))
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, client, lambda: login, sleep=lambda _: None)
+    world = World(double, client, vault, secret, Rotation(Vault(vault, secret.arn), kind))
     first = world.rotation.first_key()
     double.add_user("LOADER", first["public_key"])
     double.add_user("ROTATOR", rotator.body)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import requests
 from requests.adapters import BaseAdapter
-from vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt, SecretInMemory, VaultInMemory
 
 from devcloud.confluent_double import Asked, ConfluentDouble, failure
 from frazil.model.errors import ServiceError
@@ -24,6 +23,7 @@ from lambdas.rotate_keys.errors import NotProvenError, RotationError, WrongStage
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.vault import Vault
 from shared.confluent_api import ConfluentCloud, KeyPair, NewKey
+from tests.fakes.vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt, SecretInMemory, VaultInMemory
 
 STEPS = ("createSecret", "setSecret", "testSecret", "finishSecret")
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))
@@ -85,7 +85,7 @@ class World:
         fields = self.secret.fields(stage)
         return all(
             self.cloud.is_known(
-                KeyPair(fields[f"{part}_api_key"], Secret(fields[f"{part}_api_secret"])), CLUSTER.door(part)
+                KeyPair(fields[f"{part}_api_key"], Secret(fields[f"{part}_api_secret"])), CLUSTER.probe_url(part)
             )
             for part in self.kind.parts
         )

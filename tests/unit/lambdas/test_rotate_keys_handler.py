@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from vault_in_memory import CURRENT, SecretInMemory, VaultInMemory
 
 from frazil.model.spec import Secret
 from lambdas.rotate_keys.confluent_api_key import ConfluentApiKey, Waiting
@@ -18,6 +17,7 @@ from lambdas.rotate_keys.rotation import Kind
 from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
 from lambdas.rotate_keys.surroundings import Surroundings
 from shared.confluent_api import ApiKey, ConfluentCloud
+from tests.fakes.vault_in_memory import CURRENT, SecretInMemory, VaultInMemory
 
 SETTINGS = {
     "FRAZIL_ENVIRONMENT": "dev",

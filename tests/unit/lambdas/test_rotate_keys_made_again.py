@@ -8,7 +8,6 @@ from itertools import count
 
 import pytest
 from snowflake_world import ACCOUNT, FOREIGN, STEPS, World, new_world
-from vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt
 
 from devcloud.snowflake_double import MODIFY, MONITOR, SqlError
 from frazil.model.spec import Secret
@@ -17,6 +16,7 @@ from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import SLOTS, RefusedError
+from tests.fakes.vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt
 
 
 def apply_terraform(world: World) -> None:
@@ -60,7 +60,7 @@ def test_a_secret_that_is_made_again_lets_its_user_in_and_rotates_on(world: Worl
 
 def test_a_secret_that_is_made_again_heals_a_user_that_no_other_may_change_by_terraform_alone(world: World) -> None:
     """So it is with the rotator."""
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, world.door, rotator=None, sleep=lambda _: None)
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, world.client, rotator=None, sleep=lambda _: None)
     world.rotation = Rotation(world.rotation.vault, kind)
     world.double.users["LOADER"].keys = {"RSA_PUBLIC_KEY": FOREIGN.body}
     world.double.grant(MODIFY, on="LOADER", to="LOADER")
@@ -98,7 +98,7 @@ def test_an_outage_changes_no_slot(world: World) -> None:
     before = dict(world.double.users["LOADER"].keys)
 
     for died_at in ("login", "DESC"):
-        world.door.on_call = lambda what, died_at=died_at: fail_at(what, died_at)  # type: ignore[misc]
+        world.client.on_call = lambda what, died_at=died_at: fail_at(what, died_at)  # type: ignore[misc]
         with pytest.raises(RefusedError, match="Cannot read the public keys of LOADER, so none is changed: 390422"):
             apply_terraform(world)
 

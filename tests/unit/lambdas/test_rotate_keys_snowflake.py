@@ -9,9 +9,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from snowflake_in_memory import DoorInMemory
 from snowflake_world import ACCOUNT, FOREIGN, STEPS, World, new_world
-from vault_in_memory import CURRENT, PENDING, PREVIOUS, CrashError, DyingAt, SecretInMemory, StaleError, VaultInMemory
 
 from devcloud.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
 from frazil.model.spec import Secret
@@ -21,11 +19,22 @@ from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa, free_slot
 from lambdas.rotate_keys.vault import Vault
 from shared.rsa_key import RsaKey
 from shared.snowflake_login import RefusedError, Slot, Slots
+from tests.fakes.snowflake_in_memory import SnowflakeInMemory
+from tests.fakes.vault_in_memory import (
+    CURRENT,
+    PENDING,
+    PREVIOUS,
+    CrashError,
+    DyingAt,
+    SecretInMemory,
+    StaleError,
+    VaultInMemory,
+)
 
 
 def test_the_first_key_is_made_once_and_tells_its_public_half_only() -> None:
     secret = SecretInMemory("s", {})
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, SnowflakeInMemory(SnowflakeDouble(ACCOUNT)))
     rotation = Rotation(Vault(VaultInMemory(secret), "s"), kind)
 
     first, second = rotation.first_key(), rotation.first_key()
@@ -41,7 +50,7 @@ def test_the_first_key_is_made_once_and_tells_its_public_half_only() -> None:
 def test_two_first_keys_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = SecretInMemory("s", {})
     client = VaultInMemory(secret)
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, SnowflakeInMemory(SnowflakeDouble(ACCOUNT)))
     other: list[object] = []
 
     def meanwhile(what: str) -> None:
@@ -58,7 +67,7 @@ def test_two_first_keys_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_somebody_put_into_the_secret_to_begin_with_gives_way_to_the_first_key() -> None:
     secret = SecretInMemory("s", {})
     secret.put("placeholder", "{}", [CURRENT])
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, SnowflakeInMemory(SnowflakeDouble(ACCOUNT)))
 
     told = Rotation(Vault(VaultInMemory(secret), "s"), kind).first_key()
 
@@ -78,7 +87,7 @@ def test_a_rotation_moves_to_the_other_slot_and_the_old_key_goes_on_working(worl
 
 
 def test_the_key_has_the_bits_that_are_asked_for(world: World) -> None:
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 4096, world.door)
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 4096, world.client)
 
     made = Login.of(kind.make(version="v", current=None))
 
@@ -215,7 +224,7 @@ def test_a_rotator_without_the_privilege_is_refused_and_the_old_key_works(
 def test_the_rotator_rotates_itself_with_its_own_key() -> None:
     world = new_world()
     world.double.grant(MODIFY, on="LOADER", to="LOADER")
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, world.door, rotator=None, sleep=lambda _: None)
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, world.client, rotator=None, sleep=lambda _: None)
     world.rotation = Rotation(world.rotation.vault, kind)
 
     world.rotate("one")
@@ -227,7 +236,7 @@ def test_the_rotator_rotates_itself_with_its_own_key() -> None:
 
 def test_a_user_that_rotates_itself_needs_a_first_key() -> None:
     secret = SecretInMemory("s", {})
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, SnowflakeInMemory(SnowflakeDouble(ACCOUNT)))
     rotation = Rotation(Vault(VaultInMemory(secret), "s"), kind)
     secret.begin("one")
     rotation.take("createSecret", "one")
@@ -248,7 +257,7 @@ def test_of_two_rotations_at_once_one_wins_and_its_key_works() -> None:
             if len(begun) == left + 1:
                 world.rotate("second")
 
-        world.vault.on_call = world.door.on_call = overtaken
+        world.vault.on_call = world.client.on_call = overtaken
         with suppress(RotationError, RefusedError, StaleError):
             world.steps("first")
         assert world.logs_in(CURRENT), f"overtaken at {place}"
@@ -347,14 +356,14 @@ def test_a_leak_takes_foreign_keys_named_key_pairs_and_tokens_away(world: World)
 def test_what_cannot_be_listed_or_removed_is_named(world: World) -> None:
     loader = world.double.users["LOADER"]
     loader.credentials = {"KEY PAIR": ["THEIRS"], "PROGRAMMATIC ACCESS TOKEN": ["OLD"]}
-    listed = world.door.session
+    listed = world.client.session
 
     @contextmanager
     def poor(user: str, key: RsaKey) -> Iterator[Any]:
         with listed(user, key) as session:
             yield Poor(session)
 
-    world.door.session = poor  # type: ignore[method-assign]
+    world.client.session = poor  # type: ignore[method-assign]
 
     told = world.rotation.revoke_others()
 
@@ -393,7 +402,7 @@ def test_nothing_is_taken_away_while_the_current_key_does_not_work(world: World)
 @pytest.mark.parametrize("has_key", [False, True])
 def test_the_test_of_a_rotation_that_is_switched_on_before_the_user_is_there_passes(has_key: bool) -> None:
     secret = SecretInMemory("s", {})
-    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, DoorInMemory(SnowflakeDouble(ACCOUNT)))
+    kind = SnowflakeRsa(ACCOUNT, "LOADER", 2048, SnowflakeInMemory(SnowflakeDouble(ACCOUNT)))
     rotation = Rotation(Vault(VaultInMemory(secret), "s"), kind)
     if has_key:
         rotation.first_key()

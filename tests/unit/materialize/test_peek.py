@@ -13,8 +13,9 @@ import fastavro
 from frazil.cli.peek import lines
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.peek import FIRST_WINDOW, peek
-from frazil.records import OptionalFields, Records, binary
+from frazil.records import OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
+from tests.fakes.reader_in_memory import ReaderInMemory
 
 ORDER = record(a_field("n"), a_field("a_rather_long_name_of_a_column", "string"))
 NOON_MS = 1_769_860_800_000
@@ -27,21 +28,19 @@ def framed(schema_id: int, value: Mapping[str, Any]) -> bytes:
 
 
 @dataclass
-class ReaderInMemory:
+class Partitions:
     """Values of partitions by offset; offsets without a value were compacted away. `asked` lists the ranges."""
 
     values: Mapping[int, Mapping[int, bytes | None]]
     asked: list[tuple[int, int, int]] = field(default_factory=list)
 
     def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        del optional
-        number, start, end = wanted_range.partition, wanted_range.start, wanted_range.end
-        self.asked.append((number, start, end))
-        found = {o: v for o, v in self.values[number].items() if start <= o < end}
-        stamps = [NOON_MS + offset for offset in found]
-        yield Records(
-            list(found), stamps, binary([b"k"] * len(found)), binary(list(found.values())), [None] * len(found), end
-        )
+        number, end = wanted_range.partition, wanted_range.end
+        self.asked.append((number, wanted_range.start, end))
+        held = self.values[number]
+        records = [(b"k", held[offset]) if offset in held else None for offset in range(end)]
+        stamps = range(NOON_MS, NOON_MS + end)
+        return ReaderInMemory(records, headers=dict.fromkeys(range(end)), stamps=stamps).read(wanted_range, optional)
 
 
 def facts(*ends: int) -> TopicFacts:
@@ -58,7 +57,7 @@ GOOD = framed(1, {"n": 7, "a_rather_long_name_of_a_column": "x" * 100})
 
 
 def test_the_newest_records_of_every_partition_are_decoded_oldest_first() -> None:
-    reader = ReaderInMemory({0: dict.fromkeys(range(50), GOOD), 1: {}, 2: {9: GOOD}})
+    reader = Partitions({0: dict.fromkeys(range(50), GOOD), 1: {}, 2: {9: GOOD}})
 
     found = peek(reader, registry(), facts(50, 0, 10), 3)
 
@@ -68,7 +67,7 @@ def test_the_newest_records_of_every_partition_are_decoded_oldest_first() -> Non
 
 
 def test_a_compacted_partition_is_searched_further_back() -> None:
-    reader = ReaderInMemory({0: {3: GOOD}})
+    reader = Partitions({0: {3: GOOD}})
 
     found = peek(reader, registry(), facts(10_000), 1)
 
@@ -82,7 +81,7 @@ def test_what_cannot_be_decoded_shows_its_reason() -> None:
     bad = {0: b"no avro", 1: framed(9, {"n": 1, "a_rather_long_name_of_a_column": ""}), 2: GOOD[:-3], 3: None}
     bad |= {4: b"\0\0\0\0\2{}", 5: b"\0\xff\xff\xff\xff"}
 
-    found = peek(ReaderInMemory({0: bad}), others, facts(6), 6)
+    found = peek(Partitions({0: bad}), others, facts(6), 6)
 
     reasons = [None if each.reject is None else each.reject.reason.value for each in found]
     assert reasons == [
@@ -99,7 +98,7 @@ def test_what_cannot_be_decoded_shows_its_reason() -> None:
 
 
 def test_values_are_shortened_to_the_width_and_names_never() -> None:
-    (found,) = peek(ReaderInMemory({0: {0: GOOD}}), registry(), facts(1), 1)
+    (found,) = peek(Partitions({0: {0: GOOD}}), registry(), facts(1), 1)
 
     shown = list(lines(found, width=80))
 

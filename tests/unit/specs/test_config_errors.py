@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from config_files import GOOD, KAFKA, REGISTRY, Load, SecretsInMemory
+from config_files import GOOD, KAFKA, REGISTRY, Load
 
 from frazil.model.errors import Misuse, SettingError, SpecError
 from frazil.specs.load import load_settings
+from tests.fakes.clients_in_memory import SecretsInMemory
 
 SETTINGS_ERRORS = {
     "unknown key": (

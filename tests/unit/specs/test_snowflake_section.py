@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from config_files import GOOD, Load, SecretsInMemory
+from config_files import GOOD, Load
 
 from frazil.model.errors import ServiceError, SettingError
 from frazil.model.spec import SnowflakeSettings
 from frazil.specs.load import load_settings
+from tests.fakes.clients_in_memory import SecretsInMemory
 
 SECTION = """
 snowflake:

@@ -15,7 +15,6 @@ import pytest
 
 from frazil.adapters.kafka.reader import CHUNK, KafkaReader
 from frazil.dead_letters import _newest
-from frazil.model.plan import OffsetRange
 from frazil.records import HEADER_OBJECTS, OptionalFields, Records, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
 from frazil.verify.window import (
@@ -28,6 +27,7 @@ from frazil.verify.window import (
     _shown,
     _side,
 )
+from tests.fakes.reader_in_memory import ReaderInMemory
 
 NONE = OptionalFields(timestamp_type=False, leader_epoch=False)
 
@@ -47,17 +47,10 @@ def nulls(count: int) -> pa.LargeBinaryArray:
     return binary([None] * count)
 
 
-@dataclass
-class ReaderInMemory:
-    """Every record has a value of `size` bytes; chunks have 50, or about 64 MB."""
-
-    size: int
-
-    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        del optional
-        count = min(50, (64 << 20) // max(self.size, 1))
-        for first in range(wanted_range.start, wanted_range.end, count):
-            yield records(first, min(count, wanted_range.end - first), self.size)
+def reader_of(size: int, count: int) -> ReaderInMemory:
+    """A partition of records that have a value of `size` bytes; chunks have 50, or about 64 MB."""
+    chunk = min(50, (64 << 20) // max(size, 1))
+    return ReaderInMemory([(None, bytes(size))] * count, chunk, headers=dict.fromkeys(range(count)))
 
 
 @dataclass
@@ -74,7 +67,7 @@ class Windows:
 @pytest.mark.parametrize(("size", "count"), [(10_000, 20_000), (0, 450_000), (20 << 20, 60)])
 def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> None:
     windows = Windows()
-    kafka = SimpleNamespace(reader=ReaderInMemory(size))
+    kafka = SimpleNamespace(reader=reader_of(size, count))
     comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
 
     reached = list(comparing._windows(cast(Any, windows), ("orders", 0), 0, count))
@@ -88,7 +81,7 @@ def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> N
 @pytest.mark.parametrize(("width", "most"), [(4_000, WINDOW_BYTES // 4_000 + 50), (WINDOW_BYTES, 1)])
 def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(width: int, most: int) -> None:
     windows = Windows(SimpleNamespace(optional_fields=NONE, row_schema=pa.schema([("h", pa.binary(width))])))
-    kafka = SimpleNamespace(reader=ReaderInMemory(10))
+    kafka = SimpleNamespace(reader=reader_of(10, 10_000))
     comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
 
     list(comparing._windows(cast(Any, windows), ("orders", 0), 0, 10_000 // (width // 4_000)))
@@ -100,7 +93,7 @@ def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(wid
 
 def test_values_of_fixed_size_that_records_hold_count_once() -> None:
     windows = Windows(SimpleNamespace(optional_fields=NONE, row_schema=pa.schema([("h", pa.binary(4_000))])))
-    kafka = SimpleNamespace(reader=ReaderInMemory(4_010))
+    kafka = SimpleNamespace(reader=reader_of(4_010, 10_000))
     comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
 
     list(comparing._windows(cast(Any, windows), ("orders", 0), 0, 10_000))

@@ -1,4 +1,4 @@
-"""Snowflake without a socket: the double behind the door that the rotation knocks at."""
+"""Snowflake without a socket: the double behind the client that the rotation knocks at."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shared.snowflake_login import (
 
 
 @dataclass
-class DoorInMemory:
+class SnowflakeInMemory:
     """`on_call` is told of every call after it was carried out, and may raise."""
 
     double: SnowflakeDouble
@@ -47,7 +47,7 @@ class DoorInMemory:
 
 @dataclass(frozen=True)
 class SessionInMemory:
-    door: DoorInMemory
+    client: SnowflakeInMemory
     user: str
 
     def current_user(self) -> str:
@@ -80,8 +80,8 @@ class SessionInMemory:
 
     def _ask(self, statement: str) -> list[list[str | None]]:
         try:
-            answered = self.door.double.execute(self.user, statement).rows
+            answered = self.client.double.execute(self.user, statement).rows
         except SqlError as refused:
             raise RefusedError(f"{refused.code} {refused}", hint="-") from refused
-        self.door.on_call(statement.split(maxsplit=1)[0])
+        self.client.on_call(statement.split(maxsplit=1)[0])
         return answered
