@@ -23,6 +23,7 @@ from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
 from infra.artefacts.artefact import Artefacts, read_manifest
 from infra.cdk import App, Stack
+from infra.components.kafka import Kafka, external
 from infra.components.key_rotation import NOT_PACKED, Code
 from infra.guards.aspect import synthesize
 from infra.resources import aws
@@ -31,7 +32,6 @@ from infra.settings.model import ConfluentKafka, EnvironmentSettings
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.jobs import JobsStack
-from infra.stacks.kafka import Kafka, external
 from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack

@@ -39,7 +39,7 @@ def _environment(checkout: Path, target: Target, folder: Path, *, native_require
 
 
 def path_of(artefact: Artefact, folder: Path) -> Path:
-    """The packed file; of several environments the one with these bytes."""
+    """Return the packed file with the artefact's bytes. Raises SettingError if it no longer exists."""
     found = [file for file in folder.rglob(artefact.file) if artefact_of(file) == artefact]
     if not found:
         raise SettingError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from infra.components.kafka import Kafka
 from infra.settings.model import ExistingWarehouse, Snowflake
-from infra.stacks.kafka import Kafka
 from shared import naming
 from shared.accounts import key_field, secret_field
 

@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--profile", required=True, help="an AWS profile, or `local`")
     parser.add_argument("--environment", required=True, help="a file name in infra/environments/, without .yaml")
     parser.add_argument("--day-count", type=_counted, help="days until a key is rotated")
-    retained = "API keys per account that stay valid, at least 2"
+    retained = f"API keys per account that stay valid, at least {FEWEST_RETAINED}"
     parser.add_argument("--number-of-api-keys-to-retain", type=_retained, help=retained)
     parser.add_argument("--snowflake-warehouse", help="an existing warehouse")
     parser.add_argument("--snowflake-organization", help="the organization, if the settings name no account")

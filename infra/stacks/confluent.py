@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from frazil.model.spec import TableSpec
 from infra.cdk import App, Fn, Output, Stack
 from infra.components.backends import keep_state
+from infra.components.kafka import Kafka, KeyHolders
 from infra.components.service_account import Scopes, ServiceAccount
 from infra.resources import confluent
 from infra.settings.model import ConfluentKafka, EnvironmentSettings
-from infra.stacks.kafka import Kafka, KeyHolders
 from infra.wanted.grants import grants
 from shared import naming
 from shared.accounts import PARTS

@@ -16,6 +16,7 @@ from infra.components.job_alarms import FAILING_TABLES, TABLE_FAILED, Names, job
 from infra.components.job_request import JobRuns, for_scheduler
 from infra.components.job_role import Touched, job_role
 from infra.components.job_schedules import JobSchedules, Schedule, universal_target, word_of
+from infra.components.kafka import Kafka
 from infra.components.key_alarms import key_alarms, telling_ages
 from infra.components.log_group import LogGroup
 from infra.components.region import enter_region
@@ -25,7 +26,6 @@ from infra.permissions.of_roles import KEEPS_STREAMING, STARTS_RUNS, PolicyTarge
 from infra.reports.costs import job_cost, read_prices
 from infra.resources import aws
 from infra.settings.model import EnvironmentSettings
-from infra.stacks.kafka import Kafka
 from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack

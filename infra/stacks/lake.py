@@ -5,13 +5,13 @@ from __future__ import annotations
 from infra.cdk import App, Construct, Fn, Output, Stack, Token
 from infra.components.backends import keep_state
 from infra.components.bucket import Bucket
+from infra.components.kafka import Kafka
 from infra.components.lake_formation import Use, grant_tables
 from infra.components.region import enter_region
 from infra.components.role import Role
 from infra.permissions.iam import Policy, Principal, Statement, trust_external
 from infra.resources import aws
 from infra.settings.model import EnvironmentSettings, Reader
-from infra.stacks.kafka import Kafka
 from shared import naming
 
 QUERY_RESULTS = "athena-results"

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from infra.cdk import App, Output, Stack
 from infra.components.backends import keep_state
+from infra.components.kafka import Kafka, KeyHolders
 from infra.components.key_rotation import NOT_PACKED, Code, Kept, KeyRotation, UserKeys, rotate_by_calendar
 from infra.components.region import Region, enter_region
 from infra.permissions.iam import EVERYBODY, Policy, Statement
 from infra.resources import aws
 from infra.settings.model import EnvironmentSettings, ExistingWarehouse, Snowflake
-from infra.stacks.kafka import Kafka, KeyHolders
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import PURPOSES, Word
 from shared import naming

@@ -118,21 +118,21 @@ class Terraform:
         return status == PLANNED_CHANGES
 
     def outputs(self) -> dict[str, Any]:
-        """Return the outputs by name; {} if the stack was never applied."""
+        """Return the outputs by name; {} if the stack was never applied. Raises TerraformError if Terraform fails."""
         shown, status = self._carry_out(("output", "-json"))
         if status != 0:
             raise self._failed("output", shown)
         return {name: output["value"] for name, output in json.loads("\n".join(shown) or "{}").items()}
 
     def resources(self) -> list[str]:
-        """Return the addresses of all resources in the state; [] if the stack was never applied."""
+        """Return the addresses in the state; [] if it was never applied. Raises TerraformError if Terraform fails."""
         shown, status = self._carry_out(("state", "list"))
         if status != 0 and not any(NO_STATE in line for line in shown):
             raise self._failed("state list", shown)
         return shown if status == 0 else []
 
     def named(self) -> list[tuple[str, str]]:
-        """Return the type and name of each managed resource that has a name."""
+        """Return type and name of all managed resources with a name. Raises TerraformError if Terraform fails."""
         shown, status = self._carry_out(("show", "-json"))
         if status != 0:
             raise self._failed("show", shown)
@@ -141,7 +141,7 @@ class Terraform:
         return [(each["type"], each["values"]["name"]) for each in made if each["values"].get("name")]
 
     def pull(self) -> State:
-        """Return the state; {} if the stack was never applied."""
+        """Return the state; {} if the stack was never applied. Raises TerraformError if Terraform fails."""
         shown, status = self._carry_out(("state", "pull"))
         if status != 0:
             raise self._failed("state pull", shown)
@@ -155,7 +155,7 @@ class Terraform:
             raise self._failed("state push", shown)
 
     def forget(self, addresses: Sequence[str]) -> None:
-        """Remove resources from the state without changing them; their provider is not asked."""
+        """Remove resources from the state without asking their provider. Raises TerraformError if Terraform fails."""
         shown, status = self._carry_out(("state", "rm", *addresses))
         if status != 0:
             raise self._failed("state rm", shown)

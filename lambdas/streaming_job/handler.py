@@ -113,6 +113,7 @@ class Waiting:
     sleep: Callable[[float], None]
 
     def until(self, is_so: Callable[[], bool], *, otherwise: str) -> None:
+        """Wait until `is_so` returns true. Raises StillEndingError with the text `otherwise` at the deadline."""
         while not is_so():
             if self.clock() >= self.deadline:
                 raise StillEndingError(otherwise)

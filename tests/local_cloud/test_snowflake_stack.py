@@ -21,12 +21,12 @@ from devcloud.snowflake_double import SnowflakeDouble
 from frazil.specs.load import load_tables
 from infra.app import build
 from infra.cdk import App
+from infra.components.kafka import external
 from infra.components.key_rotation import PublicKeys
 from infra.guards.aspect import synthesize
 from infra.reports.picture import ACCOUNT as EXAMPLE
 from infra.settings.file import load_environment
 from infra.settings.model import EnvironmentSettings, ExternalKafka, Snowflake
-from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
 from infra.terraform.prepare import prepare_for_doubles

@@ -15,11 +15,11 @@ from pages import ROOT, section, table, text_of
 
 from frazil.specs.load import load_tables
 from infra.cdk import App
+from infra.components.kafka import external
 from infra.guards.aspect import synthesize
 from infra.reports.picture import ACCOUNT as EXAMPLE
 from infra.settings.file import load_environment
 from infra.settings.model import ExternalKafka, ExternalRegistry
-from infra.stacks.kafka import external
 from infra.stacks.lake import LakeStack
 from infra.stacks.snowflake import SnowflakeStack
 

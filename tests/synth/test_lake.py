@@ -13,9 +13,9 @@ from written import KAFKA, Written, dev, write
 
 from infra.cdk import App, Output, Stack
 from infra.components.backends import keep_state
+from infra.components.kafka import Kafka
 from infra.resources import confluent
 from infra.settings.model import EnvironmentSettings, Lake, Reader
-from infra.stacks.kafka import Kafka
 from infra.stacks.lake import LakeStack
 
 ACCOUNT = "{caller.account_id}"

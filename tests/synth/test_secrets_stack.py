@@ -11,9 +11,9 @@ from every_feature import BACKENDS
 from written import KAFKA, Written, dev, write
 
 from infra.cdk import App, Token
+from infra.components.kafka import Kafka
 from infra.components.key_rotation import NOT_PACKED, Code
 from infra.settings.model import EnvironmentSettings, ExistingWarehouse, Rotation, Snowflake
-from infra.stacks.kafka import Kafka
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import KeySecret, SecretsStack
 

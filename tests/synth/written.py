@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from infra.cdk import App
+from infra.components.kafka import Kafka, KeyHolders
 from infra.guards.aspect import synthesize
 from infra.settings.file import load_environment
 from infra.settings.model import EnvironmentSettings
-from infra.stacks.kafka import Kafka, KeyHolders
 
 Json = Mapping[str, Any]
 KAFKA = Kafka(

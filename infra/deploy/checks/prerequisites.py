@@ -57,6 +57,7 @@ class PrerequisiteError(FrazilError):
 
 
 def raise_if_missing(findings: Sequence[Prerequisite]) -> None:
+    """Raise PrerequisiteError with the prerequisites that are not met, if any."""
     missing = [finding.what for finding in findings if not finding.is_met]
     if missing:
         raise PrerequisiteError(

@@ -95,6 +95,7 @@ def _describe(admin: KafkaTopics, topic: str, found: list[TopicFacts]) -> str:
 
 
 def in_words(facts: TopicFacts) -> str:
+    """Return the numbers of partitions and offsets. Raises BrokerError if the topic has no partitions."""
     if not facts.partitions:
         raise BrokerError(f"the topic {facts.topic} has no partitions", hint="inspect it with your Kafka tools")
     return f"{plural(len(facts.partitions), 'partition')}, offsets for {plural(facts.offsets, 'record')}"

@@ -34,6 +34,7 @@ def look_at_machine(env: Mapping[str, str] = os.environ) -> Iterator[Finding]:
 
 
 def spark() -> str:
+    """Return the version of PySpark. Raises MissingToolError if it is not installed."""
     if importlib.util.find_spec("pyspark") is None:
         raise MissingToolError("pyspark is not installed", hint="run `make setup`")
     try:
@@ -43,6 +44,7 @@ def spark() -> str:
 
 
 def java() -> str:
+    """Return Java's version and folder. Raises MissingToolError if no supported version is installed."""
     found = present_java()
     if found is None:
         raise MissingToolError(

@@ -104,7 +104,7 @@ def _sha256(path: Path) -> str:
 
 
 def resolve_anywhere(artifact: Artifact, room: Path) -> Path:
-    """Try jgo a few times, then `mvn` if it is installed. Return the path of the fetched file."""
+    """Fetch the artifact with jgo, or else with `mvn`; return its path. Raises MissingToolError if neither can."""
     failure: Exception | None = None
     for attempt in range(ATTEMPTS):
         try:

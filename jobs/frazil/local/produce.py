@@ -62,7 +62,8 @@ def produce(
 ) -> Produced:
     """Append `rows` records to a topic, at most `rate` per second if given. The same `seed` gives the same records.
 
-    The topic (default: the sample's name) is created with `partitions` partitions if it is missing.
+    The topic (default: the sample's name) is created with `partitions` partitions if it is missing. Raises
+    SettingError for an unknown sample.
     """
     if name not in SAMPLES:
         raise SettingError(

@@ -31,6 +31,7 @@ State = dict[str, ServiceState]
 
 
 def read_state(directory: Path) -> State:
+    """Return the recorded services, or {} if nothing is recorded. Raises SettingError if the file is damaged."""
     path = directory / "state.json"
     try:
         written = json.loads(path.read_text(encoding="utf-8"))

@@ -48,6 +48,7 @@ class Problems:
         self.found.append(problem)
 
     def raise_if_any(self) -> None:
+        """Raise one error for all problems: Misuse, or a subclass that all of them share."""
         if self.found:
             raise as_error(self.found)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from frazil.model.spec import CatalogSettings, Secret, Settings, revealed
 from frazil.specs.load import load_settings
 from infra.components.frazil_config import Values, frazil_yaml, snowflake_section
+from infra.components.kafka import Kafka
 from infra.reports.picture import ACCOUNT
 from infra.settings.model import ExistingWarehouse
-from infra.stacks.kafka import Kafka
 
 CONFLUENT = Kafka(
     name="lkc-1y3y5",

@@ -73,6 +73,7 @@ class IcebergLake:
 
     @cached_property
     def catalog(self) -> Catalog:
+        """PyIceberg's catalog, opened when first used. Raises CatalogError if it cannot be opened."""
         try:
             catalog = load_catalog(CATALOG_NAME, **_catalog_properties(self._settings))
         except FrazilError:

@@ -51,6 +51,8 @@ class StorageProbe:
         return f"{len(CONTENT)} bytes written to {self._address}"
 
     def get(self) -> str:
+        """Read the object back. Raises CatalogError if it cannot be read or its bytes differ."""
+
         def got() -> bytes:
             with self._opened().new_input(self._address).open() as stream:
                 return bytes(stream.read())

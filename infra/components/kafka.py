@@ -23,8 +23,8 @@ class Kafka:
     """The connection to brokers and registry. For a cluster that the stacks create, texts are Terraform references.
 
     `name` is the cluster's folder in the bucket: its id in Confluent Cloud. `credentials` and `registry_credentials`
-    name the secrets by which a job proves who it is, None where nobody asks; `key_holders` is None where all secrets
-    are others' to make.
+    name the secrets that a job authenticates with, None without authentication; `key_holders` is None if Frazil
+    creates no keys.
     """
 
     name: str
