@@ -66,7 +66,7 @@ def as_error(problems: list[Problem]) -> Misuse:
 
 
 def suggest(word: str, candidates: Iterable[str], *, possible: str | None = None) -> str:
-    """Return a hint: the most similar candidate, or what is possible, or where to find a list of it.
+    """Return a hint: the most similar candidate, or the possibilities, or where they are listed.
 
     `possible` is the list of the candidates, unless there are other possibilities, too.
     """
