@@ -34,11 +34,11 @@ class Cloud(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it if the account is not known."""
+        """The name in messages if the account is not known."""
 
     @property
     def account(self) -> str | None:
-        """What is recorded as its account; None if it is the id of the AWS account."""
+        """The account that is recorded; None for the id of the AWS account."""
 
     @property
     def backend(self) -> LocalState | None:
@@ -50,15 +50,15 @@ class Cloud(Protocol):
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether `create` asks for missing keys, and `check` verifies credentials and the tools to log in."""
+        """True if `create` asks for missing keys, and `check` verifies credentials and the tools to log in."""
 
     @property
     def allows_doubles(self) -> bool:
-        """Whether the settings may name doubles instead of services."""
+        """True if the settings may name doubles instead of services."""
 
     @property
     def native_required(self) -> bool:
-        """Whether packing fails without the native decoder for the job's machine."""
+        """True if packing fails without the native decoder for the job's machine."""
 
     @property
     def function_target(self) -> Target:

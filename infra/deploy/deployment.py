@@ -44,7 +44,7 @@ class Deployment:
 
     @property
     def cloud(self) -> Cloud:
-        """What differs between a real account and the local cloud."""
+        """The cloud of the profile: a real account or the local cloud."""
         return cloud_of(self.profile)
 
     @property

@@ -181,7 +181,7 @@ def _waiting(runs: Sequence[TableRun], every: timedelta | None) -> str:
 
 @contextmanager
 def _stopped_by_signals(stopping: Stopping, display: Display) -> Iterator[threading.Event]:
-    """On the first SIGINT or SIGTERM, let the batches in flight finish; on the second, exit at once.
+    """Let the batches in flight finish after the first SIGINT or SIGTERM; exit at once after the second.
 
     A SIGINT while Spark starts ends the process at once, because no batch is in flight. SIGINT sets the yielded event.
     """

@@ -127,7 +127,7 @@ def _check_not_lost(spec: TableSpec, here: Standing) -> None:
 
 
 def check_owner(view: TableView, spec: TableSpec) -> None:
-    """Raises ForeignTableError or ForeignOwnerError if the table does not hold the spec's dead letters."""
+    """Raise ForeignTableError or ForeignOwnerError if the table does not hold the spec's dead letters."""
     tagged = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
     known = (*view.ancestry(view.head), *([] if tagged is None else [tagged]))
     owner = next((snapshot.summary[PIPELINE] for snapshot in known if PIPELINE in snapshot.summary), None)

@@ -121,7 +121,7 @@ def _evolve_for_all(
     met: WriterSchemas,
     absorbed: Absorbed,
 ) -> TableView:
-    """One pass over the schemas that are not absorbed.
+    """Pass once over the schemas that are not absorbed.
 
     All of them fit if nobody else changed the schema between two commits of this pass: what we change ourselves takes
     nothing from a schema that fits already.
@@ -138,7 +138,7 @@ def _evolve_for_all(
 
 
 def _recall(registry: SchemaRegistry, spec: TableSpec, view: TableView, state: TableState, absorbed: Absorbed) -> None:
-    """Absorb, without comparing them, the schemas that the table's own record proves to fit."""
+    """Absorb, without comparison, the schemas that the table's own record proves to fit."""
     values = {schema_id: registry.by_id(schema_id) for schema_id in state.schema_ids}
     keys = {schema_id: registry.by_id(schema_id) for schema_id in state.key_schema_ids}
     there = WriterSchemas(
@@ -234,9 +234,9 @@ def _keys(
 def _new(
     schemas: Iterable[RegisteredSchema | None], absorbed: dict[int, RegisteredSchema], refused: frozenset[int]
 ) -> Iterable[RegisteredSchema]:
-    """Those not seen yet. One that the registry has lost since is left out: its records will be dead letters.
+    """Return the schemas that were not seen yet, without those that the registry has lost since.
 
-    So are the `refused` ones, which the operator gave up on.
+    The records of a lost schema become dead letters. `refused` ones, which the operator gave up on, are left out too.
     """
     known = (schema for schema in schemas if schema is not None)
     return (schema for schema in known if schema.id not in absorbed and schema.id not in refused)

@@ -68,7 +68,7 @@ def _is_exact(parent: Snapshot, snapshot: Snapshot) -> bool:
 
 
 def _by_summary(snapshot: Snapshot) -> ForeignChanges:
-    """Its own figures, not the difference to its parent: an overwrite that adds rows removes some as well."""
+    """Return the snapshot's own figures, not the difference to its parent: an overwrite adds and removes rows."""
     marked = snapshot.figure("added-position-deletes") - snapshot.figure("removed-position-deletes")
     return ForeignChanges(
         snapshots=1,

@@ -1,4 +1,4 @@
-"""The plan of one batch: a pure function from where the table and its topics stand."""
+"""The plan of one batch: a pure function of the table's state and its topics' offsets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def plan_batch(
 
 
 def source_problems(spec: TableSpec, at: Standing, topics: Sequence[TopicFacts]) -> list[FrazilError]:
-    """Why the topics may not be read on from where the table stands."""
+    """Return the problems that keep the topics from being read further from the table's offsets."""
     state = _begun_later(at.state, topics)
     return [problem for facts in topics for problem in _problems(spec, state, facts)]
 
@@ -95,7 +95,7 @@ def _source_begun_later(source: SourceProgress, partitions: Mapping[int, Partiti
 
 
 def together(problems: Sequence[FrazilError]) -> FrazilError:
-    """One error that reports every problem; its class and hint are those of the first."""
+    """Return one error that reports every problem; its class and hint are those of the first."""
     first, *others = problems
     if not others:
         return first
@@ -108,7 +108,7 @@ def together(problems: Sequence[FrazilError]) -> FrazilError:
 
 
 def _problems(spec: TableSpec, state: TableState, facts: TopicFacts) -> Iterator[FrazilError]:
-    """Why the topic may not be read on from where the table stands."""
+    """Yield the problems that keep the topic from being read further from the table's offsets."""
     source = _source(state, facts)
     if source.topic_id is not None and facts.topic_id is not None and source.topic_id != facts.topic_id:
         yield SourceChangedError(
@@ -132,7 +132,7 @@ def _problems(spec: TableSpec, state: TableState, facts: TopicFacts) -> Iterator
 
 
 def _lost_heads(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[RecordsLostError]:
-    """Partitions added since the table began, whose first records were gone before the table could read them."""
+    """Return partitions added since the table began, whose first records were gone before the table could read them."""
     for number, partition in sorted(facts.partitions.items()):
         if number not in source.partitions and partition.earliest > 0:
             yield RecordsLostError(
@@ -173,7 +173,7 @@ def _is_older(now: int | None, then: int | None) -> bool:
 
 
 def _pending(source: SourceProgress, facts: TopicFacts, accepted: Mapping[int, int]) -> Iterator[OffsetRange]:
-    """All that is left to read. A partition added since the table began starts at offset 0, its earliest.
+    """Return all that is left to read. A partition added since the table began starts at offset 0, its earliest.
 
     What `resume` accepted ends its range, so that the records behind it are judged on their own.
     """

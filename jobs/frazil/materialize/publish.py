@@ -82,5 +82,5 @@ def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, cha
 
 
 def stage_branches(view: TableView) -> Iterator[str]:
-    """Every staging branch, of whatever attempt: once one is published the others can never be."""
+    """Return the staging branches of all attempts: once one is published, the others can never be."""
     return (name for name in view.branches if name.startswith(STAGE_PREFIX))

@@ -169,7 +169,7 @@ class TableRun:
         return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.clients.new_id())
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Standing) -> NothingToDo:
-        """Announce what is there all the same: readers may be behind."""
+        """Announce the current snapshot again, because readers may be behind."""
         self.announcing.announce(self.clients, here.view)
         if isinstance(plan, Halt):
             raise plan.error
@@ -178,7 +178,7 @@ class TableRun:
         return plan
 
     def _ingest(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested | None:
-        """None where the topic changed after the plan was made: the next plan says how, or begins later."""
+        """Return the ingested batch, or None if the topic changed after the plan: the next plan reports it."""
         try:
             with self.pauser.for_schemas(self.clients):
                 got = read_batch(self.clients, self.spec, plan, rows, dead_letters, writer=self.writer)

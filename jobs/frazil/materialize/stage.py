@@ -24,7 +24,7 @@ from frazil.ports import Lake
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """A batch that is read and about to become visible: it can be staged on whatever head `main` has.
+    """A batch that is read and about to become visible. It can be staged on any head of `main`.
 
     `names` gives the next branch name of this writer; `seconds` are those of the steps so far. `fitted` records the
     plan's schemas, with the table's schema that they were compared with.
@@ -56,12 +56,12 @@ class ReadBatch:
         )
 
     def stage_again_on(self, here: Standing) -> Staged:
-        """As `stage_on`, when others have been here since: they may have dropped the prepared dead letters too."""
+        """Stage after others have committed, who may also have dropped the prepared dead letters."""
         self.prepare()
         return self.stage_on(here)
 
     def stage_on(self, here: Standing) -> Staged:
-        """On top of where the table stands. Raises as `publish` does."""
+        """Stage on top of the table's head. Raises the same errors as `publish`."""
         try:
             return self._stage_on(here)
         except BaseExpiredError:

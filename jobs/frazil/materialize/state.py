@@ -17,9 +17,9 @@ WRITABLE_FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A table's state, the snapshot that carries it, and what others committed on top of it.
+    """A table's state, the snapshot that carries it, and the later snapshots of other writers.
 
-    `rolled_back` is true where the tag is ahead of `main`: somebody rolled the table back, and its offsets with it.
+    `rolled_back` is true if the tag is ahead of `main`: the table was rolled back, and its offsets with it.
     """
 
     view: TableView
@@ -49,7 +49,7 @@ def standing(view: TableView, *, pipeline: str) -> Standing:
 
 
 def check_format(view: TableView) -> None:
-    """Raises FormatVersionError where the table was upgraded. It can still be read."""
+    """Raise FormatVersionError if the table was upgraded. It can still be read."""
     if view.format_version > WRITABLE_FORMAT:
         raise FormatVersionError(
             f"the table {view.identifier} has Iceberg format version {view.format_version},"

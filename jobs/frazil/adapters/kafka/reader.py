@@ -97,7 +97,7 @@ class KafkaReader:
                 yield records
 
     def _polled(self, count: int) -> list[Message]:
-        """Up to `count` records; where chunks are bounded by bytes, up to the one that reaches `chunk_bytes`."""
+        """Return up to `count` records, or fewer: the last one reaches `chunk_bytes` if that is set."""
         if self._chunk_bytes is None:
             return self._consumer.consume(count, POLL_SECONDS)
         polled: list[Message] = []
@@ -264,7 +264,7 @@ def _drop_values(messages: list[Message]) -> None:
 
 
 def _milliseconds(messages: list[Message]) -> list[int | None]:
-    """Timestamps; None for a record that has none, which Kafka writes as -1."""
+    """Return the timestamps; None for a record without one, which Kafka writes as -1."""
     stamps: list[int | None] = [message.timestamp()[1] for message in messages]
     return [None if stamp == -1 else stamp for stamp in stamps] if -1 in stamps else stamps
 

@@ -1,4 +1,4 @@
-"""Kafka's side: where topics stand (`ports.Topics`), and the one consumer configuration that tasks read with."""
+"""Kafka's topics and their offsets (`ports.Topics`), and the consumer configuration that tasks read with."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def _facts(earliest: int, stable_end: int, watermark: int, leader_epoch: int | N
 
 
 def _admin(settings: Mapping[str, object]) -> AdminClient:
-    """Raises SettingError for what librdkafka does not take: a file that is not there, a mechanism it does not have."""
+    """Return a client. Raises SettingError if librdkafka refuses a setting, such as a missing file."""
     try:
         return AdminClient(cast("dict[str, Any]", settings))
     except KafkaException as refused:

@@ -104,7 +104,7 @@ def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
 
 
 def _columns_of(keep: Sequence[str], key: str) -> set[str]:
-    """The metadata columns that a table has; without keys, it has none for them."""
+    """Return the metadata columns of a table; a table without keys has no key columns."""
     return {name for name in keep if name != "key" or key != "none"}
 
 

@@ -25,7 +25,7 @@ def follow_spec(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
 
 
 def follow_partitioning(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
-    """Give the table the spec's partitioning, once it has all columns. Files that are there keep theirs.
+    """Give the table the spec's partitioning, once it has all columns. Existing files keep theirs.
 
     Raises SpecChangeError where the table cannot be partitioned so, ContendedError.
     """

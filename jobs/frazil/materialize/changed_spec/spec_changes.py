@@ -45,7 +45,7 @@ class _Judged:
 
 
 def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column] = ()) -> tuple[SpecChange, ...]:
-    """Every difference between the spec and the table; `arriving` are columns that the next batch adds.
+    """Return every difference between the spec and the table; `arriving` are columns that the next batch adds.
 
     A table whose spec was never recorded differs in its partitioning at most.
     """
@@ -56,7 +56,7 @@ def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column]
 
 
 def refused_changes(spec: TableSpec, changes: Sequence[SpecChange]) -> tuple[SpecChangeError, ...]:
-    """One error for each change that the table cannot follow."""
+    """Return one error for each change that the table cannot follow."""
     return tuple(_refusal(spec, change) for change in changes if change.fate is Fate.REFUSED)
 
 
@@ -134,7 +134,7 @@ def _key(judged: _Judged) -> Iterator[SpecChange]:
 
 
 def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
-    """Whether the key column can go on with the spec's key; Avro keys that were text or bytes before are refused."""
+    """Return whether the key column fits the spec's key; Avro keys that were text or bytes before do not."""
     wanted = next((c for c in metadata_columns(spec, None) if c.name.lower() == there.name.lower()), None)
     if spec.key_type is not None:
         return before == "none"
@@ -228,7 +228,7 @@ def _taken(rename: RenameColumn, view: TableView) -> str | None:
 
 
 def _moved_former_names(view: TableView, renames: Sequence[RenameColumn]) -> dict[str, str]:
-    """Former names inside a renamed column, such as those of an Avro key's fields."""
+    """Return the former names inside a renamed column, such as those of an Avro key's fields."""
     known = former_names_of(view.properties)
     moved = {_under_new_name(path, renames): names for path, names in known.items()}
     return former_names_property(moved) if moved != known else {}
@@ -289,4 +289,4 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "subject": _at_once("subject"),
     "key_subject": _at_once("key_subject"),
 }
-"""By key of a spec: what a change of it means. A test goes through the keys, so that none is without a rule."""
+"""The rule for a change of each key of a spec. A test checks that every key has one."""

@@ -45,7 +45,7 @@ class Explanation:
 
 
 def explain(run: TableRun) -> Explanation:
-    """Raises FrazilError where the table cannot be made or read, so that there is no plan."""
+    """Explain the next batch. Raises FrazilError if the table cannot be created or read."""
     clients, spec = run.clients, run.spec
     view = clients.lake.load(spec.identifier)
     dead_letters = clients.lake.load(spec.dead_letters_identifier)
@@ -103,7 +103,7 @@ def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple
 
 
 def _not_made_yet(run: TableRun, state: TableState) -> Standing:
-    """Where a table that is yet to be made would stand."""
+    """Return the standing of a table that is yet to be created."""
     snapshot = Snapshot(0, None, "append", store(state).summary, run.clients.now())
     view = TableView(
         identifier=run.spec.identifier,

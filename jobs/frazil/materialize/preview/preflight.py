@@ -28,7 +28,7 @@ def problems(
     registry: SchemaRegistry,
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[FrazilError, ...]:
-    """Everything that is wrong, each once. What does not answer is asked once for all tables.
+    """Return every problem once. A service that does not answer is asked once for all tables.
 
     `tell` is given a line before a service is asked for the first time, and one when it does not answer.
     """
