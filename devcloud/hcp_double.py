@@ -1,6 +1,6 @@
 """A double of HCP Terraform on loopback: as much of its API as `init` and a remote `plan` of a `cloud` backend need.
 
-It takes the folder that Terraform uploads for a run, keeps it for whoever looks, and refuses the run itself: there is
+It takes the folder that Terraform uploads for a run, keeps it for tests to read, and refuses the run itself: there is
 nothing here that could carry it out.
 
     with serving(HcpDouble("acme")) as address:

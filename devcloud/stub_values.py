@@ -1,7 +1,7 @@
 """What a provider decides: which values are unknown until apply, what they become, and what it refuses. Pure.
 
 `Block` is a schema as `terraform providers schema -json` prints it, a value what Terraform sends for it. UNKNOWN
-stands for what Terraform calls "known after apply".
+is what Terraform calls "known after apply".
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class _Request:
 
 _ANY_HINT = "run it again; where that does not help, look at status.confluent.cloud"
 _HINTS: Mapping[int, str] = {
-    HTTPStatus.PAYMENT_REQUIRED: "delete keys that nobody needs, or ask Confluent for a higher limit of API keys",
+    HTTPStatus.PAYMENT_REQUIRED: "delete unused keys, or ask Confluent for a higher limit of API keys",
     HTTPStatus.BAD_REQUEST: "run `scripts/deploy.sh outputs`: do these ids exist in Confluent Cloud?",
     HTTPStatus.NOT_FOUND: "run `scripts/deploy.sh create` again, which makes what is missing",
 }

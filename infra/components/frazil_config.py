@@ -14,7 +14,7 @@ FILE = "frazil.yaml"
 TABLES_FOLDER = "tables"
 REFERENCE = "$${secret:"
 Values = Mapping[str, "str | bool | Values"]
-HEAD = "# Made by the stack `jobs`, from the settings of the environment. Secrets stand here by name."
+HEAD = "# Made by the stack `jobs`, from the settings of the environment. Secrets are given by name."
 
 
 def frazil_yaml(

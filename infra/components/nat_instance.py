@@ -1,7 +1,7 @@
 """A NAT instance: a small virtual machine in place of a NAT gateway, at a tenth of its price.
 
 It is one machine: if it fails, nothing behind it gets out until it is replaced, and its bandwidth is that of its type.
-It runs no agent and lets nobody log in, so it is patched by replacing it (docs/deploy.md).
+It runs no agent and allows no login, so it is patched by replacing it (docs/deploy.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ systemctl enable --now iptables
 """
 """As the documentation of VPC has it for NAT instances. The loop waits for its address.
 
-dnf needs more memory than the 512 MB of this type, hence the swap.
+dnf needs more memory than the 512 MB of this type, so the script adds swap.
 """
 
 

@@ -13,7 +13,7 @@ from infra.resources.snowflake import AccountObject, Privilege, SchemaObjects
 class Actor(Construct):
     """A role, and the one user that logs in by key pair and acts in it.
 
-    `keys` are what the function that rotates keys told a moment ago; without them nobody can log in.
+    `keys` are the current public keys from the rotation function; without them no login is possible.
     """
 
     def __init__(

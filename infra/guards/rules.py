@@ -317,7 +317,7 @@ def _wildcards(statement: Json) -> Iterator[str]:
 def _is_everything(resource: str) -> bool:
     """`*`, and an ARN that leaves open the account, the region, or which one: `arn:aws:glue:…:table/*`.
 
-    What begins with a reference is one resource, or lies in it. A bucket has its name where others have their type.
+    What begins with a reference is one resource, or is inside one. A bucket has its name where others have their type.
     """
     fields = EXPRESSION.sub("x", resource).split(":", 5)
     if len(fields) < 6:

@@ -1,7 +1,7 @@
 """Which calls each role makes, and what IAM asks for each call: the policies of our roles are made from these tables.
 
 `RULES` is the reviewed one: a call of an API, the actions that IAM checks for it, on what, and why. What a call
-implies stands beside it: KMS under S3, ListBucket behind a 404, Glue's catalog and database above a table. A role is a
+implies is listed with it: KMS under S3, ListBucket behind a 404, Glue's catalog and database above a table. A role is a
 set of calls, each with what it is about (`JOB`, `KEEPER`); its policy is the image of that set under the table. So the
 calls that a role was recorded to make can be held against its policy, which shall allow no more and no less.
 """

@@ -132,7 +132,7 @@ class ConfluentKafka:
     """A cluster that the stacks make in Confluent Cloud.
 
     `tableflow` are the topics that Confluent's Tableflow keeps too.
-    `topics` are made besides those of the table specs, or size these; `subjects` are read besides those of the tables.
+    `topics` are made in addition to those of the table specs, or size these; `subjects` are further ones to be read.
     """
 
     region: str
@@ -240,7 +240,7 @@ class Snowflake:
     """An account of Snowflake that reads the tables. All names are in upper case, as Snowflake folds them.
 
     `user` and `role` are those that Terraform acts as. `database` None: a name that follows from the environment.
-    `reader_roles`: who may read besides our own users; `allowed_cidrs`: from where these may log in, anywhere if empty.
+    `reader_roles`: further roles that may read; `allowed_cidrs`: from where these may log in, anywhere if empty.
     `catalog_integration`: whether Snowflake looks for tables by Glue's own calls or by its Iceberg REST endpoint.
     `url`: the address of a double of the login; None for Snowflake itself.
     """

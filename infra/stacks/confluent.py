@@ -1,6 +1,6 @@
 """Confluent Cloud: an environment with its registry, a Standard cluster, and service accounts with their roles.
 
-No API key and no topic: a key would lie in Terraform's state, and a topic needs one. Steps of their own make both.
+No API key and no topic: a key would be in Terraform's state, and a topic needs one. Separate steps create both.
 """
 
 from __future__ import annotations

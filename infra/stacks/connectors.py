@@ -146,7 +146,7 @@ def _role_arn(region: Region, name: str) -> str:
 def _tableflow_policy(lake: LakeStack, region: Region, *, database: str) -> Policy:
     """Return Tableflow's policy. It chooses its own folders, so it may write anywhere in the bucket except to Frazil's.
 
-    Its database in Glue is called as the cluster, ours by default so with _ for -: they stand side by side.
+    Its database in Glue has the cluster's name. Ours has the same name by default, with _ for -, so they do not clash.
     """
     ours = (lake.data_arn, *(f"{lake.bucket_arn}/{folder}/*" for folder in OTHER_FOLDERS))
     glue = ("catalog", f"database/{database}", f"table/{database}/*", f"userDefinedFunction/{database}/*")

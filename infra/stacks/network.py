@@ -1,6 +1,6 @@
 """The network of the job: EMR Serverless reaches outside brokers only from private subnets with NAT.
 
-Nobody gets in: no security group here lets anything in, but the endpoint of PrivateLink what the job sends.
+No security group here allows incoming traffic, except that the PrivateLink endpoint accepts the job's.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Terraform reads one configuration file. Where the user's says how providers are installed, ours says the same. Where
 it does not, or names a file that is not there, ours names what Terraform would look through by itself, the folder in
-FRAZIL_PLUGIN_MIRROR, and, if none of them has a needed provider, mirrors that lie in the usual places of a machine.
+FRAZIL_PLUGIN_MIRROR, and, if none of them has a needed provider, mirrors in the usual places of a machine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lambda's entry point: one step of a rotation, or what else there is to do with keys.
 
-Secrets Manager sends `Step`, `SecretId` and `ClientRequestToken`. Whoever sets up an environment sends `SecretId` and
+Secrets Manager sends `Step`, `SecretId` and `ClientRequestToken`. The deployment sends `SecretId` and
 
     {"Step": "firstKey"}        makes the key of an empty secret; a secret that has one which can work keeps it
     {"Step": "proveKey"}        uses the current key, and waits for one of Confluent Cloud, `AtMostSeconds` long: that
@@ -15,7 +15,7 @@ For a user of Snowflake `installedKeys` answers with the public keys by their sl
 plan (`data.aws_lambda_invocation`): what the user has, as long as its current key works, so that a rotation is no
 difference; else the current public half, which heals a user or a secret that was made again. If Snowflake cannot be
 asked, the step fails, and the plan with it. It travels as the answer of an invocation rather than as a tag or a
-parameter: a tag takes 256 letters, of which a key has 392; and nobody has to be allowed to read the secret for it.
+parameter: a tag takes 256 letters, of which a key has 392; and no further role needs to read the secret.
 
 What is printed is a line of JSON a step, ids and fingerprints from a list of known fields; or why it failed.
 """

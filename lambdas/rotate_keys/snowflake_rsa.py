@@ -2,11 +2,11 @@
 
 The new public key goes into the idle place: the one that does not hold the current key. So the current key and the new
 one both work, and after the promotion the one before stays until the next rotation takes its place. A key that never
-was in the secret is somebody else's and is not overwritten.
+was in the secret is not ours and is not overwritten.
 
-Snowflake lets a user describe itself, and its owner; nobody else. So slots are read as the user and written as the
-rotator. A user that its current key does not let in was made again, or its secret was: nobody can use what is in its
-slots by the secret, and the rotator overwrites both without reading them.
+Snowflake lets only a user and its owner describe the user. So slots are read as the user and written as the
+rotator. A user that its current key does not let in was made again, or its secret was: the keys in its
+slots do not match the secret, and the rotator overwrites both without reading them.
 
 The secret: JSON with `account`, `user` and `private_key` (PKCS#8 in PEM).
 """

@@ -1,4 +1,4 @@
-"""Messages, hints, help texts, the first lines of docstrings, and the docs use no word that plain English avoids."""
+"""Messages, hints, help texts, docstrings and the docs use no word that plain English avoids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = (
 )
 BANNED_IN_PAGES = re.compile(rf"(?<![-\w`])({WORDS})(?![-\w`])", re.IGNORECASE)
 BANNED = re.compile(rf"(?<![-\w`])({WORDS}|of it|tells?|went on|go(es|ing)? on)(?![-\w`])", re.IGNORECASE)
-"""In code, more words are banned: every sentence is short. A word in backticks or with a hyphen is a name."""
+"""Messages and the first lines of docstrings are stricter. A word in backticks or with a hyphen is a name."""
 READ_BY_USERS = re.compile(r"Error$|^(Misuse|Problem|Finding|NotYet|Violation|Wildcard)$")
 """The names of calls whose arguments a user reads."""
 TEXTS = {"hint", "help", "epilog", "meaning", "reason", "description", "what", "why", "fix", "says", "note"}
@@ -37,7 +37,8 @@ def offences(source: str) -> list[str]:
     """Return the number and text of each line that a banned word is in."""
     tree = ast.parse(source)
     texts = (*_messages(tree), *_first_lines(tree), *_comments_of_values(tree))
-    return [f"{line}: {text}" for line, text in sorted({each for each in texts if BANNED.search(each[1])})]
+    found = {each for each in texts if BANNED.search(each[1])} | set(_rest_of_docstrings(tree))
+    return [f"{line}: {text}" for line, text in sorted(found)]
 
 
 def _messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -56,6 +57,14 @@ def _constants(node: ast.AST) -> Iterator[tuple[int, str]]:
     for each in ast.walk(node):
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
             yield each.lineno, each.value
+
+
+def _rest_of_docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the later lines of docstrings with one of the words that pages do without, too."""
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
+            rest = enumerate(text.splitlines()[1:], start=node.body[0].lineno + 1)
+            yield from ((number, line) for number, line in rest if BANNED_IN_PAGES.search(line))
 
 
 def _first_lines(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -126,6 +135,7 @@ def test_pages_are_plain(pattern: str) -> None:
     [
         '"""What somebody reads."""',
         'def act():\n    """Say what a name stands for.\n\n    More.\n    """',
+        'def act():\n    """Do it.\n\n    Nobody else does.\n    """',
         'FIELD = 1\n"""Where the files lie."""\nLIES = 2',
         'raise SettingError("it is not there yet", hint="wait")',
         'raise SettingError(f"{1} cannot be read", hint="mend it")',

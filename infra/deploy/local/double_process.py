@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.05
 class DoubleProcess:
     """Runs as `python -m MODULE PORT ARGUMENT…` and prints its address first. `folder` is its own, and named by it.
 
-    All that it keeps is in the folder, `where.json` besides: its address and its process.
+    All its data is in the folder, and so is `where.json` with its address and its process.
     """
 
     module: str

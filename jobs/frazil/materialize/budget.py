@@ -57,8 +57,8 @@ def water_fill(demands: Sequence[int], budget: int) -> list[int]:
 def share_bytes(rows: Sequence[int], record_bytes: Sequence[int | None], budget: int) -> list[int]:
     """Share a budget of bytes by what each range is expected to need, at least 1 each.
 
-    A size that is not known is taken to be the mean of the known ones. What nobody is expected to need is shared out
-    in proportion, since sizes are only estimates.
+    A size that is not known is taken to be the mean of the known ones. The part of the budget that no range is
+    expected to need is shared out in proportion, since sizes are only estimates.
     """
     if not rows:
         return []

@@ -1,7 +1,7 @@
 """Dead letters become visible exactly when their batch does, in two steps.
 
-They are prepared on a branch of their own table before the rows are published, and revealed right after. Whoever
-comes next finishes a prepared branch whose batch the rows carry; a branch whose batch they do not carry is dropped
+They are prepared on a branch of their own table before the rows are published, and revealed right after. The
+next process finishes a prepared branch whose batch the rows carry; a branch whose batch they do not carry is dropped
 once another batch has been published, when it never can be.
 """
 
@@ -303,7 +303,7 @@ def _parent_for(view: TableView, epoch: int, rows_uuid: str) -> _Parent:
     """Return the parent for dead letters of an epoch: the head, or the snapshot before a batch that was rolled back.
 
     The table of rows was rolled back if dead letters of this epoch, or of a later one, and of the same table are
-    visible before it is published: they are read again, and must not stand twice. Where the snapshot from before them
+    visible before it is published: they are read again, and must not appear twice. Where the snapshot from before them
     has expired, or another table's came on top of them, they are taken out.
     """
     assert view.head is not None  # noqa: S101 - the table was made with a snapshot

@@ -31,8 +31,8 @@ from frazil.ports import Lake, SchemaRegistry
 class Absorbed:
     """The writer schemas that the table has been seen to have columns for, in this process, by id.
 
-    `table_schema` is the table's schema that they were compared with, as Iceberg's JSON: with another one, which
-    somebody else made, nothing of this is known any more.
+    `table_schema` is the table's schema that they were compared with, as Iceberg's JSON: if another
+    process changes it, the comparisons no longer hold.
     """
 
     values: dict[int, RegisteredSchema]
@@ -123,7 +123,7 @@ def _evolve_for_all(
 ) -> TableView:
     """Pass once over the schemas that are not absorbed.
 
-    All of them fit if nobody else changed the schema between two commits of this pass: what we change ourselves takes
+    All of them fit if no other process changed the schema between two commits of this pass: our own changes take
     nothing from a schema that fits already.
     """
     refused = dead_letter_schemas_of(view.properties)

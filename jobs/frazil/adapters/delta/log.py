@@ -1,8 +1,8 @@
-"""Delta logs, through delta-rs: versions that name files which are there already. No data is read or written.
+"""Delta logs, through delta-rs: versions that name existing files. No data is read or written.
 
-A version is put only where none is (a conditional put on S3, a hard link in a folder), carries the Iceberg snapshot
-that it stands for as an application transaction, and is one attempt. delta-rs writes checkpoints, and deletes versions
-that are older than 30 days and stand in one.
+A version is written only if it does not exist (a conditional put on S3, a hard link in a folder), in one attempt. It
+records its Iceberg snapshot as an application transaction. delta-rs writes checkpoints, and deletes versions that are
+older than 30 days and contained in a checkpoint.
 """
 
 from __future__ import annotations

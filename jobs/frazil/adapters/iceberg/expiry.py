@@ -50,8 +50,8 @@ Manifests = Mapping[str, ManifestFile]
 class AssertSameSnapshots(ValidatableTableRequirement):
     """Every branch and tag is where it was, there is no new one, and nothing that is to expire is gone.
 
-    Iceberg's own requirements name one branch each, so a tag that somebody has just set on an expiring snapshot would
-    pass them and be dropped. Catalogs that PyIceberg checks itself (all but REST) take a requirement of one's own.
+    Iceberg's own requirements name one branch each, so a tag that another process has just set on an expiring snapshot
+    would pass them and be dropped. Catalogs that PyIceberg checks itself (all but REST) take requirements of ours.
     """
 
     type: Literal["frazil-assert-same-snapshots"] = Field(default="frazil-assert-same-snapshots")

@@ -3,7 +3,7 @@
 Its projection puts them together again from offsets and values and forgets which of them were null, so that they come
 out empty (apache/iceberg-python#3833). It does so wherever it reads rows: for `frazil verify`, which then found them to
 differ from Kafka's; and where it rewrites a file without some of its rows, as it does with dead letters, whose null
-headers were gone for good. No projection can be handed to it, hence this one is put in the place of its own.
+headers were lost. PyIceberg takes no projection as an argument, so this one replaces its own.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ TABLE = -1
 def restore_columns(table: Table) -> tuple[str, ...]:
     """Add the dropped fields whose values live files of `main` still have, and return their dotted names.
 
-    Only the schema changes: no file is written, and a field comes back with its id, hence with its values. It gets
+    Only the schema changes: no file is written, and a field comes back with its id, and so with its values. It gets
     the first name that it had, followed by its id if another field has that name now: `kafka_offset_5`.
 
     Raises pyiceberg's CommitFailedException, and changes nothing, if another writer changed the schema meanwhile.

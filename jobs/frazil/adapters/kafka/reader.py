@@ -194,7 +194,7 @@ class _HeadersOf(Sequence[Found]):
     """Headers, read from their message only when they are asked for: most tables never do.
 
     A message is asked once for headers that cannot be decoded: the client answers a second time with a list that has
-    holes, and whoever touches one crashes the process.
+    holes, and reading a hole crashes the process.
     """
 
     def __init__(self, messages: list[Message], unreadable: dict[int, UnreadableHeaders] | None = None) -> None:

@@ -58,7 +58,7 @@ def _failure(decode: Decode[Result], records: Records, refused: Refused) -> Resu
         return decode(records, refused)
     except (FrazilError, MemoryError, CrowdedError):
         raise
-    except Exception as problem:  # noqa: BLE001 - returned, and told with the offset
+    except Exception as problem:  # noqa: BLE001 - returned, and reported with the offset
         return problem
     except BaseException as problem:
         if type(problem).__name__ == "PanicException":

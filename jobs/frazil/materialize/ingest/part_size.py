@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class PartSize:
     """Falls to what fits, and doubles again after `wait` parts that fitted: the crowded records may have passed.
 
-    Where the doubled size is too much, those records were decoded in vain: the wait doubles, until one fits.
+    If the doubled size is too much, decoding those records was wasted: the wait doubles until a size fits.
     """
 
     records: int

@@ -1,6 +1,6 @@
 """The part of announce for readers of Delta: the log beside the table gets a version for the table's head.
 
-Nothing here fails a batch, whose rows are published: what goes wrong is told, and mended by the next run.
+No failure here fails the batch, whose rows are published: it is logged, and the next run repairs the log.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _announced(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None
 def _brought_to_head(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced | None:
     """Try once to write the log. Raises CommitRejectedError if another writer wrote it first.
 
-    The log is read before the table, so it never stands for a later snapshot than the one that is announced.
+    The log is read before the table, so its snapshot is never later than the announced one.
     """
     log = logs.read(view.location)
     view = lake.load(view.identifier) or view

@@ -1,7 +1,7 @@
 """The part of announce for Snowflake: an external table over a Delta log sees a new version after a refresh.
 
-Nothing here fails a batch, whose rows are published. To look costs a login and does no harm, so who was told of what is
-remembered by the process alone: a new one tells once, and thereby makes good what a dead one left undone.
+No failure here fails the batch, whose rows are published. A refresh costs a login and is harmless, so only the process
+remembers the announced versions: a new process refreshes each table once, which covers what a dead one left undone.
 """
 
 from __future__ import annotations
