@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,11 +44,16 @@ class _AppendDeleteFiles(_FastAppendFiles):
 
 def delete_rows(table: Table, folder: Path, *, one_in: int = 1) -> None:
     """Delete the first row of each `one_in` rows of every data file, with delete files in `folder`."""
+    files = [task.file for task in table.scan().plan_files()]
+    delete_positions(table, folder, {file: range(0, file.record_count, one_in) for file in files})
+
+
+def delete_positions(table: Table, folder: Path, positions: Mapping[DataFile, range]) -> None:
+    """Delete the rows at these positions of data files, with delete files in `folder`."""
     with table.transaction() as transaction:
         commit = _AppendDeleteFiles(Operation.DELETE, transaction, table.io, uuid.uuid4(), {})
-        for task in table.scan().plan_files():
-            positions = range(0, task.file.record_count, one_in)
-            commit.append_data_file(_delete_file(task.file, positions, folder / f"deletes-{uuid.uuid4()}.parquet"))
+        for file, rows in positions.items():
+            commit.append_data_file(_delete_file(file, rows, folder / f"deletes-{uuid.uuid4()}.parquet"))
         commit.commit()
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
 
+from frazil.materialize.foreign import count_foreign
+from frazil.materialize.state import standing
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.proof.verification import FindingKind
 from frazil.records import Records, binary
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
-from tests.position_deletes import delete_rows
+from tests.position_deletes import delete_positions, delete_rows
 from tests.table.column_changes import make_again, restore
 from tests.table.small_lake import NOON, Read, SmallLake, altered, spec_of
 
@@ -184,6 +189,103 @@ def test_rows_that_others_only_marked_as_deleted_count_once(lake: SmallLake, tmp
 
     assert verification.clean, verification.findings
     assert verification.foreign.sourced_removed == 1
+
+
+def batch(lake: SmallLake, start: int, end: int) -> None:
+    """A batch that first counts what others changed, as `materialize` does."""
+    lake.restart()
+    at = standing(lake.view, pipeline=lake.spec.pipeline)
+    lake.state = replace(at.state, foreign=count_foreign(at))
+    lake.batch(Read("orders", 0, start, end))
+    lake.restart()
+
+
+def changed(lake: SmallLake) -> tuple[int, int]:
+    """The rows without a source that others added, and those with one that they removed; nothing is wrong."""
+    lake.restart()
+    verification = verify_table(lake.lake, lake.spec)
+    assert verification.clean, verification.findings
+    return verification.foreign.unsourced_added, verification.foreign.sourced_removed
+
+
+def test_marks_on_inserted_rows_of_a_mixed_file_excuse_no_emptied_sources(lake: SmallLake, tmp_path: Path) -> None:
+    insert(lake, 10)
+    lake.compact()
+    batch(lake, 100, 110)
+    file = next(task.file for task in lake.table.scan().plan_files() if task.file.record_count == 157)
+    assert pq.read_table(file.file_path.removeprefix("file://"))["kafka_offset"][:10].null_count == 10
+
+    delete_positions(lake.table, tmp_path, {file: range(8, 12)})
+    assert changed(lake) == (8, 2)
+    delete_positions(lake.table, tmp_path, {file: range(10)})
+    assert changed(lake) == (0, 2)
+    lake.compact(emptied("kafka_partition", "kafka_offset", rows=2))
+
+    assert FindingKind.ROW_COUNT in kinds(lake)
+
+
+def test_changes_that_others_took_back_excuse_no_emptied_sources(lake: SmallLake) -> None:
+    """Each change and each return are in another batch."""
+    insert(lake, 10)
+    batch(lake, 100, 110)
+    lake.table.delete("symbol = 'theirs'")
+    batch(lake, 110, 120)
+    erased = "kafka_partition = 1 and kafka_offset < 10"
+    rows = lake.table.scan(row_filter=erased).to_arrow()
+    lake.table.delete(erased)
+    batch(lake, 120, 130)
+    lake.table.append(rows)
+    batch(lake, 130, 140)
+    assert changed(lake) == (0, 0)
+
+    lake.compact(emptied("kafka_partition", "kafka_offset", rows=10))
+
+    assert {FindingKind.ROW_COUNT, FindingKind.LOST_ROWS} <= kinds(lake)
+
+
+@pytest.mark.parametrize("after_a_batch", [False, True])
+def test_a_file_that_others_listed_twice_counts_twice(lake: SmallLake, *, after_a_batch: bool) -> None:
+    insert(lake, 5)
+    if after_a_batch:
+        batch(lake, 100, 110)
+    file = next(task.file for task in lake.table.scan().plan_files() if task.file.record_count == 5)
+    add(lake, file, file)
+
+    assert changed(lake) == (15, 0)
+
+
+@pytest.mark.parametrize("kind", [pa.duration("us"), pa.time32("ms"), pa.timestamp("ns", "Europe/Berlin")])
+def test_a_file_of_others_with_a_type_that_iceberg_lacks_is_counted(
+    lake: SmallLake, tmp_path: Path, kind: pa.DataType
+) -> None:
+    mapping = lake.table.schema().name_mapping.model_dump_json()
+    with lake.table.transaction() as transaction:
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    path = tmp_path / "theirs.parquet"
+    pq.write_table(pa.table({"symbol": ["a", "b"], "took": pa.array([1, 2], kind)}), path)
+    size = path.stat().st_size
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"file://{path}",
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=2,
+        file_size_in_bytes=size,
+    )
+    file.spec_id = 0
+    add(lake, file)
+
+    foreign = count_foreign(standing(lake.view, pipeline=lake.spec.pipeline))
+
+    assert (foreign.unsourced_added, foreign.sourced_removed) == (2, 0)
+
+
+def add(lake: SmallLake, *files: DataFile) -> None:
+    """Another writer's commit that lists these data files."""
+    with lake.table.transaction() as transaction, transaction.update_snapshot().fast_append() as commit:
+        for file in files:
+            commit.append_data_file(file)
+    lake.restart()
 
 
 @dataclass(frozen=True)

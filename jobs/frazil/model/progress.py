@@ -108,7 +108,8 @@ class ForeignChanges:
     """The snapshots that others have committed between ours (counted in `materialize/foreign.py`).
 
     A rewrite of a file adds and removes all its rows. `unsourced_added` and `sourced_removed` are net figures: rows
-    that have no source now, and rows of ours that are gone. Neither is ever too low.
+    that have no source now, and rows of ours that are gone. Neither is ever too low. Of a part of the snapshots, they
+    may be negative.
     """
 
     snapshots: int = 0

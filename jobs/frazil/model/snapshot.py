@@ -22,7 +22,7 @@ def not_counted() -> int | None:
 class SourceChange:
     """What snapshots did to rows with and without a source: with a value in all columns that name their record.
 
-    Both are upper bounds: which of a file's rows are marked as deleted is not looked up.
+    Both are upper bounds, and negative where rows without a source went, or rows with one came back.
     """
 
     unsourced_added: int = 0

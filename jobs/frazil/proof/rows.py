@@ -34,7 +34,7 @@ class Expected:
 
     def has_unsourced(self, found: Tallies) -> bool:
         """Return whether others openly added as many rows without a source as there are."""
-        return found.unsourced <= self.foreign.unsourced_added
+        return found.unsourced <= max(self.foreign.unsourced_added, 0)
 
 
 def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
@@ -70,7 +70,7 @@ def _row_count(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
 
 def _beyond_others(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
     """Yield discrepancies that other writers' commits do not explain: rows added without a source, or rows removed."""
-    added, removed = expected.foreign.unsourced_added, expected.foreign.sourced_removed
+    added, removed = max(expected.foreign.unsourced_added, 0), expected.foreign.sourced_removed
     if not expected.has_unsourced(found):
         what = f"{found.unsourced:,} rows have no partition or offset, but other writers added only {added:,} such rows"
         yield Discrepancy(FindingKind.ROW_COUNT, "table", what)

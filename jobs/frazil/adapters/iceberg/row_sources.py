@@ -1,33 +1,31 @@
 """What snapshots did to the sources of rows: the columns that say which record a row came from.
 
 Nulls in these columns are counted in manifests, or in a data file's footer where its manifest lacks the count. Only
-files that differ between the two snapshots are looked at.
+files that differ between the two snapshots are looked at. The columns themselves are read only from files with rows
+marked as deleted that have rows both with and without a source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.live_rows import Marks, counting, files_in, marks_of
 from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.scan import FOOTERS_AT_ONCE
+from frazil.adapters.iceberg.source_nulls import Ids, nulls_in_footer, rows_without_source
 from frazil.model.snapshot import SourceChange
 
 CHANGES_KEPT = 1_024
-
-
-Ids = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,10 @@ class _Columns:
 
     here: tuple[Ids, ...]
     ever: tuple[Ids, ...]
+
+    @property
+    def all(self) -> Ids:
+        return frozenset[int]().union(*self.ever)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +62,54 @@ class _Rows:
     here: _Traced
     ever: _Traced
 
+    @property
+    def is_exact(self) -> bool:
+        """Return whether the number of traced rows is known, and the same by each schema."""
+        return self.here == self.ever and self.here.at_least == self.here.at_most
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A data file in manifests: a snapshot may list it several times, and has its rows as often.
+
+    Of its statistics only the nulls of the wanted columns are kept: a snapshot may have 100,000 files.
+    """
+
+    rows: int
+    nulls: tuple[tuple[int, int], ...]
+    times: int = 1
+
+
+Files = Mapping[str, _File]
+
 
 @dataclass(frozen=True, slots=True)
 class _Held:
     """The data files of a snapshot by path, and which of their rows are marked as deleted."""
 
-    files: Mapping[str, DataFile]
+    files: Files
     marks: Marks
 
-    def deleted(self, path: str) -> int:
-        return len(self.marks.get(path, ()))
+    def state_of(self, path: str) -> tuple[int, BitMap64 | None]:
+        """Return what may differ between two snapshots."""
+        file = self.files.get(path)
+        return (0, None) if file is None else (file.times, self.marks.get(path))
 
-    def rows_of(self, counted: Mapping[str, _Rows]) -> list[tuple[_Rows, int]]:
-        """Return the rows of each file that is here, and how many of them are marked."""
-        return [(rows, self.deleted(path)) for path, rows in counted.items() if path in self.files]
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """How many rows of a file are marked as deleted, and how many of them lack a source; None if that is unknown."""
+
+    rows: int
+    unsourced: int | None
+
+    def unsourced_left(self, rows: int) -> int:
+        """Return how many rows without a source are left; all of them if it is unknown which rows are marked."""
+        return rows - (self.unsourced or 0)
+
+    def sourced_left(self, rows: int) -> int:
+        """Return how many rows with a source are left, at least."""
+        return max(rows - self.rows + (self.unsourced or 0), 0)
 
 
 class SourceChanges:
@@ -113,48 +149,79 @@ def _ids(schemas: Iterable[Schema], name: str) -> Iterator[int]:
 
 
 def _change(table: Table, before: Snapshot, after: Snapshot, columns: _Columns) -> SourceChange:
-    had, has = _held(table.io, before.manifests(table.io), after.manifests(table.io))
+    """Both figures may be negative: rows that go may have been added before, and rows may come back."""
+    had, has = _held(table.io, before.manifests(table.io), after.manifests(table.io), columns.all)
     differ = {
-        path: file
-        for path, file in {**had.files, **has.files}.items()
-        if (path in had.files) != (path in has.files) or had.deleted(path) != has.deleted(path)
+        path: file for path, file in {**had.files, **has.files}.items() if had.state_of(path) != has.state_of(path)
     }
-    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        rows = pool.map(lambda file: _rows(table, file, columns), differ.values())
-        counted = dict(zip(differ, rows, strict=True))
-    gone, new = had.rows_of(counted), has.rows_of(counted)
-    added = sum(f.rows - f.here.at_least for f, _ in new) - sum(f.rows - f.here.at_most for f, _ in gone)
-    left = sum(max(f.ever.at_least - deleted, 0) for f, deleted in new)
-    removed = sum(max(f.ever.at_most - deleted, 0) for f, deleted in gone) - left
-    return SourceChange(unsourced_added=max(added, 0), sourced_removed=max(removed, 0))
+    rows = _rows_of(table, differ, columns)
+    found = [_change_of(table, path, each, had, has, columns) for path, each in rows.items()]
+    added, removed = sum(each.unsourced_added for each in found), sum(each.sourced_removed for each in found)
+    is_same_by_each_schema = all(each.here == each.ever for each in rows.values())
+    return SourceChange(added if is_same_by_each_schema else max(added, 0), removed)
 
 
-def _held(io: FileIO, had: Sequence[ManifestFile], has: Sequence[ManifestFile]) -> tuple[_Held, _Held]:
-    """The files in manifests that only one of two snapshots has, and those of whose rows more or fewer are marked."""
+def _change_of(table: Table, path: str, rows: _Rows, had: _Held, has: _Held, columns: _Columns) -> SourceChange:
+    (times_before, before), (times, now) = had.state_of(path), has.state_of(path)
+    marked_before, marked = _marked(table, path, rows, [before, now], columns)
+    return SourceChange(
+        unsourced_added=times * marked.unsourced_left(rows.rows - rows.here.at_least)
+        - times_before * marked_before.unsourced_left(rows.rows - rows.here.at_most),
+        sourced_removed=times_before * marked_before.sourced_left(rows.ever.at_most)
+        - times * marked.sourced_left(rows.ever.at_least),
+    )
+
+
+def _marked(table: Table, path: str, rows: _Rows, marks: Sequence[BitMap64 | None], columns: _Columns) -> list[_Marked]:
+    """Open the file only if it has rows both with and without a source, and if some are marked."""
+    each = [found or BitMap64() for found in marks]
+    if not any(each) or rows.here.at_least == rows.rows:
+        return [_Marked(len(found), 0) for found in each]
+    if not rows.is_exact:
+        return [_Marked(len(found), None) for found in each]
+    if not rows.here.at_most:
+        return [_Marked(len(found), len(found)) for found in each]
+    without = rows_without_source(table, path, columns.here, among=BitMap64().union(*each))
+    return [_Marked(len(found), len(found & without)) for found in each]
+
+
+def _held(io: FileIO, had: Sequence[ManifestFile], has: Sequence[ManifestFile], wanted: Ids) -> tuple[_Held, _Held]:
+    """The files in manifests that only one of two snapshots has, and those of whose rows others are marked."""
     shared = _paths(had, ManifestContent.DATA) & _paths(has, ManifestContent.DATA)
-    before, after = _data_files(io, had, shared), _data_files(io, has, shared)
+    before, after = (_listed(files_in(io, _data(each, shared)), wanted) for each in (had, has))
     if _paths(had, ManifestContent.DELETES) == _paths(has, ManifestContent.DELETES):
         same = _marks(io, had) if before.keys() - after.keys() else {}
         return _Held(before, same), _Held(after, same)
     marked, marks = _marks(io, had), _marks(io, has)
-    differ = {path for path in {*marked, *marks} if len(marked.get(path, ())) != len(marks.get(path, ()))}
+    differ = {path for path in {*marked, *marks} if marked.get(path) != marks.get(path)}
     elsewhere = differ - before.keys() - after.keys()
-    both = _files_named(io, [m for m in had if m.manifest_path in shared], elsewhere) if elsewhere else {}
+    both = _files_named(io, [m for m in had if m.manifest_path in shared], elsewhere, wanted) if elsewhere else {}
     return _Held({**before, **both}, marked), _Held({**after, **both}, marks)
 
 
-def _files_named(io: FileIO, manifests: Sequence[ManifestFile], wanted: Collection[str]) -> dict[str, DataFile]:
+def _files_named(io: FileIO, manifests: Sequence[ManifestFile], paths: Collection[str], wanted: Ids) -> Files:
     """Read the manifests one after the other: together they may list every file of the table."""
-    return {file.file_path: file for each in manifests for file in files_in(io, [each]) if file.file_path in wanted}
+    return _listed((file for file in files_in(io, manifests) if file.file_path in paths), wanted)
 
 
 def _paths(manifests: Sequence[ManifestFile], content: ManifestContent) -> frozenset[str]:
     return frozenset(each.manifest_path for each in manifests if each.content is content)
 
 
-def _data_files(io: FileIO, manifests: Sequence[ManifestFile], without: Collection[str]) -> dict[str, DataFile]:
-    data = [m for m in manifests if m.content is ManifestContent.DATA and m.manifest_path not in without]
-    return {file.file_path: file for file in files_in(io, data)}
+def _data(manifests: Sequence[ManifestFile], without: Collection[str]) -> list[ManifestFile]:
+    return [m for m in manifests if m.content is ManifestContent.DATA and m.manifest_path not in without]
+
+
+def _listed(files: Iterable[DataFile], wanted: Ids) -> dict[str, _File]:
+    """Keep little of each file. Most have the same nulls, which are kept once."""
+    found: dict[str, _File] = {}
+    once: dict[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]] = {}
+    for file in files:
+        nulls = tuple(sorted((n, null) for n, null in (file.null_value_counts or {}).items() if n in wanted))
+        known = found.get(file.file_path)
+        entry = _File(file.record_count, once.setdefault(nulls, nulls))
+        found[file.file_path] = entry if known is None else replace(known, times=known.times + 1)
+    return found
 
 
 def _marks(io: FileIO, manifests: Sequence[ManifestFile]) -> Marks:
@@ -163,11 +230,21 @@ def _marks(io: FileIO, manifests: Sequence[ManifestFile]) -> Marks:
     return marks_of(io, [file for file in deletes if file.content is DataFileContent.POSITION_DELETES])
 
 
-def _rows(table: Table, file: DataFile, columns: _Columns) -> _Rows:
-    rows, nulls = file.record_count, dict(file.null_value_counts or {})
+def _rows_of(table: Table, files: Files, columns: _Columns) -> dict[str, _Rows]:
+    known = {path: dict(file.nulls) for path, file in files.items()}
+    unknown = [path for path, nulls in known.items() if not _are_enough(nulls, columns)]
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        known |= zip(unknown, pool.map(lambda path: nulls_in_footer(table, path, columns.all), unknown), strict=True)
+    return {path: _rows(file.rows, known[path], columns) for path, file in files.items()}
+
+
+def _are_enough(nulls: Mapping[int, int], columns: _Columns) -> bool:
+    """Return whether a manifest has the nulls of each column, or shows that all rows have a source."""
     whole = {number for number, null in nulls.items() if null == 0}
-    if not all(ids & whole for ids in columns.here) and not frozenset[int]().union(*columns.ever) <= nulls.keys():
-        nulls = _nulls_in_footer(table, file.file_path, frozenset().union(*columns.ever))
+    return all(ids & whole for ids in columns.here) or columns.all <= nulls.keys()
+
+
+def _rows(rows: int, nulls: Mapping[int, int], columns: _Columns) -> _Rows:
     return _Rows(rows, _traced(rows, nulls, columns.here), _traced(rows, nulls, columns.ever))
 
 
@@ -177,20 +254,3 @@ def _traced(rows: int, nulls: Mapping[int, int], columns: Sequence[Ids]) -> _Tra
         at_least=min(max(found, default=0) for found in values),
         at_most=min(min(sum(found), rows) for found in values),
     )
-
-
-def _nulls_in_footer(table: Table, path: str, wanted: Ids) -> dict[int, int]:
-    """Return the nulls of those of the columns that a data file has. Raises ValueError if they have no statistics."""
-    with table.io.new_input(path).open() as stream:
-        footer = pq.ParquetFile(stream)
-    schema = pyarrow_to_schema(footer.schema_arrow, table.name_mapping(), downcast_ns_timestamp_to_us=True)
-    ids = {field.name: field.field_id for field in schema.fields}
-    columns = {footer.metadata.schema.column(n).path: n for n in range(footer.metadata.num_columns)}
-    return {ids[name]: _nulls(footer.metadata, column) for name, column in columns.items() if ids.get(name) in wanted}
-
-
-def _nulls(metadata: pq.FileMetaData, column: int) -> int:
-    found = [metadata.row_group(number).column(column).statistics for number in range(metadata.num_row_groups)]
-    if not all(each is not None and each.has_null_count for each in found):
-        raise ValueError(f"no statistics of column {column}")
-    return sum(each.null_count for each in found)
