@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from frazil.formats.open import map_schema
 from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
-from frazil.materialize.dead_letters import check_owner
+from frazil.materialize.dead_letters import check_dead_letters
 from frazil.materialize.layout import (
     TABLE_PROPERTIES,
     delta_problems,
@@ -83,7 +83,7 @@ def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableS
     facts = describe_topics(topics, spec)
     for problem in (*problems_of_columns(spec, columns), *start_problems(spec, facts)):
         raise problem
-    _check_dead_letters(lake, spec)
+    check_dead_letters(lake.load(spec.dead_letters_identifier), spec, None)
     return NewTable(columns, former_names, initial_state(topics, spec, writer=writer), notes_of(spec, latest))
 
 
@@ -97,12 +97,6 @@ def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[SchemaFinding, ...
     values = (note for schema in latest.values for note in notes_of_values(schema))
     keys = (note for schema in latest.keys for note in notes_of_keys(schema, spec.metadata.prefix + "key"))
     return tuple(dict.fromkeys((*values, *keys)))
-
-
-def _check_dead_letters(lake: Lake, spec: TableSpec) -> None:
-    dead_letters = lake.load(spec.dead_letters_identifier)
-    if dead_letters is not None:
-        check_owner(dead_letters, spec)
 
 
 def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> TableView:
@@ -145,7 +139,7 @@ def _adopt(
         raise refusal(spec.identifier, latest.values[0].id if latest.values else None, findings)
     for problem in delta_problems(spec, view.columns):
         raise problem
-    _check_dead_letters(lake, spec)
+    check_dead_letters(lake.load(spec.dead_letters_identifier), spec, None)
     unions = unions_property(_with_unions(view, initial_columns(spec, latest)[0]))
     if unions:
         lake.set_properties(spec.identifier, put=unions)

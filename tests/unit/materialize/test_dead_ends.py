@@ -252,6 +252,16 @@ def test_lost_dead_letters_are_refused_by_check_explain_and_materialize_alike(
     assert SPEC.dead_letters_identifier in raised.what
 
 
+def test_no_table_of_rows_is_made_beside_dead_letters_that_lack_a_column(world: World) -> None:
+    world.values.append(b"garbage")
+    world.table(SPEC).batch()
+    _renamed(world)
+    world.lake.catalog.drop_table(SPEC.identifier)
+
+    assert "lacks the column" in _raised(world.table(SPEC)).what
+    assert world.lake.load(SPEC.identifier) is None
+
+
 def _halt(world: World) -> FrazilError:
     plan = explain(world.table(SPEC)).plan
     assert isinstance(plan, Halt)
