@@ -1,4 +1,4 @@
-"""Frazil's fast path from Avro payloads to Arrow."""
+"""Frazil's fast paths from Kafka to Arrow, and from Avro payloads to Arrow."""
 
 from typing import final
 
@@ -16,3 +16,45 @@ class AvroDecoder:
         self, payloads: pa.LargeBinaryArray, skip: int
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int]:
         """The rows; index, reason, detail and path of each reject; how many timestamps lost nanoseconds."""
+
+def librdkafka_version(module: str) -> int:
+    """Return librdkafka's version if it can be used through `module`, a loaded file that is linked with it.
+
+    Raises ValueError if it cannot be used.
+    """
+
+@final
+class BatchConsumer:
+    """Reads one partition at a time. Releases the interpreter's lock during every call.
+
+    `settings` are librdkafka's. Raises ValueError if librdkafka cannot be used or refuses a setting; methods raise
+    RuntimeError for what librdkafka refuses, and after `close`.
+    """
+
+    def __new__(cls, module: str, settings: list[tuple[str, str]], takes_tokens: bool) -> BatchConsumer: ...
+    def assign(self, topic: str, partition: int, offset: int) -> None: ...
+    def unassign(self) -> None: ...
+    def position(self) -> int:
+        """Return the offset after the last record or control record that was passed; negative before the first."""
+
+    def poll(
+        self, most: int, most_bytes: int, end: int, wait_ms: int, one_by_one: bool
+    ) -> tuple[pa.RecordBatch, int | None, tuple[int, str] | None]:
+        """Take records until there are `most`, or about `most_bytes`, or the one before `end` or the partition's end
+        is met, or `wait_ms` have passed. Records are taken one by one if `most_bytes` must not be passed by more than
+        one.
+
+        Returns a batch with the columns offset, timestamp_ms, timestamp_type, leader_epoch, key, value and headers;
+        the partition's end, if it was met; and the code and text of an error, if one came.
+        """
+
+    def events(self) -> tuple[list[tuple[int, str]], bool]:
+        """Return codes and texts of the errors that the client reported, and whether it wants a token."""
+
+    def set_token(self, token: str, ends_ms: int) -> None:
+        """Set the token of SASL/OAUTHBEARER. Raises ValueError if it is not one."""
+
+    def fail_token(self, why: str) -> None:
+        """Report that there is no new token: it becomes an error, and the client asks again after some seconds."""
+
+    def close(self) -> None: ...

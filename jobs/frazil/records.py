@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,93 @@ class UnreadableHeaders:
     """In place of headers that the Kafka client cannot decode."""
 
     problem: str
+
+
+SHOWN_BYTES = 40
+"""The maximum length of a header key in a message."""
+
+
+def unreadable_key(key: bytes) -> UnreadableHeaders:
+    shown = f"0x{key[:SHOWN_BYTES].hex()}{'…' if len(key) > SHOWN_BYTES else ''}"
+    return UnreadableHeaders(f"a header key is not UTF-8: {shown}")
+
+
+Item_co = TypeVar("Item_co", covariant=True)
+
+
+class Column(Sequence[Item_co], Generic[Item_co]):
+    """An Arrow array as a sequence of Python values. numpy and pyarrow take the array itself, without a copy."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: pa.Array) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, index: int) -> Item_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> Column[Item_co]: ...
+    def __getitem__(self, index: int | slice) -> Item_co | Column[Item_co]:
+        if isinstance(index, slice):
+            return Column(self.array[index])
+        return cast("Item_co", self.array[int(index)].as_py())
+
+    def __iter__(self) -> Iterator[Item_co]:
+        return iter(self.array.to_pylist())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        del copy
+        return np.asarray(self.array.to_numpy(zero_copy_only=False), dtype)
+
+    def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array:  # noqa: A002 - pyarrow's name
+        return self.array if type is None else self.array.cast(type)
+
+
+class HeaderColumn(Sequence[Headers | UnreadableHeaders | None]):
+    """Headers in an Arrow array of lists of keys and values, read when they are asked for: most tables never do."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: pa.LargeListArray) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, index: int) -> Headers | UnreadableHeaders | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> HeaderColumn: ...
+    def __getitem__(self, index: int | slice) -> Headers | UnreadableHeaders | HeaderColumn | None:
+        if isinstance(index, slice):
+            return HeaderColumn(self.array[index])
+        return _headers(self.array[int(index)].as_py())
+
+    def __iter__(self) -> Iterator[Headers | UnreadableHeaders | None]:
+        return map(_headers, self.array.to_pylist())
+
+    @property
+    def memory(self) -> int:
+        """The memory that all of them take when they are read."""
+        each = self.array.flatten()
+        held = sum(_lengths(each.field(n)).sum() for n in range(2))
+        return int(held) + len(each) * HEADER_OBJECTS
+
+
+def _headers(found: list[dict[str, bytes | None]] | None) -> Headers | UnreadableHeaders | None:
+    if found is None:
+        return None
+    headers: list[tuple[str, bytes | None]] = []
+    for each in found:
+        key = each["key"] or b""
+        try:
+            headers.append((key.decode(), each["value"]))
+        except UnicodeDecodeError:
+            return unreadable_key(key)
+    return headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +141,7 @@ class Records:
     @property
     def payload_bytes(self) -> int:
         """Bytes of keys and values, and the memory that headers take, which are decoded if they are not yet."""
-        return int(self.sizes.sum()) + sum(_header_bytes(each) for each in self.headers)
+        return int(self.sizes.sum()) + _memory_of(self.headers)
 
     def first(self, count: int) -> Records:
         """Return the first records only; `next_offset` is then the first record left out."""
@@ -86,6 +173,10 @@ def binary(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
 def _lengths(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
     lengths: Any = pc.fill_null(pc.binary_length(values), 0)
     return np.asarray(lengths.to_numpy(), np.int64)
+
+
+def _memory_of(headers: Sequence[Headers | UnreadableHeaders | None]) -> int:
+    return headers.memory if isinstance(headers, HeaderColumn) else sum(map(_header_bytes, headers))
 
 
 def _header_bytes(headers: Headers | UnreadableHeaders | None) -> int:

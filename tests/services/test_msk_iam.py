@@ -1,18 +1,27 @@
 from __future__ import annotations
 
 import base64
+import json
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import pairwise
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from frazil.adapters.kafka.msk_iam import new_token, region_of
+from frazil.adapters.kafka.reader import Engine, KafkaReader
 from frazil.adapters.kafka.topics import consumer_settings, librdkafka
+from frazil.local import broker
+from frazil.local.loopback import choosing_ports
 from frazil.model.errors import BrokerError, SettingError
+from frazil.model.plan import OffsetRange
 from frazil.model.spec import SettingValue
+from frazil.records import OptionalFields
 
 BROKERS = "b-1.lake.abcdef.c2.kafka.eu-central-1.amazonaws.com:9098"
 NOBODY = {"bootstrap.servers": "127.0.0.1:1", "aws_msk_iam": "true"}
@@ -113,3 +122,95 @@ def test_an_admin_client_asks_for_its_token_by_itself(asked: list[str]) -> None:
 
     assert asked[:1] == ["eu-west-1"]
     del admin
+
+
+# --- a broker that takes tokens -------------------------------------------------------------------------------------
+
+TOPIC = "orders"
+SENT = 10
+TOKEN_SECONDS = 3.0
+TAKES_TOKENS = """
+listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=OAUTHBEARER
+sasl.mechanism.inter.broker.protocol=OAUTHBEARER
+listener.name.plaintext.oauthbearer.sasl.jaas.config=\
+  org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="admin";
+connections.max.reauth.ms=3600000
+"""
+"""Tokens without a signature. A connection ends with the token that opened it, unless it presents another one."""
+
+
+def unsigned_token(seconds: float) -> tuple[str, float]:
+    now = time.time()
+    parts = ({"alg": "none"}, {"sub": "job", "iat": now, "exp": now + seconds})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    return f"{'.'.join(encoded)}.", now + seconds
+
+
+def settings_with(new_token: Callable[[str], tuple[str, float]]) -> dict[str, object]:
+    return {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": new_token}
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker whose topic TOPIC holds SENT records."""
+    folder = tmp_path_factory.mktemp("takes-tokens")
+    with choosing_ports(folder / "claims") as choose:
+        ports = {"main": choose(None), "controller": choose(None)}
+        launch = broker.prepare(folder, ports)
+        with (folder / "server.properties").open("a") as properties:
+            properties.write(TAKES_TOKENS)
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(launch.command, stdout=log, stderr=log)
+        try:
+            fill(broker.address(ports))
+            yield broker.address(ports)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def fill(address: str) -> None:
+    settings = {"bootstrap.servers": address, "log_level": 0, **settings_with(lambda _: unsigned_token(600))}
+    admin = AdminClient(settings)
+    deadline = time.monotonic() + 180
+    while not answers(admin):
+        assert time.monotonic() < deadline, "the broker does not answer"
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    producer = Producer(settings)
+    for number in range(SENT):
+        producer.produce(TOPIC, str(number))
+    assert producer.flush(30) == 0
+
+
+def answers(admin: AdminClient) -> bool:
+    try:
+        return len(admin.list_topics(timeout=1).brokers) == 1
+    except KafkaException:
+        return False
+
+
+@pytest.mark.parametrize("engine", ["native", "python"])
+def test_a_reader_outlives_its_tokens(servers: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it reads, across two ends of tokens, and after it was idle for longer than one lives."""
+    given: list[float] = []
+
+    def token(_: str) -> tuple[str, float]:
+        given.append(time.monotonic())
+        return unsigned_token(TOKEN_SECONDS)
+
+    monkeypatch.setattr("frazil.adapters.kafka.topics.for_this_process", lambda _: settings_with(token))
+    everything = OffsetRange(TOPIC, 0, 0, SENT, partition_end=SENT, max_bytes=1 << 20)
+    plain = OptionalFields(timestamp_type=False, leader_epoch=False)
+    with closing(KafkaReader({"bootstrap.servers": servers, "aws_msk_iam": "true"}, engine=engine)) as reader:
+        began = time.monotonic()
+        while time.monotonic() < began + 2.5 * TOKEN_SECONDS:
+            assert sum(map(len, reader.read(everything, plain))) == SENT
+            time.sleep(0.1)
+        before_idle = len(given)
+        time.sleep(1.5 * TOKEN_SECONDS)
+        assert sum(map(len, reader.read(everything, plain))) == SENT
+
+    assert before_idle >= 3
+    assert len(given) > before_idle
+    assert all(later - earlier < TOKEN_SECONDS for earlier, later in pairwise(given[:before_idle]))

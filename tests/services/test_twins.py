@@ -22,7 +22,7 @@ from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
-from frazil.model.spec import RegistrySettings, StartEarliest, StartLatest, StartOffsets
+from frazil.model.spec import RegistrySettings, SettingValue, StartEarliest, StartLatest, StartOffsets
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.records import OptionalFields
 from infra.deploy.kafka.topics import Admin, connect
@@ -149,7 +149,7 @@ def test_a_cluster_that_is_down_is_never_taken_for_one_without_the_topic(cluster
 SENT: tuple[Sent, ...] = ((b"k", b"0"), (None, b"1"), (b"k", None), (b"k", b"3"), (b"k", b"4"))
 
 
-@pytest.fixture(params=["real", "in memory"])
+@pytest.fixture(params=["native", "python", "in memory"])
 def partition(request: pytest.FixtureRequest, place: Place) -> Iterator[tuple[RecordReader, str]]:
     """A reader, and a topic whose only partition holds SENT."""
     if request.param == "in memory":
@@ -158,7 +158,8 @@ def partition(request: pytest.FixtureRequest, place: Place) -> Iterator[tuple[Re
     topic = place.topic()
     for key, value in SENT:
         place.send(topic, value, key=key)
-    with closing(KafkaReader({"bootstrap.servers": place.services.bootstrap_servers}, chunk_bytes=2)) as reader:
+    servers: dict[str, SettingValue] = {"bootstrap.servers": place.services.bootstrap_servers}
+    with closing(KafkaReader(servers, chunk_bytes=2, engine=request.param)) as reader:
         yield reader, topic
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Message
 
-from frazil.adapters.kafka import reader
-from frazil.adapters.kafka.reader import TWICE_BYTES, KafkaReader
+from frazil.adapters.kafka import message_consumer
+from frazil.adapters.kafka.message_consumer import TWICE_BYTES
+from frazil.adapters.kafka.reader import KafkaReader
 from frazil.model.plan import OffsetRange
 from frazil.records import OptionalFields
 
@@ -31,10 +32,10 @@ def test_large_values_are_not_held_by_the_messages_as_well(
     size: int, held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages = [Message("orders", 0, n, b"key", b"v" * size, [("trace", b"1")]) for n in range(10)]
-    monkeypatch.setattr(reader, "Consumer", lambda settings: Consumer(messages))
+    monkeypatch.setattr(message_consumer, "Consumer", lambda settings: Consumer(messages))
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 30)
 
-    (records,) = KafkaReader({}).read(ten, OptionalFields(timestamp_type=False, leader_epoch=False))
+    (records,) = KafkaReader({}, engine="python").read(ten, OptionalFields(timestamp_type=False, leader_epoch=False))
 
     assert [len(each) for each in records.values.to_pylist()] == [size] * 10
     assert [message.value() is not None for message in messages] == [held] * 10

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.kafka import reader, topics
+from frazil.adapters.kafka import message_consumer, topics
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics, consumer_settings
 from frazil.adapters.registry import ConfluentRegistry
@@ -121,12 +121,12 @@ class Message:
 
 def test_a_task_that_may_not_read_a_topic_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     forbidden = KafkaError.TOPIC_AUTHORIZATION_FAILED
-    monkeypatch.setattr(reader, "Consumer", lambda settings: Consumer(settings, code=forbidden))
-    monkeypatch.setattr(reader, "Message", Message)
+    monkeypatch.setattr(message_consumer, "Consumer", lambda settings: Consumer(settings, code=forbidden))
+    monkeypatch.setattr(message_consumer, "Message", Message)
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 20)
 
     with pytest.raises(BrokerError, match="grant READ and DESCRIBE on the topic orders"):
-        list(KafkaReader(SERVERS).read(ten, OptionalFields(timestamp_type=False, leader_epoch=False)))
+        list(KafkaReader(SERVERS, engine="python").read(ten, OptionalFields(timestamp_type=False, leader_epoch=False)))
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "basic.auth.user.info"), (403, "read the topics' subjects")])

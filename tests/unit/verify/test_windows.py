@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from frazil.adapters.kafka.message_consumer import MessageConsumer
+from frazil.adapters.kafka.partition_consumer import PollLimits
 from frazil.adapters.kafka.reader import CHUNK, KafkaReader
 from frazil.dead_letters import _newest
 from frazil.records import HEADER_OBJECTS, OptionalFields, Records, binary
@@ -178,12 +180,11 @@ def test_chunks_shrink_with_large_records_and_grow_slowly(size: int, most: int) 
 def test_a_chunk_ends_with_the_record_that_reaches_its_bytes() -> None:
     """Large records may follow small ones: a count of records bounds nothing."""
     message = SimpleNamespace(value=lambda: bytes(1 << 20), key=lambda: None)
-    reader = KafkaReader.__new__(KafkaReader)
-    reader._chunk_bytes = CHUNK_BYTES
+    consumer = MessageConsumer.__new__(MessageConsumer)
     polled = SimpleNamespace(poll=lambda seconds: message, consume=lambda count, seconds: [message] * count)
-    reader._consumer = cast(Any, polled)
+    consumer._consumer = cast(Any, polled)
 
-    assert len(reader._polled(CHUNK)) == CHUNK_BYTES >> 20
+    assert len(consumer._polled(PollLimits(CHUNK, CHUNK_BYTES, end=CHUNK))) == CHUNK_BYTES >> 20
 
 
 def test_headers_count_as_the_memory_that_they_take() -> None:

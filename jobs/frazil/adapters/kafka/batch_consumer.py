@@ -1,0 +1,139 @@
+"""Polls librdkafka in the native module, which returns Arrow batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+import confluent_kafka
+import pyarrow as pa
+from confluent_kafka import KafkaError, cimpl
+
+from frazil.adapters.kafka.errors import Heard
+from frazil.adapters.kafka.partition_consumer import POLL_SECONDS, Polled, PollLimits
+from frazil.formats.native import native_available
+from frazil.records import Column, HeaderColumn, OptionalFields, Records
+
+if TYPE_CHECKING:
+    import frazil_native
+
+NewToken = Callable[[str], tuple[str, float]]
+"""An `oauth_cb`: returns a token and when it ends, in seconds since 1970."""
+
+TOKEN_LIFE = 0.7
+"""The share of a token's life after which it is replaced: librdkafka asks for the next one after 0.8."""
+
+TOKEN_RETRY_SECONDS = 10.0
+CHUNK_BYTES = 32 << 20
+"""A chunk ends with about the record that reaches this, where its caller has no limit of its own."""
+
+
+@cache
+def why_not_native() -> str | None:
+    """Return why records cannot be fetched in the native module; None if they can."""
+    if not native_available():
+        return "the native module is not built"
+    import frazil_native  # noqa: PLC0415 - it may not be built
+
+    try:
+        version = frazil_native.librdkafka_version(_linked_module())
+    except (AttributeError, ValueError) as problem:
+        return f"confluent-kafka's librdkafka: {problem}"
+    if version != confluent_kafka.libversion()[1]:
+        return f"confluent-kafka uses librdkafka {confluent_kafka.libversion()[0]}, but {version:#x} was found"
+    return None
+
+
+def _linked_module() -> str:
+    """Return the file of confluent-kafka's extension module, whose handle finds librdkafka however it is linked."""
+    return str(cimpl.__file__)
+
+
+class BatchConsumer:
+    """Consumes in the native module (`partition_consumer.PartitionConsumer`). Raises ValueError for bad settings."""
+
+    def __init__(self, settings: Mapping[str, object], heard: Heard) -> None:
+        import frazil_native  # noqa: PLC0415 - it may not be built
+
+        plain = [(name, _text(value)) for name, value in settings.items() if name != "oauth_cb"]
+        new_token = cast("NewToken | None", settings.get("oauth_cb"))
+        self._heard = heard
+        self._client = frazil_native.BatchConsumer(_linked_module(), plain, new_token is not None)
+        self._tokens = None if new_token is None else _Tokens(self._client, new_token)
+        self._listen()
+
+    def assign(self, topic: str, partition: int, offset: int) -> None:
+        self._listen()
+        self._heard.clear()  # of the time between two ranges
+        self._client.assign(topic, partition, offset)
+
+    def unassign(self) -> None:
+        self._client.unassign()
+
+    def position(self) -> int:
+        return self._client.position()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def poll(self, limits: PollLimits, optional: OptionalFields) -> Polled:
+        bounded = limits.byte_limit is not None
+        byte_limit = limits.byte_limit or CHUNK_BYTES
+        batch, partition_end, error = self._client.poll(
+            limits.records, byte_limit, limits.end, int(POLL_SECONDS * 1000), bounded
+        )
+        self._listen()
+        return Polled(_records(batch, optional), partition_end, None if error is None else KafkaError(*error))
+
+    def _listen(self) -> None:
+        """Take over what happened in librdkafka's threads since the last call."""
+        errors, token_wanted = self._client.events()
+        self._heard.extend(KafkaError(code, text) for code, text in errors)
+        if self._tokens is not None:
+            self._tokens.renew(wanted=token_wanted)
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """Sets tokens before they end. A client that is idle for longer gets one with the next range."""
+
+    client: frazil_native.BatchConsumer
+    new_token: NewToken
+    next_at: float = 0.0
+
+    def renew(self, *, wanted: bool) -> None:
+        now = time.time()
+        if not wanted and now < self.next_at:
+            return
+        try:
+            token, ends = self.new_token("")
+            self.client.set_token(token, int(ends * 1000))
+        except Exception as problem:  # noqa: BLE001 - the client reports it, as it does with a callback
+            self.client.fail_token(str(problem))
+            self.next_at = now + TOKEN_RETRY_SECONDS
+        else:
+            self.next_at = now + TOKEN_LIFE * (ends - now)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _records(batch: pa.RecordBatch, optional: OptionalFields) -> Records:
+    """The batch's columns, without a copy."""
+    offsets, timestamps_ms, timestamp_types, leader_epochs, keys, values, headers = batch.columns
+    some = len(offsets) > 0
+    return Records(
+        offsets=Column(offsets),
+        timestamps_ms=Column(timestamps_ms),
+        keys=keys,
+        values=values,
+        next_offset=offsets[-1].as_py() + 1 if some else -1,
+        last_leader_epoch=leader_epochs[-1].as_py() if some else None,
+        headers=HeaderColumn(headers),
+        timestamp_types=Column(timestamp_types) if optional.timestamp_type else (),
+        leader_epochs=Column(leader_epochs) if optional.leader_epoch else (),
+    )

@@ -1,0 +1,120 @@
+//! Kafka records as columns of Arrow.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::builder::{
+    ArrayBuilder, Int32Builder, Int64Builder, Int8Builder, LargeBinaryBuilder, LargeListBuilder, StructBuilder,
+};
+use arrow_array::{DictionaryArray, RecordBatch, StringArray};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+
+use crate::librdkafka::Message;
+
+const TIMESTAMP_TYPES: [&str; 2] = ["CREATE_TIME", "LOG_APPEND_TIME"];
+const NO_TIMESTAMP: i64 = -1;
+
+static HEADER: LazyLock<Fields> = LazyLock::new(|| {
+    Fields::from(vec![
+        Field::new("key", DataType::LargeBinary, false),
+        Field::new("value", DataType::LargeBinary, true),
+    ])
+});
+
+/// Keys, values and headers have 64-bit offsets, so that no batch is too large for them.
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let header = Field::new("item", DataType::Struct(HEADER.clone()), false);
+    let timestamp_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    Arc::new(Schema::new(vec![
+        Field::new("offset", DataType::Int64, false),
+        Field::new("timestamp_ms", DataType::Int64, true),
+        Field::new("timestamp_type", timestamp_type, true),
+        Field::new("leader_epoch", DataType::Int32, true),
+        Field::new("key", DataType::LargeBinary, true),
+        Field::new("value", DataType::LargeBinary, true),
+        Field::new("headers", DataType::LargeList(Arc::new(header)), true),
+    ]))
+});
+
+pub struct BatchBuilder {
+    offsets: Int64Builder,
+    timestamps_ms: Int64Builder,
+    timestamp_types: Int8Builder,
+    leader_epochs: Int32Builder,
+    keys: LargeBinaryBuilder,
+    values: LargeBinaryBuilder,
+    headers: LargeListBuilder<StructBuilder>,
+    bytes: usize,
+}
+
+impl BatchBuilder {
+    /// With room for so many records, whose values have so many bytes together.
+    pub fn new(records: usize, value_bytes: usize) -> Self {
+        let header = StructBuilder::from_fields(HEADER.clone(), 0);
+        Self {
+            offsets: Int64Builder::with_capacity(records),
+            timestamps_ms: Int64Builder::with_capacity(records),
+            timestamp_types: Int8Builder::with_capacity(records),
+            leader_epochs: Int32Builder::with_capacity(records),
+            keys: LargeBinaryBuilder::with_capacity(records, 0),
+            values: LargeBinaryBuilder::with_capacity(records, value_bytes),
+            headers: LargeListBuilder::new(header).with_field(Field::new("item", DataType::Struct(HEADER.clone()), false)),
+            bytes: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Bytes of all keys, values and headers.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn add(&mut self, message: &Message<'_>) {
+        let (stamp, kind) = message.timestamp();
+        self.offsets.append_value(message.offset());
+        self.timestamps_ms.append_option((stamp != NO_TIMESTAMP).then_some(stamp));
+        self.timestamp_types.append_option(i8::try_from(kind - 1).ok().filter(|kind| (0..2).contains(kind)));
+        self.leader_epochs.append_option(message.leader_epoch());
+        self.bytes += message.key().map_or(0, <[u8]>::len) + message.value().map_or(0, <[u8]>::len);
+        self.keys.append_option(message.key());
+        self.values.append_option(message.value());
+        self.add_headers(message);
+    }
+
+    fn add_headers(&mut self, message: &Message<'_>) {
+        let Some(headers) = message.headers() else {
+            self.headers.append_null();
+            return;
+        };
+        let each = self.headers.values();
+        for (key, value) in headers {
+            self.bytes += key.len() + value.map_or(0, <[u8]>::len);
+            if let Some(keys) = each.field_builder::<LargeBinaryBuilder>(0) {
+                keys.append_value(key);
+            }
+            if let Some(values) = each.field_builder::<LargeBinaryBuilder>(1) {
+                values.append_option(value);
+            }
+            each.append(true);
+        }
+        self.headers.append(true);
+    }
+
+    pub fn finish(mut self) -> Result<RecordBatch, ArrowError> {
+        let names = Arc::new(StringArray::from(TIMESTAMP_TYPES.to_vec()));
+        RecordBatch::try_new(
+            SCHEMA.clone(),
+            vec![
+                Arc::new(self.offsets.finish()),
+                Arc::new(self.timestamps_ms.finish()),
+                Arc::new(DictionaryArray::try_new(self.timestamp_types.finish(), names)?),
+                Arc::new(self.leader_epochs.finish()),
+                Arc::new(self.keys.finish()),
+                Arc::new(self.values.finish()),
+                Arc::new(self.headers.finish()),
+            ],
+        )
+    }
+}

@@ -1,0 +1,250 @@
+"""Both Kafka readers, the native one and the one in Python, keep the same promises to the letter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from breadth import WAIT_SECONDS, Place, admin_of
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from raw_headers import send_with_headers
+
+from frazil.adapters.kafka import reader as reader_module
+from frazil.adapters.kafka.reader import Engine, KafkaReader
+from frazil.adapters.kafka.topics import KafkaTopics
+from frazil.model.errors import BrokerError, RecordsLostError, SettingError
+from frazil.model.plan import OffsetRange
+from frazil.model.spec import SettingValue
+from frazil.records import OptionalFields, Records, UnreadableHeaders
+
+ALL = OptionalFields(timestamp_type=True, leader_epoch=True)
+BIG = 300_000
+Make = Callable[..., KafkaReader]
+
+
+@pytest.fixture(params=["native", "python"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    found: Engine = request.param
+    return found
+
+
+@pytest.fixture
+def make(place: Place, engine: Engine) -> Iterator[Make]:
+    """Opens readers, which are closed after the test."""
+    opened: list[KafkaReader] = []
+
+    def new(chunk_bytes: int | None = None, **settings: SettingValue) -> KafkaReader:
+        servers: dict[str, SettingValue] = {"bootstrap.servers": place.services.bootstrap_servers}
+        opened.append(KafkaReader({**servers, **settings}, chunk_bytes=chunk_bytes, engine=engine))
+        return opened[-1]
+
+    yield new
+    for reader in opened:
+        reader.close()
+
+
+def whole(topic: str, start: int, end: int) -> OffsetRange:
+    return OffsetRange(topic, 0, start, end, partition_end=end, max_bytes=1 << 40)
+
+
+def read(reader: KafkaReader, topic: str, start: int, end: int) -> list[Records]:
+    chunks = list(reader.read(whole(topic, start, end), ALL))
+    assert chunks[-1].next_offset == end
+    return chunks
+
+
+def together(chunks: Sequence[Records], column: str) -> list[Any]:
+    values: list[Any] = []
+    for chunk in chunks:
+        found = getattr(chunk, column)
+        values += found.to_pylist() if column in ("keys", "values") else list(found)
+    return values
+
+
+def end_of(place: Place, topic: str) -> int:
+    facts = KafkaTopics({"bootstrap.servers": place.services.bootstrap_servers}).describe(topic)
+    assert facts is not None
+    return facts.partitions[0].end
+
+
+def test_every_column_is_what_was_sent(make: Make, place: Place) -> None:
+    topic, stamped = place.topic(), place.topic("-stamped", **{"message.timestamp.type": "LogAppendTime"})
+    keys, values = [b"k", None, b"", b"\xff\x00"], [b"\x00\xff", b"", None, b"v" * BIG]
+    for key, value in zip(keys, values, strict=True):
+        place.send(topic, value, key=key, timestamp=1_600_000_000_000)
+    began = int(time.time() * 1000)
+    place.send(stamped, b"v")
+
+    chunks = read(make(), topic, 0, 4)
+    (by_broker,) = read(make(), stamped, 0, 1)
+
+    assert together(chunks, "offsets") == [0, 1, 2, 3]
+    assert (together(chunks, "keys"), together(chunks, "values")) == (keys, values)
+    assert together(chunks, "timestamps_ms") == [1_600_000_000_000] * 4
+    assert together(chunks, "timestamp_types") == ["CREATE_TIME"] * 4
+    assert together(chunks, "leader_epochs") == [0] * 4
+    assert chunks[-1].last_leader_epoch == 0
+    assert together(chunks, "headers") == [None] * 4
+    assert list(by_broker.timestamp_types) == ["LOG_APPEND_TIME"]
+    assert began - 60_000 < (by_broker.timestamps_ms[0] or 0) < began + 60_000
+
+
+def test_headers_of_any_bytes(make: Make, place: Place) -> None:
+    topic = place.topic()
+    fine = [(b"h", b"\x00\xff"), (b"h", None), (b"", b""), ("ž".encode(), b"x" * 1000)]
+    send_with_headers(place.services, topic, (b"0", fine), (b"1", [(b"ok", b""), (b"\xff\xfe", b"1")]), (b"2", fine))
+    place.send(topic, b"3")
+
+    chunks = read(make(), topic, 0, 4)
+
+    as_text = [(key.decode(), value) for key, value in fine]
+    bad = UnreadableHeaders("a header key is not UTF-8: 0xfffe")
+    assert together(chunks, "headers") == [as_text, bad, as_text, None]
+    (records,) = chunks
+    assert [records.after(1).headers[n] for n in (0, 1, 0)] == [bad, as_text, bad]
+    assert list(records.first(1).headers) == [as_text]
+
+
+def transactional(place: Place) -> Producer:
+    settings = {"bootstrap.servers": place.services.bootstrap_servers, "transactional.id": place.name, "log_level": 0}
+    producer = Producer(settings)
+    producer.init_transactions(WAIT_SECONDS)
+    return producer
+
+
+def test_aborted_and_control_records_are_passed_and_never_returned(make: Make, place: Place) -> None:
+    """Offsets 0 to 2 are aborted and 3 is their marker; 4 and 5 are committed by 6; 7 is aborted by 8."""
+    topic, producer = place.topic(), transactional(place)
+    for values, end in (
+        ("abc", producer.abort_transaction),
+        ("de", producer.commit_transaction),
+        ("f", producer.abort_transaction),
+    ):
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        producer.flush(WAIT_SECONDS)  # what is aborted before it is sent leaves no record
+        end(WAIT_SECONDS)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while end_of(place, topic) < 9:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    reader = make()
+
+    assert together(read(reader, topic, 0, 9), "values") == [b"d", b"e"]
+    assert together(read(reader, topic, 0, 5), "values") == [b"d"], "a range may end inside of a transaction"
+    assert together(read(reader, topic, 0, 4), "values") == []
+    assert together(read(reader, topic, 3, 4), "values") == [], "nothing but a marker"
+    assert together(read(reader, topic, 6, 9), "values") == []
+
+
+def test_offsets_that_compaction_took_are_passed(make: Make, place: Place) -> None:
+    config = {
+        "cleanup.policy": "compact",
+        "segment.ms": "50",
+        "min.cleanable.dirty.ratio": "0.001",
+        "max.compaction.lag.ms": "1",
+    }
+    with_quick_cleaner(place, AlterConfigOpType.SET)
+    topic = place.topic(**config)
+    for number in range(8):
+        place.send(topic, str(number).encode(), key=b"ab"[number % 2 :][:1])
+        time.sleep(0.1)
+    reader = make()
+    deadline = time.monotonic() + WAIT_SECONDS
+    while len(together(read(reader, topic, 0, 8), "offsets")) > 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    with_quick_cleaner(place, AlterConfigOpType.DELETE)
+
+    chunks = read(reader, topic, 0, 8)
+
+    offsets = together(chunks, "offsets")
+    assert offsets == sorted(set(offsets))
+    assert offsets[-1] == 7
+    assert together(chunks, "values") == [str(offset).encode() for offset in offsets]
+    assert together(read(reader, topic, 0, offsets[0]) if offsets[0] else [], "offsets") == []
+
+
+def with_quick_cleaner(place: Place, op: AlterConfigOpType) -> None:
+    entry = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=op)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    admin_of(place.services).incremental_alter_configs([resource])[resource].result(WAIT_SECONDS)
+
+
+def test_one_reader_reads_one_range_after_the_other(make: Make, place: Place) -> None:
+    """Also where a range is left before its end, and where the next one is before it."""
+    topic, other = place.topic(), place.topic("-other")
+    place.send(topic, *[b"v%d" % n for n in range(500)])
+    place.send(other, b"w")
+    reader = make(chunk_bytes=100)
+
+    half_read = reader.read(whole(topic, 0, 500), ALL)
+    next(half_read)
+    half_read.close()
+
+    assert together(read(reader, other, 0, 1), "values") == [b"w"]
+    assert together(read(reader, topic, 400, 500), "values") == [b"v%d" % n for n in range(400, 500)]
+    assert together(read(reader, topic, 3, 5), "values") == [b"v3", b"v4"]
+
+
+def test_a_chunk_that_is_bounded_ends_with_the_record_that_reaches_its_bytes(make: Make, place: Place) -> None:
+    topic = place.topic()
+    place.send(topic, *[b"v"] * 300, *[bytes(BIG)] * 6)
+
+    chunks = read(make(chunk_bytes=2 * BIG), topic, 0, 306)
+
+    sizes = [int(chunk.sizes.sum()) for chunk in chunks]
+    assert sum(sizes) == 300 + 6 * BIG
+    assert max(sizes) < 3 * BIG
+
+
+def test_records_that_are_gone_are_lost(make: Make, place: Place) -> None:
+    topic = place.topic()
+    place.send(topic, *[b"v"] * 6)
+    admin_of(place.services).delete_records([TopicPartition(topic, 0, 4)])[TopicPartition(topic, 0)].result(
+        WAIT_SECONDS
+    )
+
+    with pytest.raises(RecordsLostError, match=rf"{topic}-0: offsets \[2, 6\) existed when .* but are gone: .") as lost:
+        read(make(), topic, 2, 6)
+
+    assert "retention removed records" in lost.value.hint
+
+
+def test_an_end_that_never_comes_stalls(make: Make, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "STALLED_SECONDS", 0.5)
+    topic = place.topic()
+    place.send(topic, b"v")
+
+    with pytest.raises(BrokerError, match=rf"{topic}-0: no record arrived for 0 s at offset 1, expected up to 3"):
+        read(make(), topic, 0, 3)
+
+
+def test_a_cluster_that_does_not_answer_is_named_with_what_the_client_received(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "STALLED_SECONDS", 1.0)
+    reader = make(**{"bootstrap.servers": "127.0.0.1:1"})
+
+    with pytest.raises(BrokerError, match=r"no record arrived .*; .*127\.0\.0\.1:1.*Connect") as stalled:
+        read(reader, "orders", 0, 3)
+
+    assert "the cluster is up" in stalled.value.hint
+
+
+def test_a_topic_that_does_not_exist_is_a_failed_read(make: Make, place: Place) -> None:
+    with pytest.raises(BrokerError, match=rf"{place.name}-0: reading offsets \[0, 3\) from .* failed: .*[Uu]nknown"):
+        read(make(), place.name, 0, 3)
+
+
+def test_settings_that_librdkafka_refuses_are_named_without_their_secrets(make: Make) -> None:
+    pems = {"ssl.key.pem": "a secret", "ssl.certificate.pem": "no certificate"}
+
+    with pytest.raises(SettingError, match=r"the `kafka` settings cannot be used: .*ssl") as refused:
+        make(**{"security.protocol": "ssl", **pems})
+
+    assert "a secret" not in str(refused.value)

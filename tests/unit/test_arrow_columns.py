@@ -1,0 +1,54 @@
+"""Columns of Arrow where code expects sequences of Python values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.records import HEADER_OBJECTS, Column, HeaderColumn, UnreadableHeaders
+
+HEADERS = pa.large_list(pa.struct([("key", pa.large_binary()), ("value", pa.large_binary())]))
+FOUND = [None, [{"key": b"k", "value": b"\xff"}, {"key": b"k", "value": None}], [], [{"key": b"\xfe", "value": b""}]]
+"""Of four records: none, two of one name, an empty list, and one whose key is not UTF-8."""
+
+
+def test_a_column_is_a_sequence_of_python_values() -> None:
+    column: Column[int | None] = Column(pa.array([5, None, 7]))
+
+    assert list(column) == [5, None, 7]
+    assert (column[0], column[-1], len(column)) == (5, 7, 3)
+    assert list(column[1:]) == [None, 7]
+    assert bool(column)
+    assert not Column(pa.array([], pa.int64()))
+
+
+def test_numpy_and_arrow_take_a_column_as_it_is() -> None:
+    array = pa.array([5, 6])
+    column: Column[int] = Column(array)
+
+    assert pa.array(column) is array
+    assert pa.array(column, pa.int32()).type == pa.int32()
+    assert np.shares_memory(np.asarray(column, np.int64), array.to_numpy())
+
+
+def test_a_column_of_texts_becomes_any_type_of_text() -> None:
+    kinds = pa.array(["CREATE_TIME", None]).dictionary_encode()
+
+    assert pa.array(Column(kinds), pa.string()).to_pylist() == ["CREATE_TIME", None]
+
+
+def test_headers_are_read_when_they_are_asked_for() -> None:
+    headers = HeaderColumn(pa.array(FOUND, HEADERS))
+    bad = UnreadableHeaders("a header key is not UTF-8: 0xfe")
+
+    assert list(headers) == [None, [("k", b"\xff"), ("k", None)], [], bad]
+    assert [headers[n] for n in (1, 3)] == [[("k", b"\xff"), ("k", None)], bad]
+    assert list(headers[2:]) == [[], bad]
+
+
+def test_headers_count_as_the_memory_that_they_take_when_they_are_read() -> None:
+    headers = HeaderColumn(pa.array(FOUND, HEADERS))
+
+    assert headers.memory == 3 * HEADER_OBJECTS + 4
+    assert headers[2:].memory == HEADER_OBJECTS + 1
+    assert headers[:1].memory == 0
