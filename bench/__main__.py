@@ -114,7 +114,7 @@ def report(
         "Stages alone, CPU microseconds a row, in one process (20 columns):",
         "",
         *(f"- {name}: {value:.2f}" for name, value in stages.items()),
-        f"- fetch + native decode + encode: {sum(v for n, v in stages.items() if 'fallback' not in n):.2f}",
+        f"- native fetch + native decode + encode: {sum(v for n, v in stages.items() if 'fallback' not in n):.2f}",
         f"- Frazil, all of it (25 columns): {1e6 / statistics.median(c.rows_per_cpu_second for c in ours):.2f}",
         "",
         "Fixed costs, wall seconds:",

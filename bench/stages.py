@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from bench.orders import SCHEMA, TOPIC, encoded
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.reader import Engine as ReaderEngine
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.formats.arrow import project
@@ -43,7 +44,8 @@ def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
     schema = parse_schema(json.dumps(SCHEMA))
     payloads = list(encoded(0, SAMPLE, 1))
     found = {
-        "fetch": _fetch(bootstrap),
+        "fetch, native": _fetch(bootstrap, "native"),
+        "fetch, fallback": _fetch(bootstrap, "python"),
         "decode, native": _decode(schema, payloads, "native"),
         "decode, fallback": _decode(schema, payloads[:FALLBACK_SAMPLE], "fallback"),
         "encode": _encode(schema, payloads, Path(folder)),
@@ -61,14 +63,15 @@ def micros(work: Callable[[], object], rows: int) -> float:
     return best / rows * 1e6
 
 
-def _fetch(bootstrap: str) -> float:
+def _fetch(bootstrap: str, engine: ReaderEngine) -> float:
     settings = {"bootstrap.servers": bootstrap}
     facts = KafkaTopics(settings).describe(TOPIC)
     assert facts is not None
     end = min(FETCHED, facts.partitions[0].end)
 
     def fetch() -> None:
-        for _ in KafkaReader(settings).read(OffsetRange(TOPIC, 0, 0, end, end, 10**12), ONLY_VALUES):
+        reader = KafkaReader(settings, engine=engine)
+        for _ in reader.read(OffsetRange(TOPIC, 0, 0, end, end, 10**12), ONLY_VALUES):
             pass
 
     return micros(fetch, end)

@@ -7,13 +7,15 @@
 //! - **Lifetimes.** librdkafka owns a message's key, value and headers until `rd_kafka_message_destroy`. `Messages` calls
 //!   it once for each, when dropped; a `Message` borrows from its `Messages`, and what it returns borrows from it.
 //! - **Lengths.** Bytes are read only where a pointer is not null, with the length that librdkafka gives beside it.
-//! - **Threads.** A client may be used from any thread. No callback is registered, so librdkafka's threads never enter
-//!   Python: errors and requests for a token wait in a queue until `event` takes them.
+//! - **Threads.** A client may be used from any thread. The only callback, `hear`, keeps a text in memory and never enters
+//!   Python: errors and requests for a token wait in queues until `event` takes them.
 
+use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::marker::PhantomData;
 use std::ptr::{null, null_mut};
 use std::slice::from_raw_parts;
+use std::sync::{Mutex, MutexGuard};
 
 pub const END_OF_PARTITION: i32 = -191;
 
@@ -23,8 +25,12 @@ const NO_ERROR: c_int = 0;
 const EVENT_ERROR: c_int = 0x8;
 const EVENT_TOKEN_REFRESH: c_int = 0x100;
 const SAID_BYTES: usize = 512;
+/// The maximum number of errors that are kept until `event` takes them.
+const MOST_HEARD: usize = 50;
 /// The token says who it is for.
 const NO_PRINCIPAL: &CStr = c"";
+
+type ErrorCallback = unsafe extern "C" fn(*mut Client, c_int, *const c_char, *mut c_void);
 
 enum Conf {}
 enum Client {}
@@ -90,7 +96,9 @@ symbols! {
     rd_kafka_conf_destroy(*mut Conf);
     rd_kafka_conf_new() -> *mut Conf;
     rd_kafka_conf_set(*mut Conf, *const c_char, *const c_char, *mut c_char, usize) -> c_int;
+    rd_kafka_conf_set_error_cb(*mut Conf, ErrorCallback);
     rd_kafka_conf_set_events(*mut Conf, c_int);
+    rd_kafka_conf_set_opaque(*mut Conf, *mut c_void);
     rd_kafka_consume_batch_queue(*mut Queue, c_int, *mut *mut RawMessage, usize) -> isize;
     rd_kafka_consumer_close(*mut Client) -> c_int;
     rd_kafka_destroy(*mut Client);
@@ -190,9 +198,29 @@ pub enum Happened {
     TokenWanted,
 }
 
+/// Errors between records, which librdkafka gives to a callback while it is asked for records.
+#[derive(Default)]
+struct Heard(Mutex<VecDeque<Failure>>);
+
+impl Heard {
+    fn list(&self) -> MutexGuard<'_, VecDeque<Failure>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// librdkafka calls this with the pointer that `Consumer::start` sets, and with a text or null.
+unsafe extern "C" fn hear(_: *mut Client, code: c_int, said: *const c_char, heard: *mut c_void) {
+    let mut list = (*heard.cast::<Heard>()).list();
+    list.push_back(Failure { code, text: copied(said) });
+    if list.len() > MOST_HEARD {
+        list.pop_front();
+    }
+}
+
 /// A consumer of one partition at a time, without a group.
 pub struct Consumer {
     lib: Symbols,
+    heard: Box<Heard>,
     client: *mut Client,
     records: *mut Queue,
     events: *mut Queue,
@@ -206,9 +234,11 @@ impl Consumer {
     /// Start a client with librdkafka's settings. With `takes_tokens`, `event` tells when a token is wanted.
     pub fn start(library: &Library, settings: &[(String, String)], takes_tokens: bool) -> Result<Self, String> {
         let lib = library.symbols;
+        let heard = Box::<Heard>::default();
         let mut said = [0 as c_char; SAID_BYTES];
         // SAFETY: `conf` is owned here until `rd_kafka_new` succeeds, and destroyed on every other way out. `said` is
-        // as long as its length says, and librdkafka ends what it writes with a zero byte.
+        // as long as its length says, and librdkafka ends what it writes with a zero byte. `heard` stays where it is,
+        // and is dropped after the client.
         unsafe {
             let conf = (lib.rd_kafka_conf_new)();
             for (name, value) in settings {
@@ -224,6 +254,8 @@ impl Consumer {
                     return Err(problem);
                 }
             }
+            (lib.rd_kafka_conf_set_error_cb)(conf, hear);
+            (lib.rd_kafka_conf_set_opaque)(conf, (&raw const *heard).cast_mut().cast());
             (lib.rd_kafka_conf_set_events)(conf, EVENT_ERROR | if takes_tokens { EVENT_TOKEN_REFRESH } else { 0 });
             let client = (lib.rd_kafka_new)(CONSUMER, conf, said.as_mut_ptr(), SAID_BYTES);
             if client.is_null() {
@@ -231,7 +263,7 @@ impl Consumer {
                 return Err(copied(said.as_ptr()));
             }
             let (records, events) = ((lib.rd_kafka_queue_get_consumer)(client), (lib.rd_kafka_queue_get_main)(client));
-            Ok(Self { lib, client, records, events, buffer: Vec::new() })
+            Ok(Self { lib, heard, client, records, events, buffer: Vec::new() })
         }
     }
 
@@ -270,6 +302,9 @@ impl Consumer {
 
     /// Take what happened next, if anything has, without waiting.
     pub fn event(&mut self) -> Option<Happened> {
+        if let Some(failure) = self.heard.list().pop_front() {
+            return Some(Happened::Error(failure));
+        }
         loop {
             // SAFETY: an event is valid until it is destroyed, and its text as long as it is.
             unsafe {

@@ -236,9 +236,12 @@ def test_a_cluster_that_does_not_answer_is_named_with_what_the_client_received(
     assert "the cluster is up" in stalled.value.hint
 
 
-def test_a_topic_that_does_not_exist_is_a_failed_read(make: Make, place: Place) -> None:
-    with pytest.raises(BrokerError, match=rf"{place.name}-0: reading offsets \[0, 3\) from .* failed: .*[Uu]nknown"):
-        read(make(), place.name, 0, 3)
+def test_a_topic_that_does_not_exist_is_said(make: Make, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "STALLED_SECONDS", 3.0)
+    reader = make(**{"topic.metadata.propagation.max.ms": "10", "topic.metadata.refresh.interval.ms": "500"})
+
+    with pytest.raises(BrokerError, match=rf"no record arrived .*; {place.name} \[0\]: topic does not exist"):
+        read(reader, place.name, 0, 3)
 
 
 def test_settings_that_librdkafka_refuses_are_named_without_their_secrets(make: Make) -> None:

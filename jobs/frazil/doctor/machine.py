@@ -1,4 +1,4 @@
-"""Check the tools on this machine: Java, Spark and the native decoder."""
+"""Check the tools on this machine: Java, Spark and the native module."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 
+from frazil.adapters.kafka.batch_consumer import why_not_native
 from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding, not_asked
 from frazil.formats.native import native_available
@@ -31,6 +32,12 @@ def look_at_machine(env: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     else:
         found = "not installed: records are decoded in Python, to the same rows, more slowly"
         yield Finding("machine", "native decoder", "ok", found, "install Rust and run `make setup`, which builds it")
+    problem = why_not_native()
+    if problem is None:
+        yield Finding("machine", "native reader", "ok", "fetches records with confluent-kafka's librdkafka")
+    else:
+        found = f"not used: {problem}; records are fetched in Python, at about three times the CPU"
+        yield Finding("machine", "native reader", "ok", found, "install confluent-kafka 2.3 or newer, and `make setup`")
 
 
 def spark() -> str:

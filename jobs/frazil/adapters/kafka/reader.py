@@ -154,7 +154,7 @@ def open_consumer(settings: Mapping[str, object], heard: Heard, engine: Engine |
     if problem is not None and engine == "native":
         raise MissingToolError(f"the native Kafka reader cannot be used: {problem}", hint="run `make setup`")
     if problem is not None:
-        _say_fallback(problem)
+        _warn_once(problem)
     python = engine == "python" or problem is not None
     try:
         return MessageConsumer(settings, heard) if python else BatchConsumer(settings, heard)
@@ -165,9 +165,15 @@ def open_consumer(settings: Mapping[str, object], heard: Heard, engine: Engine |
         ) from refused
 
 
+def warn_if_fetching_in_python() -> None:
+    """Log why records are fetched in Python, if they are; once a process."""
+    problem = why_not_native()
+    if problem is not None:
+        _warn_once(problem)
+
+
 @cache
-def _say_fallback(problem: str) -> None:
-    """Log once why records are fetched in Python."""
+def _warn_once(problem: str) -> None:
     LOG.warning("fetching_in_python", extra={"problem": problem, "cost": "about three times the CPU of a fetch"})
 
 

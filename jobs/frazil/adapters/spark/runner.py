@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from frazil.adapters.kafka.reader import warn_if_fetching_in_python
 from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, offsets_read
 from frazil.adapters.spark.worker import run
 from frazil.local import class_data
@@ -86,6 +87,7 @@ class SparkRunner:
         """Start the application unless it is running, and return it. Raises MissingToolError if Java is missing."""
         with self._lock:
             if self._context is None:
+                warn_if_fetching_in_python()  # a warning of the tasks' processes would not reach the terminal
                 self._context = _start(self._application, self._log_file)
             self._parallelism = max(self._parallelism, int(self._context.defaultParallelism))
             return self._context

@@ -1,0 +1,155 @@
+"""The native consumer as Python uses it: when tokens are set, and what is done where it cannot be used."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import confluent_kafka
+import pytest
+
+from frazil.adapters.kafka import batch_consumer, reader
+from frazil.adapters.kafka.batch_consumer import TOKEN_RETRY_SECONDS, _Tokens, why_not_native
+from frazil.adapters.kafka.message_consumer import MessageConsumer
+from frazil.adapters.kafka.reader import KafkaReader, open_consumer, warn_if_fetching_in_python
+from frazil.model.errors import MissingToolError
+
+LIFE = 100.0
+NEEDS_NATIVE = pytest.mark.skipif(why_not_native() is not None, reason="the native module is not built")
+
+
+@dataclass
+class Client:
+    """In place of the native consumer: what it was told of tokens."""
+
+    told: list[tuple[object, ...]] = field(default_factory=list)
+
+    def set_token(self, token: str, ends_ms: int) -> None:
+        self.told.append((token, ends_ms))
+
+    def fail_token(self, why: str) -> None:
+        self.told.append((why,))
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(batch_consumer, "time", clock)
+    return clock
+
+
+def tokens(client: Client, new_token: Callable[[str], tuple[str, float]]) -> _Tokens:
+    return _Tokens(cast(Any, client), new_token)
+
+
+def test_a_token_is_set_at_once_and_replaced_before_it_ends(clock: Clock) -> None:
+    client = Client()
+    renewing = tokens(client, lambda _: (f"of {clock.now:.0f}", clock.now + LIFE))
+
+    for clock.now in (1000, 1010, 1069, 1071, 1500):
+        renewing.renew(wanted=False)
+
+    assert client.told == [("of 1000", 1_100_000), ("of 1071", 1_171_000), ("of 1500", 1_600_000)]
+
+
+def test_a_token_that_the_client_wants_is_set_at_once(clock: Clock) -> None:
+    client = Client()
+    renewing = tokens(client, lambda _: ("t", clock.now + LIFE))
+
+    for wanted in (False, True, False):
+        renewing.renew(wanted=wanted)
+
+    assert len(client.told) == 2
+
+
+def test_a_token_that_cannot_be_made_is_told_to_the_client_and_tried_again(clock: Clock) -> None:
+    def fail(_: str) -> tuple[str, float]:
+        raise ValueError("no role")
+
+    client = Client()
+    renewing = tokens(client, fail)
+
+    for clock.now in (1000, 1000 + TOKEN_RETRY_SECONDS / 2, 1000 + TOKEN_RETRY_SECONDS):
+        renewing.renew(wanted=False)
+
+    assert client.told == [("no role",)] * 2
+
+
+@pytest.fixture
+def asked_again() -> Iterator[None]:
+    """What was found out is forgotten, before the test and after it."""
+    for remembered in (why_not_native, reader._warn_once):
+        remembered.cache_clear()
+    yield
+    for remembered in (why_not_native, reader._warn_once):
+        remembered.cache_clear()
+
+
+@NEEDS_NATIVE
+@pytest.mark.usefixtures("asked_again")
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("/nowhere/cimpl.so", "confluent-kafka's librdkafka: /nowhere/cimpl.so is not loaded"),
+        ("libc.so.6", "confluent-kafka's librdkafka: rd_kafka_version is not among its symbols"),
+    ],
+)
+def test_a_librdkafka_that_is_not_found_is_a_reason(module: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_consumer, "cimpl", SimpleNamespace(__file__=module))
+
+    assert why_not_native() == said
+
+
+@NEEDS_NATIVE
+@pytest.mark.usefixtures("asked_again")
+def test_another_librdkafka_than_confluent_kafka_uses_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confluent_kafka, "libversion", lambda: ("2.99.0", 0x026300FF))
+
+    assert "confluent-kafka uses librdkafka 2.99.0, but 0x2" in (why_not_native() or "")
+
+
+@pytest.mark.usefixtures("asked_again")
+def test_without_the_native_consumer_it_is_said_once_and_records_are_read_in_python(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reader, "why_not_native", lambda: "it is too old")
+
+    warn_if_fetching_in_python()
+    for _ in range(2):
+        consumer = open_consumer({"group.id": "g"}, deque(), None)
+        consumer.close()
+        assert isinstance(consumer, MessageConsumer)
+
+    (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert (warning.message, warning.__dict__["problem"]) == ("fetching_in_python", "it is too old")
+    assert "CPU" in warning.__dict__["cost"]
+
+
+def test_a_native_reader_that_is_asked_for_and_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "why_not_native", lambda: "it is too old")
+
+    with pytest.raises(MissingToolError, match="the native Kafka reader cannot be used: it is too old"):
+        KafkaReader({"bootstrap.servers": "127.0.0.1:1"}, engine="native")
+
+
+@NEEDS_NATIVE
+def test_a_closed_reader_returns_an_error_and_is_closed_only_once() -> None:
+    reader = KafkaReader({"bootstrap.servers": "127.0.0.1:1"}, engine="native")
+
+    reader.close()
+    reader.close()
+
+    with pytest.raises(RuntimeError, match="the consumer is closed"):
+        reader._consumer.position()
