@@ -511,21 +511,3 @@ impl<'a> Message<'a> {
 unsafe fn bytes<'a>(start: *const u8, len: usize) -> Option<&'a [u8]> {
     (!start.is_null()).then(|| from_raw_parts(start, len))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_versions_with_these_types_are_accepted() {
-        assert!(check_version(0x020300ff).is_ok());
-        assert!(check_version(0x021000ff).is_ok());
-        assert!(check_version(0x020200ff).unwrap_err().contains("version 2.2"));
-        assert!(check_version(0x030000ff).unwrap_err().contains("version 3.0"));
-    }
-
-    #[test]
-    fn a_module_that_is_not_loaded_is_not_loaded_now() {
-        assert!(Library::open("/nowhere/libnothing.so").is_err_and(|said| said.contains("not loaded")));
-    }
-}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import shutil
+import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -110,6 +114,28 @@ def test_a_librdkafka_that_is_not_found_is_a_reason(module: str, said: str, monk
     monkeypatch.setattr(batch_consumer, "cimpl", SimpleNamespace(__file__=module))
 
     assert why_not_native() == said
+
+
+@NEEDS_NATIVE
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@pytest.mark.parametrize(("version", "said"), [("0x020200ff", "2.2"), ("0x030000ff", "3.0"), ("0x020300ff", None)])
+def test_only_a_librdkafka_whose_functions_are_known_is_accepted(
+    version: str, said: str | None, tmp_path: Path
+) -> None:
+    """A library that has a version and nothing else."""
+    import frazil_native  # noqa: PLC0415 - it may not be built
+
+    source, library = tmp_path / "version.c", tmp_path / "version.so"
+    source.write_text(f"int rd_kafka_version(void) {{ return {version}; }}")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    loaded = ctypes.CDLL(str(library))
+
+    with pytest.raises(ValueError, match=r"version|symbols") as refused:
+        frazil_native.librdkafka_version(str(library))
+
+    assert loaded is not None
+    expected = "rd_kafka_assign is not among" if said is None else f"it has version {said}, expected 2.3 or a later 2.x"
+    assert expected in str(refused.value)
 
 
 @NEEDS_NATIVE
