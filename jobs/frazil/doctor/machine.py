@@ -36,7 +36,7 @@ def look_at_machine(env: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     if problem is None:
         yield Finding("machine", "native reader", "ok", "fetches records with confluent-kafka's librdkafka")
     else:
-        found = f"not used: {problem}; records are fetched in Python, at about three times the CPU"
+        found = f"not used: {problem}; records are fetched in Python, at two to three times the CPU"
         yield Finding("machine", "native reader", "ok", found, "install confluent-kafka 2.3 or newer, and `make setup`")
 
 

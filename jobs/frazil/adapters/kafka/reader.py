@@ -174,7 +174,7 @@ def warn_if_fetching_in_python() -> None:
 
 @cache
 def _warn_once(problem: str) -> None:
-    LOG.warning("fetching_in_python", extra={"problem": problem, "cost": "about three times the CPU of a fetch"})
+    LOG.warning("fetching_in_python", extra={"problem": problem, "cost": "two to three times the CPU of a fetch"})
 
 
 def _before(records: Records, end: int) -> Records:
