@@ -6,8 +6,9 @@ import ctypes
 import logging
 import shutil
 import subprocess
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +18,12 @@ import confluent_kafka
 import pytest
 
 from frazil.adapters.kafka import batch_consumer, reader
-from frazil.adapters.kafka.batch_consumer import TOKEN_RETRY_SECONDS, _Tokens, why_not_native
+from frazil.adapters.kafka.batch_consumer import TokenRenewal, why_not_native
 from frazil.adapters.kafka.message_consumer import MessageConsumer
 from frazil.adapters.kafka.reader import KafkaReader, open_consumer, warn_if_fetching_in_python
 from frazil.model.errors import MissingToolError
 
-LIFE = 100.0
+LIFE = 0.3
 NEEDS_NATIVE = pytest.mark.skipif(why_not_native() is not None, reason="the native module is not built")
 
 
@@ -39,56 +40,58 @@ class Client:
         self.told.append((why,))
 
 
-@dataclass
-class Clock:
-    now: float = 1000.0
-
-    def time(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(batch_consumer, "time", clock)
-    return clock
+def wait_for(client: Client, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while len(client.told) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
-def tokens(client: Client, new_token: Callable[[str], tuple[str, float]]) -> _Tokens:
-    return _Tokens(cast(Any, client), new_token)
-
-
-def test_a_token_is_set_at_once_and_replaced_before_it_ends(clock: Clock) -> None:
+def test_a_token_is_set_at_once_and_replaced_before_it_ends() -> None:
+    """Nobody reads meanwhile."""
     client = Client()
-    renewing = tokens(client, lambda _: (f"of {clock.now:.0f}", clock.now + LIFE))
+    made: list[float] = []
 
-    for clock.now in (1000, 1010, 1069, 1071, 1500):
-        renewing.renew(wanted=False)
+    def new_token(_: str) -> tuple[str, float]:
+        made.append(time.time() + LIFE)
+        return f"token {len(made)}", made[-1]
 
-    assert client.told == [("of 1000", 1_100_000), ("of 1071", 1_171_000), ("of 1500", 1_600_000)]
+    renewal = TokenRenewal(cast(Any, client), new_token)
+    renewal.start()
+    at_once = len(client.told)
+    wait_for(client, 3)
+    renewal.stop()
+
+    assert at_once == 1
+    assert client.told == [(f"token {n + 1}", int(ends * 1000)) for n, ends in enumerate(made)]
 
 
-def test_a_token_that_the_client_wants_is_set_at_once(clock: Clock) -> None:
+def test_after_a_stop_no_token_is_set() -> None:
     client = Client()
-    renewing = tokens(client, lambda _: ("t", clock.now + LIFE))
+    renewal = TokenRenewal(cast(Any, client), lambda _: ("t", time.time() + LIFE))
+    renewal.start()
+    renewal.stop()
+    told = len(client.told)
 
-    for wanted in (False, True, False):
-        renewing.renew(wanted=wanted)
+    renewal.renew()
+    time.sleep(LIFE)
 
-    assert len(client.told) == 2
+    assert len(client.told) == told
 
 
-def test_a_token_that_cannot_be_made_is_told_to_the_client_and_tried_again(clock: Clock) -> None:
+def test_a_token_that_cannot_be_made_is_told_to_the_client_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_consumer, "TOKEN_RETRY_SECONDS", 0.1)
+
     def fail(_: str) -> tuple[str, float]:
         raise ValueError("no role")
 
     client = Client()
-    renewing = tokens(client, fail)
+    renewal = TokenRenewal(cast(Any, client), fail)
+    renewal.start()
+    wait_for(client, 2)
+    renewal.stop()
 
-    for clock.now in (1000, 1000 + TOKEN_RETRY_SECONDS / 2, 1000 + TOKEN_RETRY_SECONDS):
-        renewing.renew(wanted=False)
-
-    assert client.told == [("no role",)] * 2
+    assert client.told[:2] == [("no role",)] * 2
 
 
 @pytest.fixture

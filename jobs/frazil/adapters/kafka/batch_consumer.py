@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -27,6 +27,9 @@ TOKEN_LIFE = 0.7
 """The share of a token's life after which it is replaced: librdkafka asks for the next one after 0.8."""
 
 TOKEN_RETRY_SECONDS = 10.0
+LEAST_TOKEN_SECONDS = 0.1
+"""The least time between two tokens, whatever their life."""
+
 CHUNK_BYTES = 32 << 20
 """A chunk ends with about the record that reaches this, where its caller has no limit of its own."""
 
@@ -62,8 +65,9 @@ class BatchConsumer:
         new_token = cast("NewToken | None", settings.get("oauth_cb"))
         self._heard = heard
         self._client = frazil_native.BatchConsumer(_linked_module(), plain, new_token is not None)
-        self._tokens = None if new_token is None else _Tokens(self._client, new_token)
-        self._listen()
+        self._tokens = None if new_token is None else TokenRenewal(self._client, new_token)
+        if self._tokens is not None:
+            self._tokens.start()
 
     def assign(self, topic: str, partition: int, offset: int) -> None:
         self._listen()
@@ -77,6 +81,8 @@ class BatchConsumer:
         return self._client.position()
 
     def close(self) -> None:
+        if self._tokens is not None:
+            self._tokens.stop()
         self._client.close()
 
     def poll(self, limits: PollLimits, optional: OptionalFields) -> Polled:
@@ -92,30 +98,49 @@ class BatchConsumer:
         """Take over what happened in librdkafka's threads since the last call."""
         errors, token_wanted = self._client.events()
         self._heard.extend(KafkaError(code, text) for code, text in errors)
-        if self._tokens is not None:
-            self._tokens.renew(wanted=token_wanted)
+        if token_wanted and self._tokens is not None:
+            self._tokens.renew()
 
 
-@dataclass(slots=True)
-class _Tokens:
-    """Sets tokens before they end. A client that is idle for longer gets one with the next range."""
+class TokenRenewal:
+    """Sets tokens before they end, in a thread of its own: librdkafka also logs in while no records are read."""
 
-    client: frazil_native.BatchConsumer
-    new_token: NewToken
-    next_at: float = 0.0
+    def __init__(self, client: frazil_native.BatchConsumer, new_token: NewToken) -> None:
+        self._client = client
+        self._new_token = new_token
+        self._next_at = 0.0
+        self._ended = threading.Event()
+        self._one_at_a_time = threading.Lock()
 
-    def renew(self, *, wanted: bool) -> None:
+    def start(self) -> None:
+        """Set the first token, and go on in the background until `stop`."""
+        self.renew()
+        threading.Thread(target=self._run, name="frazil-kafka-tokens", daemon=True).start()
+
+    def stop(self) -> None:
+        """Set no token from now on, so that the client may be closed."""
+        with self._one_at_a_time:
+            self._ended.set()
+
+    def renew(self) -> None:
+        with self._one_at_a_time:
+            if not self._ended.is_set():
+                self._set_token()
+
+    def _run(self) -> None:
+        while not self._ended.wait(max(self._next_at - time.time(), LEAST_TOKEN_SECONDS)):
+            self.renew()
+
+    def _set_token(self) -> None:
         now = time.time()
-        if not wanted and now < self.next_at:
-            return
         try:
-            token, ends = self.new_token("")
-            self.client.set_token(token, int(ends * 1000))
+            token, ends = self._new_token("")
+            self._client.set_token(token, int(ends * 1000))
         except Exception as problem:  # noqa: BLE001 - the client reports it, as it does with a callback
-            self.client.fail_token(str(problem))
-            self.next_at = now + TOKEN_RETRY_SECONDS
+            self._client.fail_token(str(problem))
+            self._next_at = now + TOKEN_RETRY_SECONDS
         else:
-            self.next_at = now + TOKEN_LIFE * (ends - now)
+            self._next_at = now + TOKEN_LIFE * (ends - now)
 
 
 def _text(value: object) -> str:
