@@ -48,7 +48,7 @@ def wait_for(client: Client, count: int) -> None:
 
 
 def test_a_token_is_set_at_once_and_replaced_before_it_ends() -> None:
-    """Nobody reads meanwhile."""
+    """Also while no records are read."""
     client = Client()
     made: list[float] = []
 
