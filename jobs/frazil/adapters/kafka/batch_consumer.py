@@ -113,7 +113,7 @@ class TokenRenewal:
         self._one_at_a_time = threading.Lock()
 
     def start(self) -> None:
-        """Set the first token, and go on in the background until `stop`."""
+        """Set the first token now, and renew it in a thread until `stop`."""
         self.renew()
         threading.Thread(target=self._run, name="frazil-kafka-tokens", daemon=True).start()
 

@@ -59,7 +59,7 @@ class MessageConsumer:
         return Polled(records, partition_end)
 
     def _polled(self, limits: PollLimits) -> list[Message]:
-        """Up to the wanted number of messages, or up to the one that reaches the limit of bytes."""
+        """Return up to the wanted number of messages, or fewer: the last one reaches the limit of bytes."""
         if limits.byte_limit is None:
             return self._consumer.consume(limits.records, POLL_SECONDS)
         polled: list[Message] = []
@@ -94,7 +94,7 @@ class _HeadersOf(Sequence[Found]):
     """Headers, read from their message only when they are asked for: most tables never do.
 
     A message is asked once for headers that cannot be decoded: the client answers a second time with a list that has
-    holes, and whoever touches one crashes the process.
+    holes, and reading a hole crashes the process.
     """
 
     def __init__(self, messages: list[Message], unreadable: dict[int, UnreadableHeaders] | None = None) -> None:
@@ -157,7 +157,7 @@ def _drop_values(messages: list[Message]) -> None:
 
 
 def _milliseconds(messages: list[Message]) -> list[int | None]:
-    """Timestamps; None for a record that has none, which Kafka writes as -1."""
+    """Return the timestamps; None for a record without one, which Kafka writes as -1."""
     stamps: list[int | None] = [message.timestamp()[1] for message in messages]
     return [None if stamp == -1 else stamp for stamp in stamps] if -1 in stamps else stamps
 
