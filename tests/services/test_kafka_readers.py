@@ -11,6 +11,7 @@ from breadth import WAIT_SECONDS, Place, admin_of
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from raw_headers import send_with_headers
+from reader_engines import ENGINES
 
 from frazil.adapters.kafka import reader as reader_module
 from frazil.adapters.kafka.reader import Engine, KafkaReader
@@ -25,7 +26,7 @@ BIG = 300_000
 Make = Callable[..., KafkaReader]
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
     found: Engine = request.param
     return found

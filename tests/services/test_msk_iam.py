@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from reader_engines import ENGINES
 
 from frazil.adapters.kafka.msk_iam import new_token, region_of
 from frazil.adapters.kafka.reader import Engine, KafkaReader
@@ -189,7 +190,7 @@ def answers(admin: AdminClient) -> bool:
         return False
 
 
-@pytest.mark.parametrize("engine", ["native", "python"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_reader_outlives_its_tokens(servers: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it reads, across two ends of tokens, and after it was idle for longer than one lives."""
     given: list[float] = []

@@ -15,6 +15,7 @@ import pytest
 from breadth import REGION, Place
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
+from reader_engines import ENGINES
 
 from frazil.adapters.aws.secrets import SecretsManager
 from frazil.adapters.kafka.reader import KafkaReader
@@ -149,7 +150,7 @@ def test_a_cluster_that_is_down_is_never_taken_for_one_without_the_topic(cluster
 SENT: tuple[Sent, ...] = ((b"k", b"0"), (None, b"1"), (b"k", None), (b"k", b"3"), (b"k", b"4"))
 
 
-@pytest.fixture(params=["native", "python", "in memory"])
+@pytest.fixture(params=[*ENGINES, "in memory"])
 def partition(request: pytest.FixtureRequest, place: Place) -> Iterator[tuple[RecordReader, str]]:
     """A reader, and a topic whose only partition holds SENT."""
     if request.param == "in memory":

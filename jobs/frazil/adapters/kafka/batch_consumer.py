@@ -43,7 +43,9 @@ def why_not_native() -> str | None:
 
     try:
         version = frazil_native.librdkafka_version(_linked_module())
-    except (AttributeError, ValueError) as problem:
+    except AttributeError:
+        return "the native module is older than Frazil"
+    except ValueError as problem:
         return f"confluent-kafka's librdkafka: {problem}"
     if version != confluent_kafka.libversion()[1]:
         return f"confluent-kafka uses librdkafka {confluent_kafka.libversion()[0]}, but {version:#x} was found"
