@@ -128,6 +128,7 @@ class Deployed:
     provider: dict[str, str] = field(default_factory=dict)
     """The variables with which Terraform uses the shared provider."""
     _shared: ExitStack = field(default_factory=ExitStack)
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     @property
     def checkout(self) -> Path:
@@ -228,9 +229,13 @@ class Deployed:
         return [each.name for each in status(self.checkout / ".frazil" / "local").services if each.running]
 
     def client(self, service: str) -> Any:
-        config = Config(retries={"total_max_attempts": 2}, s3={"addressing_style": "path"})
-        session = boto3.Session("local", "local", region_name=REGION)
-        return session.client(service, endpoint_url=self.services.aws_endpoint_url, config=config)
+        """A client of the double, made once: making one takes longer than most calls."""
+        place = (service, self.services.aws_endpoint_url)
+        if place not in self._clients:
+            config = Config(retries={"total_max_attempts": 2}, s3={"addressing_style": "path"})
+            session = boto3.Session("local", "local", region_name=REGION)
+            self._clients[place] = session.client(service, endpoint_url=place[1], config=config)
+        return self._clients[place]
 
     @property
     def application(self) -> str:

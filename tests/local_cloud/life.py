@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from frazil.model.spec import Settings
 from frazil.specs.select import select_tables
 from frazil.status import TableStatus, table_statuses
 
+LOOK_ANYWAY_SECONDS = 10
 ROLES = ("frazil-local-job", "frazil-local-streaming-job", "frazil-local-schedules", "frazil-local-rotate-keys")
 
 
@@ -106,8 +108,28 @@ class Tables:
         return found
 
     def until(self, table: str, is_so: Callable[[TableStatus], bool]) -> TableStatus:
-        found: TableStatus = eventually(lambda: self.status(table), is_so, explain=self.deployed.last_words)
+        """Look at the whole table after each of its commits, and now and then for what else may have changed."""
+        seen: dict[object, TableStatus] = {}
+
+        def look() -> TableStatus:
+            at = (self._metadata_of(table), time.monotonic() // LOOK_ANYWAY_SECONDS)
+            if at not in seen:
+                seen[at] = self.status(table)
+            return seen[at]
+
+        found: TableStatus = eventually(look, is_so, explain=self.deployed.last_words)
         return found
+
+    def _metadata_of(self, table: str) -> str | None:
+        """The address of a table's newest metadata file, or None before the table is there."""
+        (spec,) = select_tables(self.settings, [table])
+        database, _, name = spec.identifier.partition(".")
+        glue = self.deployed.client("glue")
+        try:
+            listed = glue.get_table(DatabaseName=database, Name=name)["Table"]
+        except glue.exceptions.EntityNotFoundException:
+            return None
+        return str(listed["Parameters"]["metadata_location"])
 
     def until_all_of_it(self, table: str, *, rows: int, dead_letters: int = 0) -> None:
         self.until(table, lambda at: (at.lag, at.rows, at.counts.dead_letters) == (0, rows, dead_letters))
