@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ class Deployed:
     provider: dict[str, str] = field(default_factory=dict)
     """The variables with which Terraform uses the shared provider."""
     _shared: ExitStack = field(default_factory=ExitStack)
-    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _clients: dict[str, Any] = field(default_factory=dict)
 
     @property
     def checkout(self) -> Path:
@@ -219,8 +220,9 @@ class Deployed:
         written = (self.environment / "env").read_text()
         return dict(re.findall(r"^export (\w+)='(.*)'$", written, re.MULTILINE))
 
-    @property
+    @cached_property
     def services(self) -> LocalServices:
+        """The addresses, which stay: to look at them anew would ask each service whether it answers."""
         told = status(self.checkout / ".frazil" / "local")
         assert told.bootstrap_servers and told.schema_registry_url and told.aws_endpoint_url, "nothing was started"
         return LocalServices(told.bootstrap_servers, told.schema_registry_url, told.aws_endpoint_url)
@@ -230,12 +232,12 @@ class Deployed:
 
     def client(self, service: str) -> Any:
         """A client of the double, made once: making one takes longer than most calls."""
-        place = (service, self.services.aws_endpoint_url)
-        if place not in self._clients:
+        if service not in self._clients:
             config = Config(retries={"total_max_attempts": 2}, s3={"addressing_style": "path"})
             session = boto3.Session("local", "local", region_name=REGION)
-            self._clients[place] = session.client(service, endpoint_url=place[1], config=config)
-        return self._clients[place]
+            address = self.services.aws_endpoint_url
+            self._clients[service] = session.client(service, endpoint_url=address, config=config)
+        return self._clients[service]
 
     @property
     def application(self) -> str:
