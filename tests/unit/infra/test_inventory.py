@@ -30,6 +30,7 @@ ROLE = '{"Version": "2012-10-17", "Statement": []}'
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # a third of the time
     with mock_aws():
         yield boto3.Session(region_name="eu-central-1")
 
