@@ -47,6 +47,7 @@ SLOWEST_FIRST = (
     "faults/test_two_drivers.py",
     "local_cloud/test_doctor_inside.py",
     "services/test_installed.py",
+    "repo/test_interrupted_run.py",
     "table/test_spark_beside.py",
 )
 """Files that take longest, in the order in which they start; a run that ends with one of them leaves a core idle."""
