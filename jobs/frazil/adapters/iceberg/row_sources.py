@@ -155,34 +155,43 @@ def _change(table: Table, before: Snapshot, after: Snapshot, columns: _Columns) 
         path: file for path, file in {**had.files, **has.files}.items() if had.state_of(path) != has.state_of(path)
     }
     rows = _rows_of(table, differ, columns)
-    found = [_change_of(table, path, each, had, has, columns) for path, each in rows.items()]
+    without = _without_source(table, rows, (had.marks, has.marks), columns)
+    found = [_change_of(each, had.state_of(path), has.state_of(path), without.get(path)) for path, each in rows.items()]
     added, removed = sum(each.unsourced_added for each in found), sum(each.sourced_removed for each in found)
     is_same_by_each_schema = all(each.here == each.ever for each in rows.values())
     return SourceChange(added if is_same_by_each_schema else max(added, 0), removed)
 
 
-def _change_of(table: Table, path: str, rows: _Rows, had: _Held, has: _Held, columns: _Columns) -> SourceChange:
-    (times_before, before), (times, now) = had.state_of(path), has.state_of(path)
-    marked_before, marked = _marked(table, path, rows, [before, now], columns)
+def _without_source(
+    table: Table, rows: Mapping[str, _Rows], marks: Sequence[Marks], columns: _Columns
+) -> dict[str, BitMap64]:
+    """Return which marked rows lack a source, in files that have rows both with and without one: these are opened."""
+    mixed = (path for path, each in rows.items() if each.is_exact and 0 < each.here.at_most < each.rows)
+    among = {path: BitMap64().union(*(each.get(path, BitMap64()) for each in marks)) for path in mixed}
+    opened = {path: marked for path, marked in among.items() if marked}
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        found = pool.map(lambda path: rows_without_source(table, path, columns.here, among=opened[path]), opened)
+        return dict(zip(opened, found, strict=True))
+
+
+def _change_of(
+    rows: _Rows, before: tuple[int, BitMap64 | None], now: tuple[int, BitMap64 | None], without: BitMap64 | None
+) -> SourceChange:
+    marked_before, marked = _marked(rows, before[1], without), _marked(rows, now[1], without)
     return SourceChange(
-        unsourced_added=times * marked.unsourced_left(rows.rows - rows.here.at_least)
-        - times_before * marked_before.unsourced_left(rows.rows - rows.here.at_most),
-        sourced_removed=times_before * marked_before.sourced_left(rows.ever.at_most)
-        - times * marked.sourced_left(rows.ever.at_least),
+        unsourced_added=now[0] * marked.unsourced_left(rows.rows - rows.here.at_least)
+        - before[0] * marked_before.unsourced_left(rows.rows - rows.here.at_most),
+        sourced_removed=before[0] * marked_before.sourced_left(rows.ever.at_most)
+        - now[0] * marked.sourced_left(rows.ever.at_least),
     )
 
 
-def _marked(table: Table, path: str, rows: _Rows, marks: Sequence[BitMap64 | None], columns: _Columns) -> list[_Marked]:
-    """Open the file only if it has rows both with and without a source, and if some are marked."""
-    each = [found or BitMap64() for found in marks]
-    if not any(each) or rows.here.at_least == rows.rows:
-        return [_Marked(len(found), 0) for found in each]
-    if not rows.is_exact:
-        return [_Marked(len(found), None) for found in each]
-    if not rows.here.at_most:
-        return [_Marked(len(found), len(found)) for found in each]
-    without = rows_without_source(table, path, columns.here, among=BitMap64().union(*each))
-    return [_Marked(len(found), len(found & without)) for found in each]
+def _marked(rows: _Rows, marks: BitMap64 | None, without: BitMap64 | None) -> _Marked:
+    if not marks or rows.here.at_least == rows.rows:
+        return _Marked(len(marks or ()), 0)
+    if without is not None:
+        return _Marked(len(marks), len(marks & without))
+    return _Marked(len(marks), len(marks) if rows.is_exact else None)
 
 
 def _held(io: FileIO, had: Sequence[ManifestFile], has: Sequence[ManifestFile], wanted: Ids) -> tuple[_Held, _Held]:
