@@ -44,8 +44,8 @@ class BatchConsumer:
         is met, or `wait_ms` have passed. Records are taken one by one if `most_bytes` must not be passed by more than
         one.
 
-        Returns a batch with the columns offset, timestamp_ms, timestamp_type, leader_epoch, key, value and headers;
-        the partition's end, if it was met; and the code and text of an error, if one came.
+        Returns a batch with the columns offset, timestamp_ms, timestamp_type, leader_epoch, key, value, headers and
+        headers_problem; the partition's end, if it was met; and the code and text of an error, if one came.
         """
 
     def events(self) -> tuple[list[tuple[int, str]], bool]:

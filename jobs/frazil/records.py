@@ -70,10 +70,12 @@ class Column(Sequence[Item_co], Generic[Item_co]):
 class HeaderColumn(Sequence[Headers | UnreadableHeaders | None]):
     """Headers in an Arrow array of lists of keys and values, read when they are asked for: most tables never do."""
 
-    __slots__ = ("array",)
+    __slots__ = ("array", "problems")
 
-    def __init__(self, array: pa.LargeListArray) -> None:
+    def __init__(self, array: pa.LargeListArray, problems: pa.StringArray) -> None:
+        """`problems` says for each record why its headers cannot be read, and is null if they can."""
         self.array = array
+        self.problems = problems
 
     def __len__(self) -> int:
         return len(self.array)
@@ -84,11 +86,11 @@ class HeaderColumn(Sequence[Headers | UnreadableHeaders | None]):
     def __getitem__(self, index: slice) -> HeaderColumn: ...
     def __getitem__(self, index: int | slice) -> Headers | UnreadableHeaders | HeaderColumn | None:
         if isinstance(index, slice):
-            return HeaderColumn(self.array[index])
-        return _headers(self.array[int(index)].as_py())
+            return HeaderColumn(self.array[index], self.problems[index])
+        return _headers(self.array[int(index)].as_py(), self.problems[int(index)].as_py())
 
     def __iter__(self) -> Iterator[Headers | UnreadableHeaders | None]:
-        return map(_headers, self.array.to_pylist())
+        return map(_headers, self.array.to_pylist(), self.problems.to_pylist())
 
     @property
     def memory(self) -> int:
@@ -98,7 +100,9 @@ class HeaderColumn(Sequence[Headers | UnreadableHeaders | None]):
         return int(held) + len(each) * HEADER_OBJECTS
 
 
-def _headers(found: list[dict[str, bytes | None]] | None) -> Headers | UnreadableHeaders | None:
+def _headers(found: list[dict[str, bytes | None]] | None, problem: str | None) -> Headers | UnreadableHeaders | None:
+    if problem is not None:
+        return UnreadableHeaders(problem)
     if found is None:
         return None
     headers: list[tuple[str, bytes | None]] = []

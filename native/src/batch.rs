@@ -3,7 +3,8 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::builder::{
-    ArrayBuilder, Int32Builder, Int64Builder, Int8Builder, LargeBinaryBuilder, LargeListBuilder, StructBuilder,
+    ArrayBuilder, Int32Builder, Int64Builder, Int8Builder, LargeBinaryBuilder, LargeListBuilder,
+    StringBuilder, StructBuilder,
 };
 use arrow_array::{DictionaryArray, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
@@ -12,6 +13,8 @@ use crate::librdkafka::Message;
 
 const TIMESTAMP_TYPES: [&str; 2] = ["CREATE_TIME", "LOG_APPEND_TIME"];
 const NO_TIMESTAMP: i64 = -1;
+/// What a header takes besides its key and value, in librdkafka and in the batch: a producer sends one in two bytes.
+const HEADER_BYTES: usize = 64;
 
 static HEADER: LazyLock<Fields> = LazyLock::new(|| {
     Fields::from(vec![
@@ -32,6 +35,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         Field::new("key", DataType::LargeBinary, true),
         Field::new("value", DataType::LargeBinary, true),
         Field::new("headers", DataType::LargeList(Arc::new(header)), true),
+        Field::new("headers_problem", DataType::Utf8, true),
     ]))
 });
 
@@ -43,6 +47,7 @@ pub struct BatchBuilder {
     keys: LargeBinaryBuilder,
     values: LargeBinaryBuilder,
     headers: LargeListBuilder<StructBuilder>,
+    headers_problems: StringBuilder,
     bytes: usize,
 }
 
@@ -58,6 +63,7 @@ impl BatchBuilder {
             keys: LargeBinaryBuilder::with_capacity(records, 0),
             values: LargeBinaryBuilder::with_capacity(records, value_bytes),
             headers: LargeListBuilder::new(header).with_field(Field::new("item", DataType::Struct(HEADER.clone()), false)),
+            headers_problems: StringBuilder::new(),
             bytes: 0,
         }
     }
@@ -66,7 +72,7 @@ impl BatchBuilder {
         self.offsets.len()
     }
 
-    /// Bytes of all keys, values and headers.
+    /// Bytes of all keys and values, and the memory of headers.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -84,13 +90,18 @@ impl BatchBuilder {
     }
 
     fn add_headers(&mut self, message: &Message<'_>) {
-        let Some(headers) = message.headers() else {
+        let (headers, problem) = match message.headers() {
+            Ok(headers) => (headers, None),
+            Err(failure) => (None, Some(failure.text)),
+        };
+        self.headers_problems.append_option(problem);
+        let Some(headers) = headers else {
             self.headers.append_null();
             return;
         };
         let each = self.headers.values();
         for (key, value) in headers {
-            self.bytes += key.len() + value.map_or(0, <[u8]>::len);
+            self.bytes += key.len() + value.map_or(0, <[u8]>::len) + HEADER_BYTES;
             if let Some(keys) = each.field_builder::<LargeBinaryBuilder>(0) {
                 keys.append_value(key);
             }
@@ -114,6 +125,7 @@ impl BatchBuilder {
                 Arc::new(self.keys.finish()),
                 Arc::new(self.values.finish()),
                 Arc::new(self.headers.finish()),
+                Arc::new(self.headers_problems.finish()),
             ],
         )
     }

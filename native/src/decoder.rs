@@ -48,7 +48,8 @@ impl AvroDecoder {
     }
 
     /// Return the rows, the rejects, and how many timestamps lost nanoseconds. Decoding stops before the payload whose
-    /// items would bring the total above `MOST_SLOTS` slots in columns; rows and rejects are then fewer than payloads.
+    /// items would bring the total above `MOST_SLOTS` slots in columns, those of rejects included, since filling them
+    /// takes time; rows and rejects are then fewer than payloads.
     /// The interpreter's lock is released while decoding.
     fn decode<'py>(&self, py: Python<'py>, payloads: &Bound<'py, PyAny>, skip: usize) -> PyResult<Decoded<'py>> {
         let given = payloads_of(payloads)?;
@@ -76,12 +77,12 @@ impl AvroDecoder {
         let mut columns = columns(&self.fields, payloads.len());
         let (mut rejects, mut rows, mut slots, mut truncated_nanos) = (Vec::new(), 0, 0, 0);
         for index in 0..payloads.len() {
-            let room = if slots == 0 { MOST_SLOTS } else { MOST_SLOTS - slots };
-            let mut bytes = Bytes::new(payloads.value(index).get(skip..).unwrap_or_default(), room);
-            match read_record(&mut columns, &mut bytes).and_then(|()| bytes.end()) {
+            let payload = payloads.value(index).get(skip..).unwrap_or_default();
+            let mut bytes = Bytes::new(payload, MOST_SLOTS.saturating_sub(slots));
+            let read = read_record(&mut columns, &mut bytes).and_then(|()| bytes.end());
+            match read {
                 Ok(()) => {
                     rows += 1;
-                    slots += bytes.slots;
                     truncated_nanos += bytes.truncated_nanos;
                 }
                 Err(fault) => {
@@ -92,6 +93,7 @@ impl AvroDecoder {
                     rejects.push((index, fault.reason, fault.detail.clone(), fault.path()));
                 }
             }
+            slots += bytes.slots;
         }
         let batch = self.batch(columns).map_err(defect)?;
         Ok((batch, rejects, truncated_nanos))

@@ -22,6 +22,7 @@ pub const END_OF_PARTITION: i32 = -191;
 const LEAST_VERSION: (i32, i32) = (2, 3);
 const CONSUMER: c_int = 1;
 const NO_ERROR: c_int = 0;
+const NO_HEADERS: c_int = -156;
 const EVENT_ERROR: c_int = 0x8;
 const EVENT_TOKEN_REFRESH: c_int = 0x100;
 const SAID_BYTES: usize = 512;
@@ -485,15 +486,19 @@ impl<'a> Message<'a> {
         (epoch >= 0).then_some(epoch)
     }
 
-    /// Return keys, up to a first zero byte, and values in order; None if the record has no headers.
-    pub fn headers(&self) -> Option<impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + 'a> {
+    /// Return keys, up to a first zero byte, and values in order; None if the record has no headers. librdkafka refuses
+    /// records with more than 100,000.
+    pub fn headers(&self) -> Result<Option<impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + 'a>, Failure> {
         let mut found = null_mut();
         // SAFETY: the message is valid and owns its headers, which live as long as it does.
-        if unsafe { (self.lib.rd_kafka_message_headers)(self.raw, &mut found) } != NO_ERROR {
-            return None;
+        match unsafe { (self.lib.rd_kafka_message_headers)(self.raw, &mut found) } {
+            NO_ERROR => {}
+            NO_HEADERS => return Ok(None),
+            // SAFETY: the text is a constant of the library.
+            code => return Err(Failure { code, text: unsafe { copied((self.lib.rd_kafka_err2str)(code)) } }),
         }
         let lib = self.lib;
-        Some((0..).map_while(move |index| {
+        Ok(Some((0..).map_while(move |index| {
             let (mut key, mut value, mut len) = (null(), null(), 0);
             // SAFETY: an index beyond the last one is answered with an error, and the others with texts that live as
             // long as the headers; a key ends with a zero byte.
@@ -503,7 +508,7 @@ impl<'a> Message<'a> {
                     _ => None,
                 }
             }
-        }))
+        })))
     }
 }
 

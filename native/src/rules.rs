@@ -161,16 +161,17 @@ impl<'a> Bytes<'a> {
                 format!("the payload has more than {MOST_EMPTY_ITEMS} items that take no bytes")
             });
         }
-        self.slots = self.slots.saturating_add(items.saturating_mul(item.slots));
-        if self.slots > MOST_SLOTS {
+        let slots = self.slots.saturating_add(items.saturating_mul(item.slots));
+        if slots > MOST_SLOTS {
             return broken("too_large", || {
                 format!("the payload expands to more than {MOST_SLOTS} values in columns")
             });
         }
-        if self.slots > self.room {
+        if slots > self.room {
             self.is_crowded = true;
-            return broken("too_large", || format!("{} slots are left for {} slots", self.room, self.slots));
+            return broken("too_large", || format!("{} slots are left for {slots} slots", self.room));
         }
+        self.slots = slots;
         Ok(())
     }
 

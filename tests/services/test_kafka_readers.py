@@ -11,7 +11,7 @@ from breadth import WAIT_SECONDS, Place, admin_of
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from raw_headers import send_with_headers
-from reader_engines import ENGINES
+from reader_engines import ENGINES, NATIVE
 
 from frazil.adapters.kafka import reader as reader_module
 from frazil.adapters.kafka.reader import Engine, KafkaReader
@@ -107,6 +107,17 @@ def test_headers_of_any_bytes(make: Make, place: Place) -> None:
     (records,) = chunks
     assert [records.after(1).headers[n] for n in (0, 1, 0)] == [bad, as_text, bad]
     assert list(records.first(1).headers) == [as_text]
+
+
+@pytest.mark.parametrize("engine", [NATIVE])
+def test_headers_that_librdkafka_refuses_are_unreadable_and_not_missing(make: Make, place: Place) -> None:
+    """It reads at most 100,000 of a record. To the reader in Python such a record looks as one without headers."""
+    topic = place.topic()
+    send_with_headers(place.services, topic, (b"0", [(b"", b"")] * 100_001), (b"1", [(b"h", b"")]))
+
+    (records,) = read(make(), topic, 0, 2)
+
+    assert list(records.headers) == [UnreadableHeaders("Local: Bad message format"), [("h", b"")]]
 
 
 def transactional(place: Place) -> Producer:

@@ -8,8 +8,15 @@ import pyarrow as pa
 from frazil.records import HEADER_OBJECTS, Column, HeaderColumn, UnreadableHeaders
 
 HEADERS = pa.large_list(pa.struct([("key", pa.large_binary()), ("value", pa.large_binary())]))
-FOUND = [None, [{"key": b"k", "value": b"\xff"}, {"key": b"k", "value": None}], [], [{"key": b"\xfe", "value": b""}]]
-"""Of four records: none, two of one name, an empty list, and one whose key is not UTF-8."""
+FOUND = [
+    None,
+    [{"key": b"k", "value": b"\xff"}, {"key": b"k", "value": None}],
+    [],
+    [{"key": b"\xfe", "value": b""}],
+    None,
+]
+PROBLEMS = [None, None, None, None, "too many"]
+"""Of five records: none, two of one name, an empty list, one whose key is not UTF-8, and some that are refused."""
 
 
 def test_a_column_is_a_sequence_of_python_values() -> None:
@@ -38,16 +45,16 @@ def test_a_column_of_texts_becomes_any_type_of_text() -> None:
 
 
 def test_headers_are_read_when_they_are_asked_for() -> None:
-    headers = HeaderColumn(pa.array(FOUND, HEADERS))
-    bad = UnreadableHeaders("a header key is not UTF-8: 0xfe")
+    headers = HeaderColumn(pa.array(FOUND, HEADERS), pa.array(PROBLEMS, pa.string()))
+    bad, refused = UnreadableHeaders("a header key is not UTF-8: 0xfe"), UnreadableHeaders("too many")
 
-    assert list(headers) == [None, [("k", b"\xff"), ("k", None)], [], bad]
-    assert [headers[n] for n in (1, 3)] == [[("k", b"\xff"), ("k", None)], bad]
-    assert list(headers[2:]) == [[], bad]
+    assert list(headers) == [None, [("k", b"\xff"), ("k", None)], [], bad, refused]
+    assert [headers[n] for n in (1, 3, 4)] == [[("k", b"\xff"), ("k", None)], bad, refused]
+    assert list(headers[2:]) == [[], bad, refused]
 
 
 def test_headers_count_as_the_memory_that_they_take_when_they_are_read() -> None:
-    headers = HeaderColumn(pa.array(FOUND, HEADERS))
+    headers = HeaderColumn(pa.array(FOUND, HEADERS), pa.array(PROBLEMS, pa.string()))
 
     assert headers.memory == 3 * HEADER_OBJECTS + 4
     assert headers[2:].memory == HEADER_OBJECTS + 1

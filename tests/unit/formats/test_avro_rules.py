@@ -241,6 +241,33 @@ def test_nulls_of_wide_fixed_values_cannot_ask_for_gigabytes(engine: Engine) -> 
     assert [(each.index, each.reason) for each in rejects] == [(0, Reason.TOO_LARGE), (1, Reason.TOO_LARGE)]
 
 
+def test_long_symbols_cannot_ask_for_gigabytes(engine: Engine) -> None:
+    """The index of a symbol takes a byte; a column holds its text in each row."""
+    long = {"type": "enum", "name": "Long", "symbols": ["s" * 80_000]}
+    in_arrays = open_decoder(parsed(record_of({"type": "array", "items": long})), engine)
+    in_rows = open_decoder(parsed(record_of(long)), engine)
+    fits = MOST_SLOTS // 10_000
+
+    assert (
+        in_arrays.decode(binary([zigzag(fits + 1) + b"\0" * (fits + 1) + b"\0"])).rejects[0].reason is Reason.TOO_LARGE
+    )
+    assert in_rows.decode(binary([b"\0"] * (fits + 100))).taken == MOST_SLOTS // 9_999
+
+
+@pytest.mark.usefixtures("native")
+def test_payloads_that_are_refused_late_end_a_call_as_others_do() -> None:
+    """They have filled columns before, which takes time: a call is to end before many of them."""
+    wide = {"type": "fixed", "name": "Wide", "size": 80_000}
+    decoder = open_decoder(parsed(record_of({"type": "array", "items": ["null", wide]}, "boolean")), "native")
+    count = MOST_SLOTS // 15_000
+    late = zigzag(count) + b"\0" * count + b"\0" + b"\x07"
+
+    decoded = decoder.decode(binary([late] * 3))
+
+    assert [(each.index, each.reason) for each in decoded.rejects] == [(0, Reason.BAD_BOOLEAN)]
+    assert decoded.taken == 1
+
+
 @pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": []}])
 def test_few_items_without_bytes_are_read(items: Json) -> None:
     decoder = open_decoder(parsed(record_of({"type": "array", "items": items})))

@@ -23,7 +23,7 @@ from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.open import open_decoder
-from frazil.materialize.ingest import writers
+from frazil.materialize.ingest import isolate, writers
 from frazil.materialize.ingest.dead_rows import header_structs
 from frazil.materialize.ingest.task import ingest
 from frazil.materialize.ingest.write import DataFileWriter
@@ -34,7 +34,7 @@ from frazil.model.ingested import IngestTask, RangeResult, TaskContext, TaskResu
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.spec import RegistrySettings, TableSpec
-from frazil.records import Headers, UnreadableHeaders
+from frazil.records import Headers, Records, UnreadableHeaders
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.fakes.reader_in_memory import ReaderInMemory, Sent
 
@@ -498,6 +498,23 @@ def test_a_failure_that_comes_and_goes_names_the_offsets_and_is_not_tried_for_ev
 
     with pytest.raises(DefectError, match="decoding orders-0, offsets 0 to 2: ValueError: half a row"):
         read(*((b"k", new(n)) for n in range(3)))
+
+
+def test_records_that_fail_only_together_are_no_dead_letters(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode = isolate.isolating
+
+    def fail_together(act: Any, records: Records, *, where: str) -> Any:
+        def limited(part: Records, refused: Any) -> Any:
+            if len(part) > 3:
+                raise ValueError("too many")
+            return act(part, refused)
+
+        return decode(limited, records, where=where)
+
+    monkeypatch.setattr("frazil.materialize.ingest.decode.isolating", fail_together)
+
+    with pytest.raises(DefectError, match="decoding orders-0, offsets 0 to 7: ValueError: too many"):
+        read(*((b"k", new(n)) for n in range(8)))
 
 
 def test_a_defect_that_meets_every_record_is_not_a_chunk_of_dead_letters(read: Any, failing: Any) -> None:

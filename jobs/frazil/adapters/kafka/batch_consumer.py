@@ -151,7 +151,7 @@ def _text(value: object) -> str:
 
 def _records(batch: pa.RecordBatch, optional: OptionalFields) -> Records:
     """The batch's columns, without a copy."""
-    offsets, timestamps_ms, timestamp_types, leader_epochs, keys, values, headers = batch.columns
+    offsets, timestamps_ms, timestamp_types, leader_epochs, keys, values, headers, problems = batch.columns
     some = len(offsets) > 0
     return Records(
         offsets=Column(offsets),
@@ -160,7 +160,7 @@ def _records(batch: pa.RecordBatch, optional: OptionalFields) -> Records:
         values=values,
         next_offset=offsets[-1].as_py() + 1 if some else -1,
         last_leader_epoch=leader_epochs[-1].as_py() if some else None,
-        headers=HeaderColumn(headers),
+        headers=HeaderColumn(headers, problems),
         timestamp_types=Column(timestamp_types) if optional.timestamp_type else (),
         leader_epochs=Column(leader_epochs) if optional.leader_epoch else (),
     )

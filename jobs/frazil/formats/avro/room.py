@@ -1,6 +1,6 @@
 """Limit the rows per call for schemas whose rows take much more memory than their payloads.
 
-Arrow stores a null of a fixed(n) in n bytes; in the payload it takes 1 byte.
+Arrow stores a null of a fixed(n) in n bytes, and a symbol of an enum as text; in the payload each takes a byte or two.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from frazil.formats.avro.rules import MOST_SLOTS
 from frazil.formats.avro.shape import Choice, Leaf, Members, Shape
-from frazil.formats.avro.sizes import slots_of_fixed
-from frazil.formats.avro.types import Fixed
+from frazil.formats.avro.sizes import slots_of
+from frazil.formats.avro.types import Enum, Fixed
 from frazil.formats.decoder import Decoded, Decoder
 from frazil.model.dead_letter import Reason, Reject
 
@@ -24,8 +24,8 @@ def rows_at_once(row: Members) -> int | None:
 def _extra_slots(shape: Shape) -> int:
     """Return the slots beyond one per value. The items of arrays and maps are counted when they are read."""
     match shape:
-        case Leaf(Fixed(size=size)):
-            return slots_of_fixed(size) - 1
+        case Leaf(Fixed() | Enum() as named):
+            return slots_of(named) - 1
         case Members(fields):
             return sum(_extra_slots(each.shape) for each in fields)
         case Choice():

@@ -20,7 +20,8 @@ from frazil.formats.avro.types import (
 )
 
 SLOT_BYTES = 8
-"""The bytes of a slot. A value of most types fills one; a fixed fills as many as its bytes need, even if it is null."""
+"""The bytes of a slot. Values of most types fill one. A fixed or an enum fills as many as its bytes need, even if it is
+null; for an enum, the longest symbol counts."""
 
 _BYTES = {"null": 0, "float": 4, "double": 8}
 _CEILING = 2**31
@@ -106,8 +107,10 @@ class Sizes:
         if name not in self._slots and isinstance(named, Record):
             self._slots[name] = 1
             self._slots[name] = min(_CEILING, max(1, sum(self._slots_of(field.type) for field in named.fields)))
-        return slots_of_fixed(named.size) if isinstance(named, Fixed) else self._slots.get(name, 1)
+        return self._slots.get(name, 1) if isinstance(named, Record) else slots_of(named)
 
 
-def slots_of_fixed(size_bytes: int) -> int:
-    return max(1, -(-size_bytes // SLOT_BYTES))
+def slots_of(named: Fixed | Enum) -> int:
+    """Return how many slots a value fills at most."""
+    size = named.size if isinstance(named, Fixed) else max((len(each.encode()) for each in named.symbols), default=0)
+    return max(1, -(-size // SLOT_BYTES))

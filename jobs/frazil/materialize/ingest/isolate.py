@@ -67,7 +67,10 @@ def _failure(decode: Decode[Result], records: Records, refused: Refused) -> Resu
 
 
 def _first_failing(decode: Decode[Result], records: Records, refused: Refused) -> int | None:
-    """The last record of the shortest beginning that fails; None where the failure comes and goes."""
+    """Return the last record of the shortest beginning that fails; None if it does not fail alone.
+
+    Then the failure comes and goes, or is one of many records together.
+    """
     passes, fails = 0, len(records)
     while passes + 1 < fails:
         middle = (passes + fails) // 2
@@ -76,8 +79,10 @@ def _first_failing(decode: Decode[Result], records: Records, refused: Refused) -
         else:
             passes = middle
     culprit = fails - 1
-    alone = isinstance(_failure(decode, records.first(fails), refused), BaseException)
-    return culprit if alone and culprit not in refused else None
+    if culprit in refused:
+        return None
+    alone = isinstance(_failure(decode, records.first(fails).after(culprit), {}), BaseException)
+    return culprit if alone else None
 
 
 def blanked(records: Records, refused: Refused) -> Records:
