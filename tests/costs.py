@@ -174,7 +174,7 @@ def cpu_seconds(*, apart_from: Collection[psutil.Process] = ()) -> float:
 def machine_seconds() -> float:
     """Of everything on this machine since it started."""
     used = psutil.cpu_times()
-    return float(used.user + used.system)
+    return float(used.user + used.nice + used.system)
 
 
 def service_seconds(folder: Path) -> float:

@@ -42,7 +42,7 @@ class SnowflakeInMemory:
     def _token(self, user: str, key: RsaKey) -> str:
         now, subject = int(time.time()), f"{self.double.account}.{user}"
         claims = {"sub": subject, "iss": f"{subject}.{key.fingerprint}", "iat": now, "exp": now + 60}
-        return jwt.encode(claims, key._private, algorithm="RS256")
+        return jwt.encode(claims, key.pem.reveal(), algorithm="RS256")
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def test_a_quota_is_told_with_what_to_do_and_not_asked_again(slept: list[float])
     with pytest.raises(ServiceError, match="402, the quota of 0 API keys is used up") as refused:
         cloud_over(wire, slept).make_key(WANTED)
 
-    assert "delete keys" in refused.value.hint
+    assert "delete unused keys" in refused.value.hint
     assert len(wire.asked) == 1
 
 
