@@ -15,7 +15,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.kafka import message_consumer, topics
+from frazil.adapters.kafka import message_consumer, reader, topics
+from frazil.adapters.kafka.batch_consumer import refusals
+from frazil.adapters.kafka.partition_consumer import NO_RECORDS, Polled
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics, consumer_settings
 from frazil.adapters.registry import ConfluentRegistry
@@ -192,3 +194,51 @@ class Conf:
     def setIfMissing(self, name: str, value: str) -> None: ...  # noqa: N802
 
     def set(self, name: str, value: str) -> None: ...
+
+
+class Refusing:
+    """A consumer of which one method fails; it reads an empty partition."""
+
+    def __init__(self, method: str) -> None:
+        setattr(self, method, self._refuse)
+
+    def _refuse(self, *_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE, "not now"))
+
+    def assign(self, topic: str, partition: int, offset: int) -> None:
+        """Nothing fails."""
+
+    def poll(self, limits: object, optional: object) -> Polled:
+        return Polled(NO_RECORDS)
+
+    def position(self) -> int:
+        return 5
+
+    def unassign(self) -> None:
+        """Nothing fails."""
+
+
+def reading(monkeypatch: pytest.MonkeyPatch, method: str) -> list[int]:
+    """Read a range of five offsets without records; return where each chunk ends."""
+    monkeypatch.setattr(reader, "open_consumer", lambda *_: Refusing(method))
+    chunks = KafkaReader(SERVERS).read(
+        OffsetRange("orders", 0, 0, 5, 5, 10), OptionalFields(timestamp_type=False, leader_epoch=False)
+    )
+    return [chunk.next_offset for chunk in chunks]
+
+
+@pytest.mark.parametrize("method", ["assign", "poll", "position"])
+def test_a_refusal_of_the_client_names_the_range(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    with pytest.raises(BrokerError, match=r"orders-0: reading offsets \[0, 5\) from broker:9092 failed: not now"):
+        reading(monkeypatch, method)
+
+
+def test_a_range_that_is_read_counts_although_the_client_refuses_to_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reading(monkeypatch, "unassign") == [5]
+
+
+def test_a_refusal_of_the_native_client_is_one_of_the_client_and_a_defect_is_not() -> None:
+    with pytest.raises(KafkaException, match="not now"), refusals():
+        raise RuntimeError(int(KafkaError._STATE), "not now")
+    with pytest.raises(RuntimeError, match="the consumer is closed"), refusals():
+        raise RuntimeError("the consumer is closed")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
 import confluent_kafka
 import pyarrow as pa
-from confluent_kafka import KafkaError, cimpl
+from confluent_kafka import KafkaError, KafkaException, cimpl
 
 from frazil.adapters.kafka.errors import Heard
 from frazil.adapters.kafka.partition_consumer import POLL_SECONDS, Polled, PollLimits
@@ -74,13 +75,16 @@ class BatchConsumer:
     def assign(self, topic: str, partition: int, offset: int) -> None:
         self._listen()
         self._heard.clear()  # of the time between two ranges
-        self._client.assign(topic, partition, offset)
+        with refusals():
+            self._client.assign(topic, partition, offset)
 
     def unassign(self) -> None:
-        self._client.unassign()
+        with refusals():
+            self._client.unassign()
 
     def position(self) -> int:
-        return self._client.position()
+        with refusals():
+            return self._client.position()
 
     def close(self) -> None:
         if self._tokens is not None:
@@ -143,6 +147,17 @@ class TokenRenewal:
             self._next_at = now + TOKEN_RETRY_SECONDS
         else:
             self._next_at = now + TOKEN_LIFE * (ends - now)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise KafkaException for a code and a text of librdkafka."""
+    try:
+        yield
+    except RuntimeError as refused:
+        if len(refused.args) != 2:
+            raise
+        raise KafkaException(KafkaError(*refused.args)) from refused
 
 
 def _text(value: object) -> str:

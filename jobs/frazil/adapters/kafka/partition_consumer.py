@@ -37,7 +37,10 @@ class PollLimits:
 
 
 class PartitionConsumer(Protocol):
-    """Errors that are not an answer to a poll are appended to the buffer that the consumer was made with."""
+    """Methods raise KafkaException for what the client refuses.
+
+    Errors that are not an answer to a poll are appended to the buffer that the consumer was made with.
+    """
 
     def assign(self, topic: str, partition: int, offset: int) -> None:
         """Read this partition from an offset on, and no other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -60,12 +61,19 @@ class KafkaReader:
     def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
         """Chunks of the range in order. The last one's `next_offset` is the range's end, or where the caller stops."""
         self._heard.clear()
-        self._consumer.assign(wanted_range.topic, wanted_range.partition, wanted_range.start)
         try:
+            self._consumer.assign(wanted_range.topic, wanted_range.partition, wanted_range.start)
             yield from self._chunks(wanted_range, optional)
+        except KafkaException as refused:
+            raise self._failed(wanted_range, refused.args[0]) from refused
         finally:
             if not self._closed:  # a failed task's reader is closed before what read from it is forgotten
-                self._consumer.unassign()
+                self._unassign()
+
+    def _unassign(self) -> None:
+        """Stop reading the range. If the client refuses, the next range takes its place all the same."""
+        with suppress(KafkaException):
+            self._consumer.unassign()
 
     def _chunks(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
         position, end = wanted_range.start, wanted_range.end
