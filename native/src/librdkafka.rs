@@ -290,7 +290,7 @@ impl Consumer {
         }
     }
 
-    /// Take up to `most` messages, waiting for them at most so long.
+    /// Take up to `most` messages, and wait for them for up to `wait_ms` milliseconds.
     pub fn messages(&mut self, most: usize, wait_ms: i32) -> Messages<'_> {
         self.buffer.resize(most, null_mut());
         // SAFETY: the buffer has room for `most` pointers; librdkafka writes as many as it returns, or returns -1.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,11 +19,10 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from own_broker import broker_with
 
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
-from frazil.local import broker
-from frazil.local.loopback import choosing_ports
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import SettingValue
@@ -121,21 +119,10 @@ class Enforcing:
 
 @pytest.fixture(scope="module")
 def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Enforcing]:
-    folder = tmp_path_factory.mktemp("enforcing")
-    with choosing_ports(folder / "claims") as choose:
-        ports = {"main": choose(None), "controller": choose(None)}
-        launch = broker.prepare(folder, ports)
-        with (folder / "server.properties").open("a") as properties:
-            properties.write(ENFORCING)
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(launch.command, stdout=log, stderr=log)
-        try:
-            enforcing = Enforcing(broker.address(ports))
-            enforcing.begin()
-            yield enforcing
-        finally:
-            process.terminate()
-            process.wait(60)
+    with broker_with(ENFORCING, tmp_path_factory.mktemp("enforcing")) as address:
+        enforcing = Enforcing(address)
+        enforcing.begin()
+        yield enforcing
 
 
 def test_the_documented_acls_suffice(enforcing: Enforcing) -> None:

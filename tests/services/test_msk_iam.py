@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,13 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from own_broker import broker_with
 from reader_engines import ENGINES
 
 from frazil.adapters.kafka.msk_iam import new_token, region_of
 from frazil.adapters.kafka.reader import Engine, KafkaReader
 from frazil.adapters.kafka.topics import consumer_settings, librdkafka
-from frazil.local import broker
-from frazil.local.loopback import choosing_ports
 from frazil.model.errors import BrokerError, SettingError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import SettingValue
@@ -154,20 +152,9 @@ def settings_with(new_token: Callable[[str], tuple[str, float]]) -> dict[str, ob
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker whose topic TOPIC holds SENT records."""
-    folder = tmp_path_factory.mktemp("takes-tokens")
-    with choosing_ports(folder / "claims") as choose:
-        ports = {"main": choose(None), "controller": choose(None)}
-        launch = broker.prepare(folder, ports)
-        with (folder / "server.properties").open("a") as properties:
-            properties.write(TAKES_TOKENS)
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(launch.command, stdout=log, stderr=log)
-        try:
-            fill(broker.address(ports))
-            yield broker.address(ports)
-        finally:
-            process.terminate()
-            process.wait(60)
+    with broker_with(TAKES_TOKENS, tmp_path_factory.mktemp("takes-tokens")) as address:
+        fill(address)
+        yield address
 
 
 def fill(address: str) -> None:

@@ -26,7 +26,7 @@ def test_only_the_process_that_listens_does() -> None:
 
 
 def test_the_sockets_of_a_process_are_not_listed_while_nothing_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list takes 10 ms of CPU, and whoever starts a service asks ten times a second."""
+    """A list takes 10 ms of CPU, and the start of a service asks for one ten times a second."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         monkeypatch.setattr(psutil.Process, "net_connections", lambda *_, **__: pytest.fail("listed"))

@@ -1,4 +1,4 @@
-"""The client to Snowflake by the real connector: what it tells where Snowflake does not do what is asked."""
+"""The client to Snowflake, over the real connector: its errors when Snowflake refuses or does not answer."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ NEEDS_NATIVE = pytest.mark.skipif(why_not_native() is not None, reason="the nati
 
 @dataclass
 class Client:
-    """In place of the native consumer: what it was told of tokens."""
+    """Replaces the native consumer, and records its calls about tokens."""
 
     told: list[tuple[object, ...]] = field(default_factory=list)
 
