@@ -19,7 +19,7 @@ from tests.table.small_lake import Read, SmallLake, spec_of
 
 
 def follow(lake: SmallLake) -> None:
-    follow_partitioning(lake.lake, lake.spec, follow_spec(lake.lake, lake.spec, lake.view))
+    follow_partitioning(lake.lake, lake.spec, follow_spec(lake.lake, lake.spec, lake.view).view)
 
 
 def proven(lake: SmallLake) -> bool:

@@ -139,7 +139,9 @@ class TableRun:
         if PAUSED_PROPERTY in here.view.properties:
             return here
         with self._step("follow_spec"):
-            here = self._stands(follow_spec(self.clients.lake, self.spec, here.view))
+            followed = follow_spec(self.clients.lake, self.spec, here.view)
+            self.absorbed.changes += followed.renames
+            here = self._stands(followed.view)
         with self._step("evolve"):
             here = self._stands(self._evolve(here))
         with self._step("repartition"):

@@ -33,7 +33,7 @@ class WidenType:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Rename a column because the writer's schema gives its old name as an alias."""
+    """Rename a column, after an alias in the writer's schema or for another `metadata.prefix`."""
 
     path: str
     new_name: str

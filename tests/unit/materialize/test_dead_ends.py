@@ -2,93 +2,29 @@
 
 from __future__ import annotations
 
-import io
-import json
-import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
-import fastavro
 import pytest
-from values_of_tables import NOW, spec, topic
+from values_of_tables import spec, topic
+from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
-from frazil.materialize.clients import Clients
-from frazil.materialize.ingest.task import ingest
 from frazil.materialize.pause.by_operator import resume
 from frazil.materialize.preview.explain import explain
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import Again, Published, TableRun
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
-from frazil.model.ingested import IngestTask, TaskResult
-from frazil.model.plan import Halt, NothingToDo, OffsetRange
-from frazil.model.spec import BadRecordLimit, CatalogSettings, RegistrySettings, TableSpec
-from frazil.ports import TaskRunner
-from frazil.records import OptionalFields, Records, binary
-from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from frazil.model.plan import Halt, NothingToDo
+from frazil.model.spec import BadRecordLimit, CatalogSettings
+from tests.fakes.clients_in_memory import TopicsInMemory, a_field, record
 
-LONG, TEXT = record(a_field("n")), record(a_field("n", "string"))
+TEXT = record(a_field("n", "string"))
 RENAMED = record(a_field("m", "long", "n"))
 SWAPPED = record(a_field("n", "long", "m"), a_field("m", "long", "n"))
 WIDER = record(a_field("n"), a_field("channel", ["null", "string"]))
-
-
-def framed(schema_id: int, text: str, value: dict[str, Any]) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), value)
-    return struct.pack(">bI", 0, schema_id) + out.getvalue()
-
-
-@dataclass
-class World:
-    """A topic of one partition, read by real tasks in this process into a real catalog."""
-
-    lake: IcebergLake
-    registry: RegistryInMemory = field(default_factory=RegistryInMemory)
-    values: list[bytes] = field(default_factory=list)
-    parallelism: int = 1
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def read(self, wanted: OffsetRange, columns: OptionalFields) -> Iterator[Records]:
-        del columns
-        offsets = range(wanted.start, wanted.end)
-        nothing = [None] * len(offsets)
-        values = [self.values[n] for n in offsets]
-        yield Records(offsets, [1_000] * len(offsets), binary(nothing), binary(values), nothing, wanted.end, 0)
-
-    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
-        del name
-        return [ingest(task, reader=cast(Any, self), registry=self.registry) for task in tasks]
-
-    @property
-    def topics(self) -> TopicsInMemory:
-        return TopicsInMemory({"orders": topic({0: (0, len(self.values))})})
-
-    def table(self, wanted: TableSpec) -> TableRun:
-        """A new process."""
-        clients = Clients(
-            lake=self.lake,
-            topics=self.topics,
-            registry=self.registry,
-            runner=cast(TaskRunner, self),
-            kafka={},
-            registry_settings=RegistrySettings("http://127.0.0.1:1"),
-            now=lambda: NOW,
-            new_id=lambda: f"batch-of-{len(self.values)}",
-            announce=lambda receipt: None,
-            observe=lambda when, step: None,
-            delta_logs=lambda: cast(Any, None),
-        )
-        return TableRun(wanted, clients, writer="w")
-
-    def check(self, wanted: TableSpec) -> list[FrazilError]:
-        return list(problems([wanted], lake=self.lake, topics=self.topics, registry=self.registry))
 
 
 @pytest.fixture

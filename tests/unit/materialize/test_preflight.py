@@ -75,7 +75,7 @@ class World:
     ) -> TableView:
         view = self.lake.load(wanted.identifier)
         assert view is not None
-        view = follow_spec(self.lake, wanted, view)
+        view = follow_spec(self.lake, wanted, view).view
         state = state or standing(view, pipeline=wanted.pipeline).state
         known = absorbed or Absorbed({}, {})
         return evolve(self.lake, self.registry, wanted, view, state=state, met=NO_SCHEMAS, absorbed=known)

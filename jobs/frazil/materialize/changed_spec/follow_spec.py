@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.spec_changes import needed_properties, once_followed, refused_changes, spec_changes
 from frazil.materialize.layout import partition_columns
+from frazil.model.changes import RenameColumn
 from frazil.model.errors import CommitError, CommitRejectedError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -16,7 +18,15 @@ from frazil.ports import Lake
 PARTITIONING = "partition_by"
 
 
-def follow_spec(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The table as it is after its spec was applied, and the columns that this renamed."""
+
+    view: TableView
+    renames: tuple[RenameColumn, ...] = ()
+
+
+def follow_spec(lake: Lake, spec: TableSpec, view: TableView) -> Followed:
     """Apply every difference but the partitioning, and record the spec. Nothing is applied where one is refused.
 
     Raises SpecChangeError with the first difference that is refused, ContendedError.
@@ -29,10 +39,10 @@ def follow_partitioning(lake: Lake, spec: TableSpec, view: TableView) -> TableVi
 
     Raises SpecChangeError where the table cannot be partitioned so, ContendedError.
     """
-    return _follow(lake, spec, view, lambda change: change.key == PARTITIONING)
+    return _follow(lake, spec, view, lambda change: change.key == PARTITIONING).view
 
 
-def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[SpecChange], bool]) -> TableView:
+def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[SpecChange], bool]) -> Followed:
     """Commit what is needed; on a conflict load again and compare again."""
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
@@ -40,13 +50,13 @@ def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[Sp
         changes = [change for change in found if is_meant(change)]
         for refused in refused_changes(spec, changes if _awaits_columns(spec, view, found) else found):
             raise refused
-        renames = [rename for change in changes for rename in change.renames]
+        renames = tuple(rename for change in changes for rename in change.renames)
         partition_by = next((change.partition_by for change in changes if change.partition_by is not None), None)
         properties = needed_properties(spec, view, changes)
         if not renames and not properties and partition_by is None:
-            return view
+            return Followed(view)
         try:
-            return lake.change_schema(view, renames, properties, partition_by=partition_by)
+            return Followed(lake.change_schema(view, renames, properties, partition_by=partition_by), renames)
         except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view

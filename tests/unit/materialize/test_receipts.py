@@ -1,0 +1,42 @@
+"""The receipt of a batch names what changed in the table's schema."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from values_of_tables import spec
+from whole_batches import LONG, World, framed
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.run import Published
+from frazil.model.spec import CatalogSettings, MetadataColumns
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    made.registry.register("orders-value", LONG)
+    made.values.append(framed(1, LONG, {"n": 1}))
+    return made
+
+
+def test_a_receipt_lists_the_metadata_columns_that_the_spec_renamed(world: World) -> None:
+    keep = ("partition", "offset")
+    world.table(spec(metadata=MetadataColumns("kafka_", keep))).batch()
+    world.values.append(framed(1, LONG, {"n": 2}))
+    table = world.table(spec(metadata=MetadataColumns("meta_", keep)))
+
+    outcome = table.batch()
+
+    assert isinstance(outcome, Published)
+    assert outcome.receipt.schema_changes == (
+        "rename kafka_partition to meta_partition",
+        "rename kafka_offset to meta_offset",
+    )
+    world.values.append(framed(1, LONG, {"n": 3}))
+    table.clients = replace(table.clients, topics=world.topics)
+    again = table.batch()
+    assert isinstance(again, Published)
+    assert again.receipt.schema_changes == ()

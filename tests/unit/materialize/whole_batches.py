@@ -1,0 +1,83 @@
+"""Whole batches over a topic in memory, with real tasks in this process and a real catalog."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import fastavro
+from values_of_tables import NOW, topic
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.clients import Clients
+from frazil.materialize.ingest.task import ingest
+from frazil.materialize.preview.preflight import problems
+from frazil.materialize.run import TableRun
+from frazil.model.errors import FrazilError
+from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.plan import OffsetRange
+from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.ports import TaskRunner
+from frazil.records import OptionalFields, Records, binary
+from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+
+LONG = record(a_field("n"))
+
+
+def framed(schema_id: int, text: str, value: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), value)
+    return struct.pack(">bI", 0, schema_id) + out.getvalue()
+
+
+@dataclass
+class World:
+    """A topic of one partition, read by real tasks in this process into a real catalog."""
+
+    lake: IcebergLake
+    registry: RegistryInMemory = field(default_factory=RegistryInMemory)
+    values: list[bytes] = field(default_factory=list)
+    parallelism: int = 1
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def read(self, wanted: OffsetRange, columns: OptionalFields) -> Iterator[Records]:
+        del columns
+        offsets = range(wanted.start, wanted.end)
+        nothing = [None] * len(offsets)
+        values = [self.values[n] for n in offsets]
+        yield Records(offsets, [1_000] * len(offsets), binary(nothing), binary(values), nothing, wanted.end, 0)
+
+    def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
+        del name
+        return [ingest(task, reader=cast(Any, self), registry=self.registry) for task in tasks]
+
+    @property
+    def topics(self) -> TopicsInMemory:
+        return TopicsInMemory({"orders": topic({0: (0, len(self.values))})})
+
+    def table(self, wanted: TableSpec) -> TableRun:
+        """A new process."""
+        clients = Clients(
+            lake=self.lake,
+            topics=self.topics,
+            registry=self.registry,
+            runner=cast(TaskRunner, self),
+            kafka={},
+            registry_settings=RegistrySettings("http://127.0.0.1:1"),
+            now=lambda: NOW,
+            new_id=lambda: f"batch-of-{len(self.values)}",
+            announce=lambda receipt: None,
+            observe=lambda when, step: None,
+            delta_logs=lambda: cast(Any, None),
+        )
+        return TableRun(wanted, clients, writer="w")
+
+    def check(self, wanted: TableSpec) -> list[FrazilError]:
+        return list(problems([wanted], lake=self.lake, topics=self.topics, registry=self.registry))
