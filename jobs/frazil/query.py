@@ -16,7 +16,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import metadata_location
-from frazil.model.errors import CatalogError, MissingToolError, Misuse
+from frazil.model.errors import CatalogError, FrazilError, MissingToolError, Misuse
 from frazil.model.spec import CatalogSettings, Settings, revealed
 
 READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
@@ -115,6 +115,8 @@ def _tables_of(lake: IcebergLake, database: str) -> list[str]:
         return sorted(identifier[-1] for identifier in lake.catalog.list_tables(database))
     except NoSuchNamespaceError:
         return []
+    except FrazilError:
+        raise
     except Exception as problem:
         raise CatalogError(
             f"could not list the tables of the database {database}: {type(problem).__name__}: {problem}",

@@ -162,6 +162,50 @@ def test_a_warehouse_that_is_no_folder_is_named(tmp_path: Path) -> None:
     assert said.value.worth_retrying is False
 
 
+def test_a_folder_in_place_of_the_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").mkdir()
+
+    with pytest.raises(CatalogError, match=f"{tmp_path / 'catalog.db'} is not a file") as said:
+        check_warehouse(CatalogSettings("jdbc", str(tmp_path)))
+
+    assert said.value.worth_retrying is False
+
+
+def test_a_link_that_leads_nowhere_is_not_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(CatalogError, match=f"{tmp_path / 'link'} is not a folder"):
+        check_warehouse(CatalogSettings("jdbc", str(tmp_path / "link" / "warehouse")))
+
+
+@pytest.mark.parametrize("refusal", [FileNotFoundError(2, "No such file or directory"), OSError(30, "Read-only")])
+def test_a_warehouse_folder_that_cannot_be_created_fails_at_once(
+    tmp_path: Path, refusal: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "warehouse"
+
+    def refuse(path: Path, **_: object) -> None:
+        raise refusal
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+
+    with pytest.raises(CatalogError) as said:
+        IcebergLake(CatalogSettings("jdbc", str(folder))).load("lake.orders")
+
+    assert said.value.what == f"cannot create the warehouse folder {folder}: {refusal.strerror}"
+    assert said.value.worth_retrying is False
+
+
+def test_a_file_that_is_no_database_fails_at_once(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").write_text("not a database. " * 100)
+
+    with pytest.raises(CatalogError, match="file is not a database") as said:
+        IcebergLake(CatalogSettings("jdbc", str(tmp_path))).load("lake.orders")
+
+    assert said.value.worth_retrying is False
+    assert said.value.hint == "move away what is in the way, or change `catalog.warehouse` in frazil.yaml"
+
+
 @pytest.mark.parametrize("name", ["warehouse", "catalog.db"])
 def test_a_warehouse_that_cannot_be_written_is_named(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

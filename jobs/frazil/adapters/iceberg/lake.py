@@ -39,10 +39,12 @@ from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit
 from frazil.adapters.iceberg.live_rows import LiveRows
 from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.recent import Recent
+from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, written_file
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.adapters.iceberg.view import read_document, view_of
+from frazil.adapters.storage.warehouse_folder import make_warehouse
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
@@ -320,25 +322,10 @@ class IcebergLake:
         error = CatalogError(
             f"the {self._settings.type} catalog at {self._settings.warehouse} could not {verb}:"
             f" {type(problem).__name__}: {problem}",
-            hint=_hint(str(problem)),
+            hint=hint_for(problem),
         )
-        error.worth_retrying = not is_forbidden(problem)
+        error.worth_retrying = not is_lasting(problem)
         return error
-
-
-FORBIDDEN = ("AccessDenied", "ACCESS_DENIED", "Forbidden", "Permission denied", "readonly database", "Read-only file")
-
-
-def is_forbidden(problem: Exception) -> bool:
-    """Return whether storage or catalog refused access, or the folder is not a folder: a retry cannot help."""
-    refused = isinstance(problem, PermissionError | NotADirectoryError | FileExistsError)
-    return refused or any(word in str(problem) for word in FORBIDDEN)
-
-
-def _hint(said: str) -> str:
-    if any(word in said for word in FORBIDDEN):
-        return "grant the missing permission: `frazil doctor` shows the AWS identity and the permission"
-    return "check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`"
 
 
 def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
@@ -346,7 +333,7 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
     match settings.type:
         case "jdbc":
             folder = Path(settings.warehouse)
-            folder.mkdir(parents=True, exist_ok=True)
+            make_warehouse(folder)
             uri = f"sqlite:///{folder / 'catalog.db'}"
             implementation = "frazil.adapters.iceberg.sql_catalog.QuickSqlCatalog"
             return {"py-catalog-impl": implementation, "uri": uri, "warehouse": settings.warehouse, **given}

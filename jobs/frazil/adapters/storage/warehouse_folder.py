@@ -1,4 +1,4 @@
-"""The check that the warehouse of an embedded catalog is writable, before anything is read from Kafka."""
+"""The warehouse folder of an embedded catalog: created, and checked before anything is read from Kafka."""
 
 from __future__ import annotations
 
@@ -10,26 +10,49 @@ from frazil.model.spec import CatalogSettings
 
 
 def check_warehouse(settings: CatalogSettings) -> None:
-    """Raise CatalogError, which is not worth retrying, where the folder or its database cannot be written.
+    """Raise CatalogError, which is not worth retrying, if the folder or its database cannot be written.
 
-    A folder that is not there is fine if it can be made. Other catalogs are asked by what uses them.
+    A folder that does not exist is fine if it can be created. Other catalogs are checked by the commands that use them.
     """
     if settings.type != "jdbc":
         return
     folder = Path(settings.warehouse)
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     database = folder / "catalog.db"
-    problem = None
     if not nearest.is_dir():
-        problem = f"{nearest} is not a folder"
-    elif not os.access(nearest, os.W_OK | os.X_OK):
-        problem = f"the folder {nearest} is not writable"
-    elif database.exists() and not os.access(database, os.W_OK):
-        problem = f"the file {database} is not writable"
-    if problem is not None:
-        error = CatalogError(
-            f"cannot write to the warehouse {folder}: {problem}",
-            hint=f"run `ls -ld {nearest}` and make it writable for this user, or change `catalog.warehouse`",
-        )
-        error.worth_retrying = False
-        raise error
+        raise _in_the_way(folder, nearest, "a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise _not_writable(folder, f"the folder {nearest}", nearest)
+    if database.exists() and not database.is_file():
+        raise _in_the_way(folder, database, "a file")
+    if database.exists() and not os.access(database, os.W_OK):
+        raise _not_writable(folder, f"the file {database}", database)
+
+
+def make_warehouse(folder: Path) -> None:
+    """Create the folder if it does not exist. Raises CatalogError, which is not worth retrying, if that fails."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise _lasting(
+            f"cannot create the warehouse folder {folder}: {problem.strerror or problem}",
+            "check each folder of that path with `ls -ld`, or change `catalog.warehouse`",
+        ) from problem
+
+
+def _in_the_way(folder: Path, path: Path, expected: str) -> CatalogError:
+    what = f"cannot write to the warehouse {folder}: {path} is not {expected}"
+    return _lasting(what, f"run `ls -ld {path}` and move it away, or change `catalog.warehouse`")
+
+
+def _not_writable(folder: Path, what: str, path: Path) -> CatalogError:
+    return _lasting(
+        f"cannot write to the warehouse {folder}: {what} is not writable",
+        f"run `ls -ld {path}` and make it writable for this user, or change `catalog.warehouse`",
+    )
+
+
+def _lasting(what: str, hint: str) -> CatalogError:
+    error = CatalogError(what, hint=hint)
+    error.worth_retrying = False
+    return error

@@ -1,0 +1,23 @@
+"""What the errors of a catalog and its storage mean: whether a retry can help, and what to do."""
+
+from __future__ import annotations
+
+FORBIDDEN = ("AccessDenied", "ACCESS_DENIED", "Forbidden", "Permission denied", "readonly database", "Read-only file")
+IN_THE_WAY = ("Not a directory", "File exists", "unable to open database file", "file is not a database")
+NO_BUCKET = ("NoSuchBucket", "NO_SUCH_BUCKET")
+
+
+def is_lasting(problem: Exception) -> bool:
+    """Return whether a retry cannot help: no access, a file in the way, no such bucket, or not a database."""
+    refused = isinstance(problem, PermissionError | NotADirectoryError | FileExistsError)
+    return refused or any(word in str(problem) for word in (*FORBIDDEN, *IN_THE_WAY, *NO_BUCKET))
+
+
+def hint_for(problem: Exception) -> str:
+    """Return the hint of the error that a failure of catalog or storage becomes."""
+    said = str(problem)
+    if any(word in said for word in FORBIDDEN):
+        return "grant the missing permission: `frazil doctor` shows the AWS identity and the permission"
+    if any(word in said for word in IN_THE_WAY):
+        return "move away what is in the way, or change `catalog.warehouse` in frazil.yaml"
+    return "check `catalog` in frazil.yaml, the credentials and the network, then run `frazil check`"
