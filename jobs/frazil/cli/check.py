@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
-from frazil.model.errors import FrazilError
+from frazil.model.errors import FencedError, FrazilError
 from frazil.model.spec import Settings, TableSpec
 from frazil.model.spelling import plural
 
@@ -83,14 +83,25 @@ def _findings(ask: Check, settings: Settings) -> Iterator[FrazilError]:
 
 
 def together(findings: Sequence[FrazilError], *, says: str = "", command: str = "frazil check") -> FrazilError:
-    """Return one error for all: a single one itself, or a list with the hint below each finding."""
+    """Return one error for all: a single one itself, or a list with the hint below each finding.
+
+    If another process took over every table, there is nothing to fix: their common hint is the only one.
+    """
     if len(findings) == 1:
         return findings[0]
     kinds = {type(finding) for finding in findings}
     kind = kinds.pop() if len(kinds) == 1 else FrazilError
-    listed = "\n".join(f"{type(finding).__name__}: {finding.what}\n    {finding.hint}" for finding in findings)
     title = says or f"The check found {len(findings)} problems."
-    return kind(f"{title}\n\n{listed}", hint=f"run `{command}` again after fixing them")
+    if kind is FencedError:
+        listed = "\n".join(f"{kind.__name__}: {finding.what}" for finding in findings)
+        return kind(f"{title}\n\n{listed}", hint=findings[0].hint)
+    listed = "\n".join(f"{type(finding).__name__}: {finding.what}\n    {finding.hint}" for finding in findings)
+    return kind(f"{title}\n\n{listed}", hint=f"run `{command}` again after fixing them{_unless_fenced(findings)}")
+
+
+def _unless_fenced(findings: Sequence[FrazilError]) -> str:
+    fenced = any(isinstance(finding, FencedError) for finding in findings)
+    return "; leave a table with FencedError to the other process" if fenced else ""
 
 
 def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:

@@ -13,6 +13,11 @@ from frazil.model.snapshot import TableView
 from frazil.model.summary import BATCH_ID
 from frazil.ports import Lake
 
+FENCED_HINT = (
+    "no record is lost or duplicated: leave the table to the other process; if that is the wrong one, stop it and"
+    " start this one again"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -65,7 +70,7 @@ def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
         raise FencedError(
             f"{plan.table}: another process published epoch {now.state.epoch} (writer {now.state.writer}) while this"
             f" one was about to publish epoch {plan.epoch}",
-            hint="no record is lost or duplicated: stop this process and keep the other",
+            hint=FENCED_HINT,
         )
     return PlanAgain()
 

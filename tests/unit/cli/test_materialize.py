@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from frazil.cli import app, materialize
-from frazil.model.errors import CatalogError, FrazilError, SubjectMissingError, TopicMissingError
+from frazil.model.errors import CatalogError, FencedError, FrazilError, SubjectMissingError, TopicMissingError
 
 Said = pytest.CaptureFixture[str]
 
@@ -87,3 +87,30 @@ def test_any_other_failure_among_them_is_a_failure(create: Any) -> None:
 
     assert create(Run("lake.a", no_topic("lake.a")), Run("lake.b", refused)) == 1
     assert create(Run("lake.b", refused)) == 1
+
+
+def fenced(table: str) -> FrazilError:
+    return FencedError(f"{table}: another process published epoch 4", hint="leave it to the other process")
+
+
+def test_tables_that_others_took_over_are_not_to_be_run_again(create: Any, capsys: Said) -> None:
+    assert create(Run("lake.a", fenced("lake.a")), Run("lake.b", fenced("lake.b"))) == 1
+
+    assert capsys.readouterr().err == (
+        "lake.a: failed\nlake.b: failed\n"
+        "FencedError: 2 tables failed.\n\n"
+        "FencedError: lake.a: another process published epoch 4\n"
+        "FencedError: lake.b: another process published epoch 4\n\n"
+        "hint: leave it to the other process\n"
+    )
+
+
+def test_the_hint_for_several_failures_excepts_tables_that_others_took_over(create: Any, capsys: Said) -> None:
+    refused = CatalogError("no", hint="ask")
+
+    create(Run("lake.a", fenced("lake.a")), Run("lake.b", refused))
+
+    assert capsys.readouterr().err.endswith(
+        "hint: run `frazil materialize --create-only` again after fixing them;"
+        " leave a table with FencedError to the other process\n"
+    )

@@ -12,7 +12,7 @@ from frazil.materialize.clients import Clients
 from frazil.materialize.pause.limits import through
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_by_run, pause_of
 from frazil.materialize.state import standing
-from frazil.materialize.verdicts import loaded
+from frazil.materialize.verdicts import FENCED_HINT, loaded
 from frazil.model.errors import CommitError, CommitRejectedError, FencedError, FrazilError, IncompatibleSchemaError
 from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
@@ -79,5 +79,5 @@ def _check_fenced(spec: TableSpec, planned: TableState, now: TableState, because
         raise FencedError(
             f"{spec.identifier}: another process published epoch {now.epoch} (writer {now.writer}) after this one had"
             f" planned on epoch {planned.epoch}; the table was not paused for: {because.what}",
-            hint="no record is lost or duplicated: stop this process and keep the other",
+            hint=FENCED_HINT,
         ) from because
