@@ -9,7 +9,7 @@ from infra.components.alarms import AlarmSpec, Counted, MetricsQuery
 from infra.components.dashboard import NAMESPACE, OF_A_WORKER
 
 TABLE_FAILED = "table_failed"
-"""The event that scheduling/schedule.py logs each time that a table fails while others continue."""
+"""The event that scheduling/waiting.py logs at least every 20 minutes while a table fails and others continue."""
 
 FAILING_TABLES = "FailingTables"
 """The metric that counts these events. It has no dimensions, so its namespace is that of the environment."""

@@ -18,7 +18,7 @@ from frazil.materialize.run import Again, Outcome, TableRun
 from frazil.materialize.scheduling import schedule
 from frazil.materialize.scheduling.fair_queue import LEAST
 from frazil.materialize.scheduling.schedule import Stopping, retrying, run_every, run_once
-from frazil.materialize.scheduling.waiting import Failures
+from frazil.materialize.scheduling.waiting import QUIET_SECONDS, Failures
 from frazil.model.errors import (
     BrokerError,
     DefectError,
@@ -301,19 +301,36 @@ def test_waits_for_two_kinds_of_services_are_counted_apart(
     ]
 
 
-def test_the_same_failure_in_a_row_is_explained_once(caplog: pytest.LogCaptureFixture) -> None:
-    failures = Failures("lake.orders")
-    for failure in (PausedError("paused", hint="resume"),) * 3 + (None, PausedError("paused", hint="resume")):
+def test_the_same_failure_in_a_row_is_explained_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "frazil")
+    now = [0.0]
+    failures = Failures("lake.orders", clock=lambda: now[0])
+    for failure in (*[PausedError("paused", hint="resume")] * 25, None, None, PausedError("paused", hint="resume")):
         failures.note(failure)
+        now[0] += QUIET_SECONDS / 10
 
     said = [(record.getMessage().split("\n")[0], fields_of(record).get("times")) for record in caplog.records]
     assert said == [
         ("table_failed", None),
         ("paused", None),
-        ("table_failed", 2),
-        ("table_failed", 3),
+        ("table_failed", 11),
+        ("table_failed", 21),
+        ("table_recovered", 25),
         ("table_failed", None),
         ("paused", None),
+    ]
+
+
+def test_another_failure_is_explained_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    failures = Failures("lake.orders")
+    for what in ("chain broken", "dropped"):
+        failures.note(StateLostError(what, hint="fix it"))
+
+    assert [record.getMessage().split("\n")[0] for record in caplog.records] == [
+        "table_failed",
+        "chain broken",
+        "table_failed",
+        "dropped",
     ]
 
 

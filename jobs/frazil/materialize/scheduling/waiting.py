@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from frazil.model.errors import FrazilError, ServiceError
 
 LOG = logging.getLogger(__name__)
+
+QUIET_SECONDS = 600.0
+"""Between two lines of one failure that lasts. The alarm on failing tables needs a line every 20 minutes."""
 
 
 @dataclass(slots=True)
@@ -36,19 +41,34 @@ class Waits:
 
 @dataclass(slots=True)
 class Failures:
-    """The failures of one table, attempt after attempt: the same one in a row is explained once, then counted."""
+    """The failures of one table, attempt after attempt.
+
+    The same one in a row is explained once. Then one line with its count is logged every `QUIET_SECONDS` at most.
+    """
 
     table: str
+    clock: Callable[[], float] = time.monotonic
     times: int = 0
-    _last: str = ""
+    _last: FrazilError | None = None
+    _logged_at: float = 0.0
 
     def note(self, failure: FrazilError | None) -> None:
         """Log a failure; None is an attempt that succeeded."""
-        self.times = self.times + 1 if failure is not None and str(failure) == self._last else 1
-        self._last = "" if failure is None else str(failure)
+        before, self._last = self._last, failure
         if failure is None:
-            return
+            if before is not None:
+                self._log(logging.INFO, "table_recovered", before)
+            self.times = 0
+        elif before is not None and str(before) == str(failure):
+            self.times += 1
+            if self.clock() - self._logged_at >= QUIET_SECONDS:
+                self._log(logging.ERROR, "table_failed", failure)
+        else:
+            self.times = 1
+            self._log(logging.ERROR, "table_failed", failure)
+            LOG.error(str(failure))
+
+    def _log(self, level: int, event: str, failure: FrazilError) -> None:
         again = {"times": self.times} if self.times > 1 else {}
-        LOG.error("table_failed", extra={"table": self.table, "error": type(failure).__name__, **again})
-        if self.times == 1:
-            LOG.error(self._last)
+        LOG.log(level, event, extra={"table": self.table, "error": type(failure).__name__, **again})
+        self._logged_at = self.clock()
