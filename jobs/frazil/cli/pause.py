@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,10 @@ import typer
 
 from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.model.errors import ServiceError
 
 if TYPE_CHECKING:
-    from frazil.model.spec import TableSpec
+    from frazil.model.spec import Settings, TableSpec
     from frazil.ports import Lake
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
@@ -42,7 +44,7 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
     """
     from frazil.materialize.pause.by_operator import pause as pause_table  # noqa: PLC0415
 
-    lake, spec = _table(config, table)
+    lake, spec = _table(settings_from(config), table)
     already = pause_table(lake, spec, by=by or getpass.getuser(), why=why, at=datetime.now(UTC))
     if already is None:
         resume = with_config_name(f"run `frazil resume {spec.table}` to resume it")
@@ -55,11 +57,13 @@ def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Co
     """Resume a paused table from its current offsets.
 
     If too many bad records paused the table, they are accepted, and the next run publishes the same batch. If a schema
-    paused the table, --dead-letter-schema turns the records that were written with it into dead letters.
+    paused the table, --dead-letter-schema turns the records that were written with it into dead letters. The exit
+    status is 1 if the next run would refuse the registered schema again.
     """
     from frazil.materialize.pause.by_operator import resume as resume_table  # noqa: PLC0415
 
-    lake, spec = _table(config, table)
+    settings = settings_from(config)
+    lake, spec = _table(settings, table)
     ended = resume_table(lake, spec, dead_letter_schemas=dead_letter_schema or ())
     for schema_id in dead_letter_schema or ():
         print(f"records of {spec.identifier} with the schema {schema_id} become dead letters", file=sys.stderr)
@@ -72,12 +76,34 @@ def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Co
     for topic, ends in sorted((ended.accept or {}).items()):
         accepted = ", ".join(f"{topic}-{number} up to offset {end}" for number, end in sorted(ends.items()))
         print(f"bad records are accepted: {accepted}", file=sys.stderr)
+    if ended.by_run and ended.accept is None:
+        _check_next_run(settings, lake, spec, said=ended.hint)
 
 
-def _table(config: Config, name: str) -> tuple[Lake, TableSpec]:
+def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: str) -> None:
+    """Raise an error of the same class as the next run would if it would refuse the registered schemas again.
+
+    `said` is the hint of the pause, printed if the cause may last.
+    """
+    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.materialize.preview.next_refusal import next_refusal  # noqa: PLC0415
+
+    try:
+        with closing(ConfluentRegistry(settings.registry)) as registry:
+            refusal = next_refusal(lake, registry, spec)
+    except ServiceError as failure:
+        print(f"whether the next run pauses it again is unknown: {failure.what}", file=sys.stderr)
+        return
+    if refusal is not None:
+        reason = refusal.what.removeprefix(f"{spec.identifier}: ")
+        raise type(refusal)(f"{spec.identifier}: the next run will pause it again: {reason}", hint=refusal.hint)
+    if said:
+        print(with_config_name(f"if the cause lasts, the next run pauses it again: {said}"), file=sys.stderr)
+
+
+def _table(settings: Settings, name: str) -> tuple[Lake, TableSpec]:
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
-    settings = settings_from(config)
     (spec,) = select_tables(settings, (name,))
     return IcebergLake(settings.catalog), spec

@@ -14,6 +14,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.pause.by_operator import resume
 from frazil.materialize.preview.explain import explain
+from frazil.materialize.preview.next_refusal import next_refusal
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import Again, Published, TableRun
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
@@ -69,6 +70,29 @@ def test_records_of_a_schema_that_cannot_be_rows_can_be_given_up_by_its_id(world
         "the schema 2 is excluded: its records become dead letters (`frazil resume --dead-letter-schema`)",
     )
     assert isinstance(world.table(SPEC).batch(), NothingToDo)
+
+
+def test_resume_says_whether_the_next_run_would_refuse_the_registered_schema_again(world: World) -> None:
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", TEXT)
+    refused = _raised(world.table(SPEC))
+
+    resume(world.lake, SPEC)
+    again = next_refusal(world.lake, world.registry, SPEC)
+
+    assert type(again) is IncompatibleSchemaError
+    assert (again.what, again.hint) == (refused.what, refused.hint)
+    resume(world.lake, SPEC, dead_letter_schemas=[2])
+    assert next_refusal(world.lake, world.registry, SPEC) is None
+
+
+def test_a_compatible_schema_is_not_refused_again(world: World) -> None:
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", TEXT)
+    _raised(world.table(SPEC))
+    world.registry.register("orders-value", WIDER)
+
+    assert next_refusal(world.lake, world.registry, SPEC) is None
 
 
 @pytest.mark.parametrize("refused", [record(a_field("n"), a_field("m")), SWAPPED], ids=["both names", "swapped"])
