@@ -12,9 +12,11 @@ from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli import verify
 from frazil.cli.app import run
 from frazil.dead_letters import list_dead_letters, preview
-from frazil.model.errors import BrokerError
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_by_run
+from frazil.model.errors import BrokerError, RegistryError
 from frazil.verify.table import verify_table
-from tests.table.small_lake import Read, SmallLake, without
+from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
+from tests.table.small_lake import NOON, Read, SmallLake, without
 
 Captured = pytest.CaptureFixture[str]
 
@@ -99,6 +101,26 @@ def test_query_as_json_and_csv(config: str, capsys: Captured) -> None:
 
     assert run(["query", "--csv", sql, "--config", config]) == 0
     assert capsys.readouterr().out == "offset,value,schema_id\n10,0x6e6f74206672616d6564,\n21,0x0000000007626164,7\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("MAP {'a': 1, 'b': NULL}", {"a": 1, "b": None}),
+        ("MAP {1: 'x'}", [[1, "x"]]),
+        ("[{'m': MAP {'k': MAP {'l': 2}}}, NULL]", [{"m": {"k": {"l": 2}}}, None]),
+        ("MAP {'k': [MAP {'l': 2}]}", {"k": [{"l": 2}]}),
+    ],
+    ids=["text keys", "numbers as keys", "in a struct", "in a list"],
+)
+def test_query_prints_a_map_as_an_object_where_its_keys_are_text(
+    config: str, capsys: Captured, sql: str, expected: object
+) -> None:
+    assert run(["query", "--json", f"SELECT {sql} AS m", "--config", config]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"m": expected}]
+
+    assert run(["query", f"SELECT {sql} AS m", "--config", config]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[2]) == expected
 
 
 def test_query_reads_the_newest_snapshot(config: str, lake: SmallLake, capsys: Captured) -> None:
@@ -199,6 +221,61 @@ def test_pause_and_resume_say_what_they_did(config: str, capsys: Captured) -> No
 
     assert run(["resume", "lake.orders", "--config", config]) == 0
     assert "it was paused by ann at " in capsys.readouterr().err
+
+
+def _paused_by_schema(lake: SmallLake) -> None:
+    said = pause_by_run(why="the writer schema 2 does not fit", at=NOON, hint="register a compatible schema")
+    lake.lake.set_properties("lake.orders", put={PAUSED_PROPERTY: said})
+
+
+def _with_registry(monkeypatch: pytest.MonkeyPatch, schema: str) -> None:
+    registry = RegistryInMemory()
+    registry.register("orders-value", schema)
+    monkeypatch.setattr(ConfluentRegistry, "latest", lambda _, subject: registry.latest(subject))
+    monkeypatch.setattr(ConfluentRegistry, "by_id", lambda _, schema_id: registry.by_id(schema_id))
+
+
+def test_resume_of_a_table_that_will_pause_again_fails_and_says_what_to_do(
+    config: str, lake: SmallLake, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    _paused_by_schema(lake)
+    _with_registry(monkeypatch, record(a_field("symbol", "boolean")))
+
+    assert run(["resume", "orders", "--config", config]) == 1
+
+    err = capsys.readouterr().err
+    assert err.startswith("lake.orders is resumed; it was paused by frazil at ")
+    assert "IncompatibleSchemaError: lake.orders: the next run will pause it again: the writer schema 1 is not" in err
+    assert "hint: run `frazil resume lake.orders --dead-letter-schema 1` to go on" in err
+    assert PAUSED_PROPERTY not in lake.view.properties
+
+
+def test_resume_names_the_condition_if_the_registered_schema_fits(
+    config: str, lake: SmallLake, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    _paused_by_schema(lake)
+    _with_registry(monkeypatch, record(a_field("symbol", "string")))
+
+    assert run(["resume", "orders", "--config", config]) == 0
+
+    assert capsys.readouterr().err.endswith(
+        "if the cause lasts, the next run pauses it again: register a compatible schema\n"
+    )
+
+
+def test_resume_without_a_registry_still_resumes(
+    config: str, lake: SmallLake, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def fail(*_: object) -> None:
+        raise RegistryError("no answer", hint="wait")
+
+    _paused_by_schema(lake)
+    monkeypatch.setattr(ConfluentRegistry, "latest", fail)
+
+    assert run(["resume", "orders", "--config", config]) == 0
+
+    assert capsys.readouterr().err.endswith("whether the next run pauses it again is unknown: no answer\n")
+    assert PAUSED_PROPERTY not in lake.view.properties
 
 
 def test_unknown_table_is_misuse(config: str, capsys: Captured) -> None:
