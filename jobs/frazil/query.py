@@ -58,7 +58,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _has_map(kind: pa.DataType) -> bool:
-    return pa.types.is_map(kind) or any(_has_map(kind.field(n).type) for n in range(kind.num_fields))
+    return bool(pa.types.is_map(kind)) or any(_has_map(kind.field(n).type) for n in range(kind.num_fields))
 
 
 def _with_objects(value: Any, kind: pa.DataType) -> Any:
@@ -74,7 +74,7 @@ def _with_objects(value: Any, kind: pa.DataType) -> Any:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 @contextmanager
