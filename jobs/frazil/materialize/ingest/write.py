@@ -154,6 +154,17 @@ class _RawPartitionKey(PartitionKey):
             return "/".join(f"{quote_plus(name)}={quote_plus(str(value))}" for name, value in pairs)
 
 
+def writer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of `pq.ParquetWriter` for a table with these properties (docs/decisions/0028)."""
+    return {
+        "compression": properties.get("write.parquet.compression-codec", "zstd"),
+        "compression_level": int(properties.get("write.parquet.compression-level", "1")),
+        "store_schema": False,
+        "write_page_index": True,
+        "dictionary_pagesize_limit": DICTIONARY_BYTES,
+    }
+
+
 def _shortened(folder: str) -> str:
     """Cut between two escapes."""
     return folder if len(folder) <= LONGEST_FOLDER else re.sub("%[0-9A-F]?$", "", folder[:LONGEST_FOLDER])
@@ -212,15 +223,7 @@ class _Output:
         return self.locations.new_data_location(f"{self.prefix}-{uuid.uuid4().hex}.parquet", key)
 
     def parquet(self, stream: OutputStream) -> pq.ParquetWriter:
-        return pq.ParquetWriter(
-            stream,
-            self.arrow_schema,
-            compression=self.target.properties.get("write.parquet.compression-codec", "zstd"),
-            compression_level=int(self.target.properties.get("write.parquet.compression-level", "1")),
-            store_schema=False,
-            write_page_index=True,
-            dictionary_pagesize_limit=DICTIONARY_BYTES,
-        )
+        return pq.ParquetWriter(stream, self.arrow_schema, **writer_settings(self.target.properties))
 
 
 class _OpenFile:
