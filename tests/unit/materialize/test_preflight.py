@@ -415,14 +415,14 @@ def test_what_does_not_answer_is_asked_once_for_all_tables_and_said_once(world: 
     assert (len(world.topics.asked), len(world.registry.asked)) == (1, 1)
 
 
-def test_a_catalog_that_does_not_answer_is_said_once(world: World, tmp_path: Path) -> None:
+def test_a_catalog_that_cannot_be_opened_is_said_once(world: World, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     world.lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "file")))
 
     found = only(world.check(SPEC, replace(SPEC, table="other")))
 
     assert type(found) is CatalogError
-    assert f"the jdbc catalog at {tmp_path / 'file'} could not be opened" in found.what
+    assert f"cannot create the warehouse folder {tmp_path / 'file'}" in found.what
 
 
 # --- what a table gets over time ------------------------------------------------------------------------------------
