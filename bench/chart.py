@@ -30,28 +30,28 @@ def svg(panels: Sequence[Panel]) -> str:
 
 
 def _panel(panel: Panel, left: int) -> str:
-    xs = sorted({x for line in panel.lines.values() for x, _ in line})
-    out = [f'<g transform="translate({left},0)">', _text(LEFT, 22, panel.title, size=13)]
+    xs = sorted({x for points in panel.lines.values() for x, _ in points})
+    out = [f'<g transform="translate({left},0)">', text(LEFT, 22, panel.title, size=13)]
     for x in xs:
-        out += [_text(_x(x, xs), HEIGHT - BOTTOM + 16, f"{x:,.0f}", anchor="middle")]
+        out += [text(_x(x, xs), HEIGHT - BOTTOM + 16, f"{x:,.0f}", anchor="middle")]
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = _y(share * panel.top, panel.top)
-        out += [_line(LEFT, y, WIDTH - RIGHT, y, "#dddddd"), _text(LEFT - 6, y + 4, f"{share * panel.top:g}", "end")]
+        out += [line(LEFT, y, WIDTH - RIGHT, y, "#dddddd"), text(LEFT - 6, y + 4, f"{share * panel.top:g}", "end")]
     y = _y(panel.target, panel.top)
-    out += [_line(LEFT, y, WIDTH - RIGHT, y, "#2ca02c", "6 3"), _text(LEFT + 4, y - 4, f"target {panel.target:g}")]
-    for number, (name, line) in enumerate(panel.lines.items()):
-        out += _drawn(line, xs, panel.top, COLOURS[number])
-        out += [_text(LEFT + number * 135, HEIGHT - 18, f"● {name}", colour=COLOURS[number])]
-    out += [_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM + 32, "commits so far", anchor="middle"), "</g>"]
+    out += [line(LEFT, y, WIDTH - RIGHT, y, "#2ca02c", "6 3"), text(LEFT + 4, y - 4, f"target {panel.target:g}")]
+    for number, (name, points) in enumerate(panel.lines.items()):
+        out += _drawn(points, xs, panel.top, COLOURS[number])
+        out += [text(LEFT + number * 135, HEIGHT - 18, f"● {name}", colour=COLOURS[number])]
+    out += [text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM + 32, "commits so far", anchor="middle"), "</g>"]
     return "\n".join(out)
 
 
-def _drawn(line: Sequence[tuple[float, float]], xs: Sequence[float], top: float, colour: str) -> list[str]:
+def _drawn(given: Sequence[tuple[float, float]], xs: Sequence[float], top: float, colour: str) -> list[str]:
     """Points beyond the top are drawn at it, with their value."""
-    points = [(_x(x, xs), _y(min(y, top), top)) for x, y in line]
+    points = [(_x(x, xs), _y(min(y, top), top)) for x, y in given]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in points]
-    beyond = [_text(_x(x, xs), _y(top, top) - 5, f"{y:.2g}", "end", colour=colour) for x, y in line if y > top]
+    beyond = [text(_x(x, xs), _y(top, top) - 5, f"{y:.2g}", "end", colour=colour) for x, y in given if y > top]
     return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>', *dots, *beyond]
 
 
@@ -64,11 +64,11 @@ def _y(value: float, top: float) -> float:
     return TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, dashes: str = "none") -> str:
+def line(x1: float, y1: float, x2: float, y2: float, colour: str, dashes: str = "none") -> str:
     at = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
     return f'<line {at} stroke="{colour}" stroke-dasharray="{dashes}"/>'
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", *, size: int = 11, colour: str = "#333333") -> str:
+def text(x: float, y: float, words: str, anchor: str = "start", *, size: int = 11, colour: str = "#333333") -> str:
     at = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}"'
-    return f"<text {at}>{text}</text>"
+    return f"<text {at}>{words}</text>"

@@ -1,6 +1,6 @@
-"""Subject: `frazil materialize --once` over the benchmark's topic, in one process.
+"""Subject: `frazil materialize --once` over topics of the benchmark, one after the other, in one process.
 
-Usage: python -m bench.frazil_drain BOOTSTRAP REGISTRY FOLDER RESULT
+Usage: python -m bench.frazil_drain BOOTSTRAP REGISTRY FOLDER RESULT TOPIC...
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from bench.measure import measured
-from bench.orders import TOPIC
+from bench.measure import Cost, measured, write_costs
 from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.clients import open_clients, table_runs
+from frazil.materialize.run import TableRun
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.spec import (
     BadRecordLimit,
@@ -55,33 +55,39 @@ def spec_of(topic: str, *, rows: int = BATCH_ROWS) -> TableSpec:
     )
 
 
-def settings_of(bootstrap: str, registry: str, warehouse: Path, topic: str, *, rows: int = BATCH_ROWS) -> Settings:
+def settings_of(bootstrap: str, registry: str, warehouse: Path, *topics: str, rows: int = BATCH_ROWS) -> Settings:
     return Settings(
         source_file="bench",
         kafka={"bootstrap.servers": bootstrap},
         registry=RegistrySettings(registry),
         catalog=CatalogSettings("jdbc", str(warehouse.absolute())),
         database="bench",
-        tables=(spec_of(topic, rows=rows),),
+        tables=tuple(spec_of(topic, rows=rows) for topic in topics),
     )
 
 
-def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
+def main(bootstrap: str, registry: str, folder: str, result: str, *topics: str) -> None:
     warehouse = Path(folder)
     shutil.rmtree(warehouse, ignore_errors=True)
-    settings = settings_of(bootstrap, registry, warehouse, TOPIC)
+    settings = settings_of(bootstrap, registry, warehouse, *topics)
     runner = SparkRunner(log_file=warehouse.parent / "spark.log")
     runner.start()
     clients = open_clients(settings, runner, announce=lambda _: None)
+    costs = [drained(run) for run in table_runs(clients, settings.tables)]
+    write_costs(Path(result), costs)
+    runner.stop()
+
+
+def drained(run: TableRun) -> Cost:
+    """Read a topic to its end, and return what that cost. Raises the failure of its batch."""
 
     def drain() -> int:
-        report = run_once(table_runs(clients, settings.tables), Stopping())[0]
+        report = run_once([run], Stopping())[0]
         if report.failure is not None:
             raise report.failure
         return report.rows
 
-    measured("frazil", drain).write(Path(result))
-    runner.stop()
+    return measured("frazil", drain)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -36,12 +36,13 @@ class Cost:
     def rows_per_cpu_second(self) -> float:
         return self.rows / self.cpu_seconds
 
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)))
 
-    @staticmethod
-    def read(path: Path) -> Cost:
-        return Cost(**json.loads(path.read_text()))
+def write_costs(path: Path, costs: Sequence[Cost]) -> None:
+    path.write_text(json.dumps([asdict(cost) for cost in costs]))
+
+
+def read_costs(path: Path) -> list[Cost]:
+    return [Cost(**each) for each in json.loads(path.read_text())]
 
 
 def cpu_seconds() -> float:

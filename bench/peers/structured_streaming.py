@@ -1,37 +1,34 @@
 """Peer: plain Structured Streaming, `from_avro`, the Iceberg sink, available-now; tuned as well as we know how.
 
-Usage: python -m bench.peers.structured_streaming BOOTSTRAP REGISTRY FOLDER RESULT
+Usage: python -m bench.peers.structured_streaming BOOTSTRAP REGISTRY FOLDER RESULT TOPIC...
 
-It writes the same columns, the default metadata columns included, in batches of the same size, with the same codec.
-It proves nothing, has no dead letters, and knows one writer schema.
+It drains the topics one after the other, each into a table of its name, and measures each. It writes the same columns,
+the default metadata columns included, in batches of the same size, with the same codec. It proves nothing, has no dead
+letters, and knows one writer schema.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from bench.measure import measured
-from bench.orders import SCHEMA, TOPIC
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
+from bench.measure import Cost, measured, write_costs
 from frazil.local import jars
 from frazil.local.java import find_java
 
 BATCH_ROWS = 1_000_000
-TABLE = "peer.bench.orders"
-COLUMNS = (
-    "order_id bigint, customer_id bigint, sku string, status string, qty int, price double, discount double,"
-    " currency string, country string, city string, created_at timestamp, updated_at timestamp, is_gift boolean,"
-    " is_paid boolean, channel string, campaign string, email string, session_id string, score float, note string,"
-    " kafka_partition int, kafka_offset bigint, kafka_timestamp timestamp, kafka_key string, kafka_schema_id int"
-)
-PROPERTIES = (
-    "'format-version'='2', 'write.distribution-mode'='none', 'write.parquet.compression-codec'='zstd',"
-    " 'write.parquet.compression-level'='1', 'write.target-file-size-bytes'='512000000',"
-    " 'write.parquet.dict-size-bytes'='131072'"
-)
+PROPERTIES = {
+    "format-version": "2",
+    "write.distribution-mode": "none",
+    "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",
+    "write.target-file-size-bytes": "512000000",
+    "write.parquet.dict-size-bytes": "131072",
+}
 
 
 def session(warehouse: Path) -> Any:
@@ -62,14 +59,14 @@ def session(warehouse: Path) -> Any:
     return spark
 
 
-def rows_of(spark: Any, bootstrap: str) -> Any:
+def rows_of(spark: Any, bootstrap: str, topic: str, schema: str) -> Any:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
     from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415
 
     source = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", TOPIC)
+        .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", str(BATCH_ROWS))
         .option("kafka.max.poll.records", "20000")
@@ -79,7 +76,7 @@ def rows_of(spark: Any, bootstrap: str) -> Any:
         .load()
     )
     decoded = source.select(
-        from_avro(F.expr("substring(value, 6)"), json.dumps(SCHEMA)).alias("record"),
+        from_avro(F.expr("substring(value, 6)"), schema).alias("record"),
         F.col("partition").alias("kafka_partition"),
         F.col("offset").alias("kafka_offset"),
         F.col("timestamp").alias("kafka_timestamp"),
@@ -91,34 +88,42 @@ def rows_of(spark: Any, bootstrap: str) -> Any:
     )
 
 
-def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
-    del registry
+def main(bootstrap: str, registry: str, folder: str, result: str, *topics: str) -> None:
     warehouse = Path(folder)
     shutil.rmtree(warehouse, ignore_errors=True)
     warehouse.mkdir(parents=True)
     spark = session(warehouse)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS peer.bench")
-    spark.sql(f"CREATE TABLE {TABLE} ({COLUMNS}) USING iceberg TBLPROPERTIES ({PROPERTIES})")
+    schemas = SchemaRegistryClient({"url": registry})
+    costs = []
+    for topic in topics:
+        schema = schemas.get_latest_version(f"{topic}-value").schema.schema_str
+        assert schema is not None
+        costs.append(drained(spark, rows_of(spark, bootstrap, topic, schema), topic, warehouse))
+    write_costs(Path(result), costs)
+    spark.stop()
+
+
+def drained(spark: Any, rows: Any, topic: str, warehouse: Path) -> Cost:
+    """Write the rows of a topic into its table, and return what that cost; the table is made before the clock."""
+    table = spark.createDataFrame([], rows.schema).writeTo(f"peer.bench.{topic}").using("iceberg")
+    for name, value in PROPERTIES.items():
+        table = table.tableProperty(name, value)
+    table.create()
 
     def drain() -> int:
         query = (
-            rows_of(spark, bootstrap)
-            .writeStream.format("iceberg")
+            rows.writeStream.format("iceberg")
             .outputMode("append")
-            .option("checkpointLocation", str(warehouse / "checkpoint"))
+            .option("checkpointLocation", str(warehouse / "checkpoints" / topic))
             .option("fanout-enabled", "true")
             .trigger(availableNow=True)
-            .toTable(TABLE)
+            .toTable(f"peer.bench.{topic}")
         )
         query.awaitTermination()
         return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
 
-    cost = measured("structured streaming", drain)
-    found = spark.table(TABLE).count()
-    if found != cost.rows:
-        raise SystemExit(f"the peer wrote {found} rows of {cost.rows}")
-    cost.write(Path(result))
-    spark.stop()
+    return measured("structured streaming", drain)
 
 
 if __name__ == "__main__":
