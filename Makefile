@@ -26,7 +26,7 @@ INSTALL := $(PIP) install --no-compile
 QUIETLY := $(MAKE) --silent --no-print-directory
 TOGETHER := $(QUIETLY) --jobs 4
 
-.PHONY: help setup run-setup demo test test-quick test-long bench lock lint native wheel node clean
+.PHONY: help setup run-setup demo test test-quick quick-tests test-long bench lock lint native wheel node clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -58,8 +58,12 @@ $(TESTS_COMPILED): | setup
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1 || true
 	@touch $@
 
-test-quick: lint ## lint, types, unit tests, and what the pages say; no Java
-	$(PYTEST) tests/unit tests/repo tests/shell
+test-quick: setup ## a first look: lint, types, and the tests of tests/unit, repo and shell that start no process
+	+@$(TOGETHER) lint quick-tests
+
+# one worker a core: these tests do not wait, and each worker imports all of them
+quick-tests: | setup ## the tests of test-quick, without lint
+	FRAZIL_TEST_QUICK=1 $(PYTEST) -n 2 tests/unit tests/repo tests/shell
 
 test-long: setup ## every combination and long random searches, for a night: what `make test` takes samples of
 	FRAZIL_TEST_LONG=1 $(PYTEST) --timeout 3600

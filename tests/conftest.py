@@ -21,6 +21,7 @@ from tests.own_processes import (
     stop_processes_of,
     stop_processes_of_ended_runs,
 )
+from tests.quick import is_left_out
 
 if TYPE_CHECKING:
     from frazil.local.supervisor import LocalServices
@@ -53,6 +54,10 @@ def read_descriptions_of_aws_once() -> None:
 def hands_out(config: pytest.Config) -> bool:
     """Whether this process hands tests to others, or is the only one."""
     return not hasattr(config, "workerinput")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    return True if is_left_out(collection_path) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -75,12 +75,24 @@ def table(text: str) -> list[list[str]]:
 
 @functools.cache
 def trees() -> tuple[tuple[Path, ast.Module], ...]:
-    return tuple((path, ast.parse(text_of(path))) for path in SOURCES)
+    return tuple((path, parsed(text_of(path))) for path in SOURCES)
+
+
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    """Return the tree of some code, parsed once for all tests."""
+    return ast.parse(source)
+
+
+@functools.cache
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return the nodes of a whole module in the order of `ast.walk`, found once for all tests."""
+    return tuple(ast.walk(tree))
 
 
 def texts_in(tree: ast.AST) -> Iterator[str]:
     """Every text in some code as it would be printed, `…` standing for what is filled in."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(p.value) if isinstance(p, ast.Constant) else "…" for p in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

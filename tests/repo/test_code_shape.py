@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pages import ROOT, SOURCES, name_of, text_of, trees
+from pages import ROOT, SOURCES, name_of, nodes_of, parsed, text_of, trees
 
 LONGEST_FUNCTION = 50
 LONGEST_FILE = 400
@@ -22,7 +22,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     long = [
         f"{name_of(path)}:{node.lineno} {node.name}: {length} lines"
         for path, tree in trees()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
     ]
@@ -123,7 +123,7 @@ def test_a_new_part_of_the_package_is_in_every_import_contract() -> None:
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -149,7 +149,7 @@ PLACEHOLDERS = {"jobs/frazil/specs/placeholders.py"}
 def which_cloud(source: str) -> list[str]:
     """Return what asks for the local cloud: such a name, or a comparison of a profile or account with `local`."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(parsed(source)):
         names = [getattr(node, field, None) for field in ("id", "attr", "arg", "name")]
         found += [name for name in names if isinstance(name, str) and OF_THE_LOCAL_CLOUD.search(name)]
         if isinstance(node, ast.Compare):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from pages import ROOT, nodes_of, parsed
 
-ROOT = Path(__file__).parents[2]
 FOLDERS = ("jobs", "infra", "lambdas", "shared", "devcloud")
 """Folders that keep the rule. This list only grows."""
 PAGES = ("*.md", "docs/**/*.md", "tables/**/*", "infra/environments/*", "worksheets/*", "frazil.yaml", "scripts/*.sh")
@@ -35,7 +34,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 def offences(source: str) -> list[str]:
     """Return the number and text of each line that a banned word is in."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     texts = (*_messages(tree), *_first_lines(tree), *_comments_of_values(tree))
     found = {each for each in texts if BANNED.search(each[1])} | set(_rest_of_docstrings(tree))
     return [f"{line}: {text}" for line, text in sorted(found)]
@@ -43,7 +42,7 @@ def offences(source: str) -> list[str]:
 
 def _messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield the string constants in errors, and in arguments and variables with the names of `TEXTS`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             read = [*node.args, *(each.value for each in node.keywords)] if READ_BY_USERS.search(name) else []
@@ -61,21 +60,21 @@ def _constants(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 def _rest_of_docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield the later lines of docstrings with one of the words that pages do without, too."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
             rest = enumerate(text.splitlines()[1:], start=node.body[0].lineno + 1)
             yield from ((number, line) for number, line in rest if BANNED_IN_PAGES.search(line))
 
 
 def _first_lines(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
             yield node.body[0].lineno, text.partition("\n")[0]
 
 
 def _comments_of_values(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield the first lines of the strings below constants and fields, which document them."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Module | ast.ClassDef):
             for each in node.body:
                 if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant):
@@ -94,7 +93,7 @@ def test_messages_and_docstrings_are_plain(folder: str) -> None:
 
 def clauses(source: str) -> list[str]:
     """Return the number and first line of each function's docstring that begins with a clause."""
-    functions = (each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef))
+    functions = (each for each in nodes_of(parsed(source)) if isinstance(each, ast.FunctionDef))
     texts = ((each.lineno, ast.get_docstring(each) or "") for each in functions)
     return [f"{line}: {text.splitlines()[0]}" for line, text in texts if CLAUSE.match(text)]
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 import pytest
-from pages import ROOT, name_of, trees
+from pages import ROOT, name_of, nodes_of, trees
 
 HELP_TEXTS = ROOT / "jobs" / "frazil" / "cli"
 """The docstrings of commands are their help texts, which name no classes."""
@@ -17,7 +17,7 @@ def classes_of(all_trees: list[ast.Module]) -> dict[str, set[str]]:
     """Return the names of all classes with those of their bases."""
     found: dict[str, set[str]] = {}
     for tree in all_trees:
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).update(ast.unparse(base).split(".")[-1] for base in node.bases)
     return found
@@ -32,7 +32,7 @@ def port_methods(all_trees: list[ast.Module]) -> set[str]:
     return {
         method.name
         for tree in all_trees
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base).startswith("Protocol") for base in node.bases)
         for method in node.body
         if isinstance(method, Function)
@@ -41,7 +41,7 @@ def port_methods(all_trees: list[ast.Module]) -> set[str]:
 
 def silent(tree: ast.Module, classes: Mapping[str, set[str]], ports: set[str]) -> list[str]:
     """Return each public function with the errors that it raises and whose docstring names none of their classes."""
-    made_by = {each.name: _returned(each, classes) for each in ast.walk(tree) if isinstance(each, Function)}
+    made_by = {each.name: _returned(each, classes) for each in nodes_of(tree) if isinstance(each, Function)}
     found = []
     for function, is_method in _public(tree.body):
         if is_method and function.name in ports:

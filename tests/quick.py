@@ -1,0 +1,48 @@
+"""The test files that `make test-quick` leaves to `make test`: they start processes, or take seconds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+QUICK = bool(os.environ.get("FRAZIL_TEST_QUICK"))
+"""Set by `make test-quick`."""
+
+LEFT_TO_MAKE_TEST = frozenset(
+    {
+        "repo/test_deploy.py",
+        "repo/test_hcp_guide.py",
+        "repo/test_interrupted_run.py",
+        "repo/test_resources.py",
+        "repo/test_security.py",
+        "repo/test_shares.py",
+        "repo/test_skips.py",
+        "repo/test_snowflake_page.py",
+        "unit/cli/test_command_line.py",
+        "unit/cli/test_stopping.py",
+        "unit/infra/test_account_by_flag.py",
+        "unit/infra/test_causes.py",
+        "unit/infra/test_delete_report.py",
+        "unit/infra/test_deploy_steps.py",
+        "unit/infra/test_deploy_verbs.py",
+        "unit/infra/test_deployer_policy.py",
+        "unit/infra/test_deployment.py",
+        "unit/infra/test_former_states.py",
+        "unit/infra/test_frazil_config.py",
+        "unit/infra/test_grants.py",
+        "unit/infra/test_inventory.py",
+        "unit/infra/test_keys.py",
+        "unit/infra/test_rotating.py",
+        "unit/infra/test_snowflake_key.py",
+        "unit/infra/test_stacks.py",
+        "unit/infra/test_synthesis.py",
+        "unit/infra/test_terraform.py",
+    }
+)
+"""Files below `tests/`. Most of them import the CDK, which starts Node.js; others start Python, Terraform or moto."""
+
+
+def is_left_out(path: Path) -> bool:
+    """Return whether this run neither imports nor runs a test file."""
+    tests = Path(__file__).parent
+    return QUICK and path.is_relative_to(tests) and path.relative_to(tests).as_posix() in LEFT_TO_MAKE_TEST
