@@ -8,12 +8,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
+from frazil.cli.screen import print_lines
 from frazil.model.errors import FrazilError, SettingError, SubjectMissingError, TopicMissingError
 from frazil.model.spelling import plural
 
@@ -63,7 +64,7 @@ def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
         except FrazilError as failure:
             failures.append(failure)
             continue
-        print("\n".join(lines(explanation)))
+        print_lines(lines(explanation), sys.stdout)
         if isinstance(explanation.plan, Halt):
             failures.append(explanation.plan.error)
     _raise_all(failures, "explain")
@@ -217,10 +218,11 @@ def _interval(text: str) -> timedelta:
 
 
 def _announce(receipt: Receipt, display: Display) -> None:
-    from frazil.cli.receipt_lines import lines  # noqa: PLC0415
+    from frazil.cli.receipt_lines import lines, logged_lines  # noqa: PLC0415
 
     display.batch_published(receipt)
-    print("\n".join(lines(receipt)), flush=True)
+    on_terminal = sys.stdout.isatty()
+    print_lines(lines(receipt) if on_terminal else logged_lines(receipt, at=datetime.now(UTC)), sys.stdout)
 
 
 def _summary(report: TableReport) -> str:
@@ -228,7 +230,7 @@ def _summary(report: TableReport) -> str:
         return f"{report.table}: failed after {_batches(report)}"
     if report.batches == 0:
         return f"{report.table}: nothing new"
-    return f"{report.table}: {report.rows:,} rows in {_batches(report)}"
+    return f"{report.table}: {plural(report.rows, 'row')} in {_batches(report)}"
 
 
 def _batches(report: TableReport) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from frazil.model.moments import rfc3339
 from frazil.model.receipt import RangeReceipt, Receipt
@@ -11,8 +12,23 @@ from frazil.model.spelling import plural
 
 def lines(receipt: Receipt) -> Iterator[str]:
     """Yield what was read, the outcome of the records, the snapshot, and the time of each step that took any."""
-    yield f"{receipt.table} epoch {receipt.epoch}, snapshot {receipt.snapshot_id}, batch {receipt.batch_id}"
+    yield _head(receipt)
+    yield f"  {receipt.counts.short_formula()}"
+    yield from _details(receipt)
+
+
+def logged_lines(receipt: Receipt, *, at: datetime) -> Iterator[str]:
+    """Yield the lines for a log: they begin with the time, and the formula has all its terms."""
+    yield f"{rfc3339(at.replace(microsecond=0))} {_head(receipt)}"
     yield f"  {receipt.counts.formula()}"
+    yield from _details(receipt)
+
+
+def _head(receipt: Receipt) -> str:
+    return f"{receipt.table} epoch {receipt.epoch}, snapshot {receipt.snapshot_id}, batch {receipt.batch_id}"
+
+
+def _details(receipt: Receipt) -> Iterator[str]:
     yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
     yield from _reasons("dead letters", receipt.dead_letters_by_reason)
     yield from _reasons("skipped", receipt.skipped_by_reason)
@@ -20,7 +36,7 @@ def lines(receipt: Receipt) -> Iterator[str]:
     for change in receipt.schema_changes:
         yield f"  schema: {change}"
     if receipt.truncated_nanos:
-        yield f"  {receipt.truncated_nanos:,} timestamps lost digits below the microsecond"
+        yield f"  {plural(receipt.truncated_nanos, 'timestamp')} lost digits below the microsecond"
     if receipt.foreign:
         yield f"  changes by others so far: {', '.join(receipt.foreign)}"
     through = receipt.complete_through

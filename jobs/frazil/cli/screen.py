@@ -1,13 +1,18 @@
-"""The width of a command's output."""
+"""The width of a command's output, and lines that fit it."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 WIDTH = 80
 """The width if the output is not a terminal and COLUMNS is not set."""
+
+NO_BREAK = "\u00a0"
 
 
 def width_of(stream: TextIO) -> int:
@@ -18,3 +23,34 @@ def width_of(stream: TextIO) -> int:
         except OSError:
             return WIDTH
     return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a value's text, cut with `…` if it is longer than `width`. Names are never cut."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def print_lines(lines: Iterable[str], out: TextIO, *, hanging: int = 2) -> None:
+    """Print lines at once. On a terminal they are broken between words, the rest indented by `hanging` more.
+
+    A command in backquotes is not broken, so that it can be copied.
+    """
+    width = width_of(out) if out.isatty() else None
+    print("\n".join(part for line in lines for part in _broken(line, width, hanging)), file=out, flush=True)
+
+
+def _broken(line: str, width: int | None, hanging: int) -> Iterator[str]:
+    if width is None or len(line) <= width:
+        yield line
+        return
+    indent = " " * (len(line) - len(line.lstrip()))
+    whole_commands = re.sub("`[^`]*`", lambda found: found[0].replace(" ", NO_BREAK), line.strip())
+    broken = textwrap.wrap(
+        whole_commands,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + " " * hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield from (part.replace(NO_BREAK, " ") for part in broken)

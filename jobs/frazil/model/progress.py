@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from frazil.model.spelling import plural
+
 MODULUS = 2**64
 """Sums of offsets are modulo this, so that they always fit in 64 bits."""
 
@@ -36,10 +38,23 @@ class Counts:
         )
 
     def formula(self) -> str:
-        return (
-            f"{self.read:,} read = {self.rows:,} rows + {self.deletes:,} deletes + {self.duplicates:,} duplicates"
-            f" + {self.dead_letters:,} dead letters + {self.skipped:,} skipped"
-        )
+        """Return what became of the records: `3 read = 2 rows + 0 deletes + … + 1 dead letter + 0 skipped`."""
+        return f"{self.read:,} read = {' + '.join(self._terms().values())}"
+
+    def short_formula(self) -> str:
+        """Return the formula without terms that are zero: `3 read = 2 rows + 1 dead letter`."""
+        terms = self._terms()
+        given = [term for name, term in terms.items() if getattr(self, name)]
+        return f"{self.read:,} read = {' + '.join(given or [terms['rows']])}"
+
+    def _terms(self) -> dict[str, str]:
+        return {
+            "rows": plural(self.rows, "row"),
+            "deletes": plural(self.deletes, "delete"),
+            "duplicates": plural(self.duplicates, "duplicate"),
+            "dead_letters": plural(self.dead_letters, "dead letter"),
+            "skipped": f"{self.skipped:,} skipped",
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from values_of_tables import NOW, SPEC, progress, state, topic
 
-from frazil.cli.receipt_lines import lines
+from frazil.cli.receipt_lines import lines, logged_lines
 from frazil.materialize.account import Ingested, gather, next_state, receipt_of
 from frazil.materialize.pause.limits import check_limits, through
 from frazil.materialize.pause.pausing import accepted_through, pause_by_run, pause_property
@@ -207,6 +207,25 @@ def test_a_receipt_lists_the_steps_that_took_time() -> None:
     receipt = receipt_of(plan, read, next_state(plan, read, writer="w", planned_at=NOW), seconds=seconds)
 
     assert list(lines(receipt))[-1] == "  seconds evolve 0.01, plan 0.01, ingest 1.00"
+
+
+def test_a_receipt_for_a_terminal_leaves_zeros_out_and_one_for_a_log_has_the_time() -> None:
+    plan = planned((0, 5, 9))
+    read = gather(plan, [task(result(0, 5, 9))])
+    receipt = receipt_of(plan, read, next_state(plan, read, writer="w", planned_at=NOW), seconds={})
+    receipt = replace(receipt, counts=Counts(read=1, dead_letters=1))
+
+    shown, logged = list(lines(receipt)), list(logged_lines(receipt, at=NOW))
+
+    assert shown[0].startswith("lake.orders epoch ")
+    assert shown[1] == "  1 read = 1 dead letter"
+    assert logged[0] == f"2026-03-01T12:00:00Z {shown[0]}"
+    assert logged[1] == "  1 read = 0 rows + 0 deletes + 0 duplicates + 1 dead letter + 0 skipped"
+    assert shown[2:] == logged[2:]
+
+
+def test_the_formula_of_a_batch_without_records_is_whole() -> None:
+    assert Counts().short_formula() == "0 read = 0 rows"
 
 
 def test_a_receipt_lists_the_changes_of_the_schema() -> None:
