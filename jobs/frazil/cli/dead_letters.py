@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_from
+from frazil.cli.screen import print_lines
 
 if TYPE_CHECKING:
     from frazil.dead_letters import DeadLetter, DeadLetterList
@@ -50,7 +51,7 @@ def list_newest(
     if not found.total:
         print(f"{found.table} has no {'pending ' * pending}dead letters", file=sys.stderr)
         return
-    print("\n".join(_lines(found)))
+    print_lines(_lines(found), sys.stdout)
 
 
 def _lines(found: DeadLetterList) -> Iterator[str]:

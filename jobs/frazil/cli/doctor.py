@@ -14,6 +14,7 @@ import typer
 
 from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_address_in
+from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.doctor.finding import Finding, Report
@@ -101,4 +102,4 @@ def lines(finding: Finding) -> Iterator[str]:
 
 def summary(report: Report) -> str:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report.counts.items() if count)
-    return f"\n{report.place}: {len(report.findings)} checks: {counts}"
+    return f"\n{report.place}: {plural(len(report.findings), 'check')}: {counts}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from frazil.cli.screen import print_lines
 from frazil.model.spec import Settings
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def show_keys(settings: Settings) -> None:
     print()
     show(_table(found))
     for remark in remarks(found):
-        print(remark)
+        print_lines([remark], sys.stdout)
 
 
 def print_keys_as_json(settings: Settings) -> None:

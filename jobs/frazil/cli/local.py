@@ -13,6 +13,7 @@ from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_directory
 from frazil.model.errors import LocalServicesError
 from frazil.model.spec import NOT_RUNNING_HOST
+from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.local.supervisor import LocalServices, LocalStatus
@@ -99,7 +100,7 @@ def produce(
 
     services = _running(local_directory(config))
     done = samples.produce(name, rows, services=services, rate=rate, topic=topic, partitions=partitions, seed=seed)
-    print(f"{done.rows} records appended to {done.topic} in {done.seconds:.1f} s", file=sys.stderr)
+    print(f"{plural(done.rows, 'record')} appended to {done.topic} in {done.seconds:.1f} s", file=sys.stderr)
 
 
 def _running(directory: Path) -> LocalServices:

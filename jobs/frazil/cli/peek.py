@@ -12,6 +12,7 @@ import typer
 
 from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, connections_from, example
+from frazil.cli.screen import print_lines, shortened, width_of
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
@@ -50,10 +51,8 @@ def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config =
     if as_json:
         print(json.dumps([_to_json(each) for each in found], indent=2, ensure_ascii=False))
         return
-    from frazil.cli.screen import width_of  # noqa: PLC0415
-
     print("\n".join(line for each in found for line in lines(each, width=width_of(sys.stdout))))
-    print(_summary(facts, found), file=sys.stderr)
+    print_lines([_summary(facts, found)], sys.stderr)
 
 
 def lines(each: PeekedRecord, *, width: int) -> Iterator[str]:
@@ -81,7 +80,7 @@ def _cell(name: str, value: object, *, longest: int, width: int, whole: bool) ->
 
     room = max(width - longest - 4, LEAST_WIDTH)
     text = shown(value)
-    parts = textwrap.wrap(text, room) if whole else [text if len(text) <= room else f"{text[: room - 1]}…"]
+    parts = textwrap.wrap(text, room) if whole else [shortened(text, room)]
     for number, part in enumerate(parts):
         yield f"  {'' if number else name:<{longest}}  {part}".rstrip()
 
@@ -107,7 +106,7 @@ def _summary(facts: TopicFacts, found: Sequence[PeekedRecord]) -> str:
     if not found:
         return f"{facts.topic} has no records in {partitions}"
     dead = sum(each.reject is not None for each in found)
-    bad = f", {dead} of them would be {'a dead letter' if dead == 1 else 'dead letters'}" if dead else ""
+    bad = f", {dead:,} of them would be {'a dead letter' if dead == 1 else 'dead letters'}" if dead else ""
     count = f"{plural(len(found), 'record')} of at most {facts.offsets:,}"
     return f"({count} in {partitions}{bad}; {_next(facts, found, dead)})"
 

@@ -13,6 +13,8 @@ import typer
 from frazil.cli.config_name import with_config_name
 from frazil.cli.keys import print_keys_as_json, show_keys
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
+from frazil.cli.screen import print_lines
+from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.cli.columns import Column
@@ -99,7 +101,7 @@ def _show(found: Sequence[TableStatus], *, partitions_of_each: bool) -> None:
             print(f"\n{each.table}")
             show(_partitions(each))
     for remark in remarks(found):
-        print(with_config_name(remark))
+        print_lines([with_config_name(remark)], sys.stdout)
 
 
 RANKS = {
@@ -142,7 +144,7 @@ def _figures(each: TableStatus) -> Iterator[str]:
     yield f"{each.counts.dead_letters:,}"
     yield f"{each.counts.skipped:,}"
     last = each.last_batch
-    yield "-" if last is None else f"{last.counts.read:,} records in {last.seconds:.1f} s"
+    yield "-" if last is None else f"{plural(last.counts.read, 'record')} in {last.seconds:.1f} s"
 
 
 def _partitions(each: TableStatus) -> list[Column]:
@@ -173,7 +175,7 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
             yield f"{each.table}: the table was rolled back; the next run continues from there"
         if each.foreign.snapshots:
             yield (
-                f"{each.table}: other writers committed {each.foreign.snapshots} snapshots"
+                f"{each.table}: other writers committed {plural(each.foreign.snapshots, 'snapshot')}"
                 f" (+{each.foreign.rows_added:,}"
                 f" -{each.foreign.rows_removed:,} rows), the last one: {each.foreign.names[-1]}"
             )
@@ -187,4 +189,4 @@ def _of_records(each: TableStatus) -> Iterator[str]:
     if each.left_out:
         yield f"{each.table}: fields left out because their types hold no data: {', '.join(each.left_out)}"
     for reason, count in each.skipped_by_reason.items():
-        yield f"{each.table}: {count:,} records skipped: {reason}"
+        yield f"{each.table}: {plural(count, 'record')} skipped: {reason}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
+from frazil.cli.screen import print_lines
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def verify(
             with _watched(spec.identifier) as watch:
                 found.append(verify_table(lake, spec, kafka=side, watch=watch))
             if not as_json:
-                print("\n".join(lines(found[-1])), flush=True)
+                print_lines(lines(found[-1]), sys.stdout, hanging=7)
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
     if not all(each.clean for each in found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,6 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from frazil.cli.columns import Column, fitting, show
+from frazil.cli.query import show_on_screen
+from frazil.cli.screen import print_lines
 from frazil.cli.status import _show, overview
 from frazil.model.progress import Counts
 from frazil.status import LastBatch, PartitionLag, TableStatus
@@ -69,8 +72,65 @@ def test_a_terminal_gets_colours_unless_no_color_is_set(
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("NO_COLOR", raising=False)
     if no_color:
-        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.setenv("TERM", "dumb")
 
     show([Column("table", ("lake.a",), is_number=False), Column("state", ("paused",), is_number=False)])
 
     assert ("\x1b[31m" in capsys.readouterr().out) is not no_color
+
+
+class Screen(io.StringIO):
+    """A terminal of 80 columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def as_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """Make stdout a terminal; pytest sets its own after fixtures."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    made = Screen()
+    monkeypatch.setattr(sys, "stdout", made)
+    return made
+
+
+def test_a_query_leaves_out_columns_that_do_not_fit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = as_screen(monkeypatch)
+    names = [f"a_rather_long_name_{n}" for n in range(5)]
+    rows = [tuple(range(5)), ("x" * 100, *range(4))]
+
+    said = show_on_screen(names, rows, numeric=[False] + [True] * 4)
+
+    assert said == (
+        2,
+        ", 2 of 5 columns fit the terminal, long values are shortened; --json and --csv print everything",
+    )
+    assert [line.rstrip() for line in screen.getvalue().splitlines()] == [
+        "a_rather_long_name_0                     a_rather_long_name_1",
+        "0                                                           1",
+        f"{'x' * 38}…                     0",
+    ]
+
+
+def test_a_query_that_fits_has_no_remark(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = as_screen(monkeypatch)
+    assert show_on_screen(["n"], [(1,)], numeric=[True]) == (1, "")
+    assert show_on_screen(["text"], [("x" * 80,)], numeric=[False]) == (1, "")
+    assert max(map(len, screen.getvalue().splitlines())) == 80
+
+
+def test_lines_are_broken_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = as_screen(monkeypatch)
+    line = "  " + "word " * 15 + "`frazil resume lake.orders --dead-letter-schema 2`"
+    pipe = io.StringIO()
+
+    print_lines([line, "short"], screen)
+    print_lines([line, "short"], pipe)
+
+    assert screen.getvalue().splitlines() == [
+        "  " + " ".join(["word"] * 15),
+        "    `frazil resume lake.orders --dead-letter-schema 2`",
+        "short",
+    ]
+    assert pipe.getvalue().splitlines() == [line, "short"]
