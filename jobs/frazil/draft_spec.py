@@ -158,7 +158,7 @@ def _comment(text: str) -> Iterator[str]:
 
 
 def _size(facts: TopicFacts) -> str:
-    return f"{plural(len(facts.partitions), 'partition')} and at most {facts.offsets:,} records"
+    return f"{plural(len(facts.partitions), 'partition')} and at most {plural(facts.offsets, 'record')}"
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -280,7 +280,7 @@ def test_records_skipped_before_and_a_foreign_delete_are_both_accounted_for(orde
 
     assert verification.findings == ()
     explained = "removals by other writers, and the 9 that an earlier setting skipped, explain the number"
-    assert any("10 records in Kafka are missing" in note and explained in note for note in verification.notes)
+    assert any("missing: 10 records in Kafka" in note and explained in note for note in verification.notes)
 
 
 def test_topic_made_anew_is_found(orders: Orders) -> None:

@@ -50,7 +50,7 @@ def test_dead_letters_of_a_dropped_table_stay_when_it_is_made_again(lake: SmallL
     assert dead(again) == [("again1", 10), ("again1", 21), ("again1", 30), *OLD]
     proof = verify_table(again.lake, again.spec)
     assert proof.clean, [str(each) for each in proof.findings]
-    assert "2 dead letters belong to a replaced table or topic and are not counted" in proof.notes
+    assert "not counted: 2 dead letters of a replaced table or topic" in proof.notes
 
 
 def test_a_batch_without_dead_letters_leaves_those_of_the_dropped_table(dropped: SmallLake) -> None:

@@ -43,7 +43,7 @@ def test_verify_that_finds_something_is_exit_one(config: str, lake: SmallLake, c
 
     out = capsys.readouterr().out
     assert out.startswith("lake.orders: NOT PROVEN at epoch 2")
-    assert "\n         lost_rows: orders-0: 1 of 97 rows are missing: offset 77\n" in out
+    assert "\n         lost_rows: orders-0: missing: 1 of 97 rows: offset 77\n" in out
 
 
 def test_verify_as_json(config: str, lake: SmallLake, capsys: Captured) -> None:

@@ -59,8 +59,8 @@ def test_rows_that_lost_their_offsets_are_not_taken_for_inserted_ones(lake: Smal
     verification = verify_table(lake.lake, lake.spec)
 
     found = [each.what for each in verification.findings if each.kind is FindingKind.LOST_ROWS]
-    assert "146 rows lack a part of their topic, partition and offset: another writer changed them" in found
-    assert any("97 of 97 rows are missing" in each for each in found)
+    assert "146 rows without a part of topic, partition and offset: changed by another writer" in found
+    assert any("missing: 97 of 97 rows" in each for each in found)
     assert not any("inserted" in note for note in verification.notes)
 
 
@@ -72,7 +72,7 @@ def test_more_rows_without_a_source_than_others_added_are_found(lake: SmallLake)
     found = verify_table(lake.lake, lake.spec).findings
 
     assert {each.kind for each in found} == {FindingKind.ROW_COUNT, FindingKind.LOST_ROWS}
-    assert found[0].what == "146 rows have no partition or offset, but other writers added only 0 such rows"
+    assert found[0].what == "146 rows without a partition or offset, but other writers added only 0 of them"
 
 
 def test_rows_that_lost_their_offsets_in_a_table_of_one_file_are_found(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_open_inserts_and_deletes_together_are_clean(lake: SmallLake) -> None:
     verification = verify_table(lake.lake, lake.spec)
 
     assert verification.clean, verification.findings
-    assert verification.notes[0] == "5 rows have no partition or offset: another writer inserted them"
+    assert verification.notes[0] == "5 rows without a partition or offset, inserted by another writer"
 
 
 def test_an_altered_offset_is_found_although_others_removed_rows_of_another_partition(lake: SmallLake) -> None:
@@ -106,7 +106,7 @@ def test_an_altered_offset_is_found_although_others_removed_rows_of_another_part
     verification = verify_table(lake.lake, lake.spec)
 
     assert [(each.kind, each.where) for each in verification.findings] == [(FindingKind.ALTERED_OFFSETS, "orders-0")]
-    assert any(note.startswith("orders-1: 1 rows that Frazil wrote are gone") for note in verification.notes)
+    assert any(note.startswith("orders-1: missing: 1 row that Frazil wrote") for note in verification.notes)
 
 
 def test_an_erasure_that_rewrote_files_excuses_no_sources_that_a_compaction_emptied(lake: SmallLake) -> None:
@@ -117,8 +117,8 @@ def test_an_erasure_that_rewrote_files_excuses_no_sources_that_a_compaction_empt
     verification = verify_table(lake.lake, lake.spec)
 
     found = [each.what for each in verification.findings if each.kind is FindingKind.ROW_COUNT]
-    assert "30 rows have no partition or offset, but other writers added only 0 such rows" in found
-    assert "31 rows that Frazil wrote are gone, but other writers removed only 1 of them" in found
+    assert "30 rows without a partition or offset, but other writers added only 0 of them" in found
+    assert "missing: 31 rows that Frazil wrote, but other writers removed only 1 of them" in found
     assert not any("inserted" in note for note in verification.notes)
 
 
@@ -149,7 +149,7 @@ def test_inserts_and_erasures_around_a_repair_of_columns_are_clean(lake: SmallLa
     verification = verify_table(lake.lake, lake.spec)
 
     assert verification.clean, verification.findings
-    assert verification.notes[0] == "5 rows have no partition or offset: another writer inserted them"
+    assert verification.notes[0] == "5 rows without a partition or offset, inserted by another writer"
     assert (verification.foreign.unsourced_added, verification.foreign.sourced_removed) == (5, 1)
 
 
@@ -173,7 +173,7 @@ def test_rows_that_others_inserted_with_a_part_of_a_source_are_named(lake: Small
     verification = verify_table(lake.lake, lake.spec)
 
     assert verification.clean, verification.findings
-    assert verification.notes[0] == "4 rows have no partition or offset: another writer inserted them"
+    assert verification.notes[0] == "4 rows without a partition or offset, inserted by another writer"
     assert (verification.foreign.unsourced_added, verification.foreign.sourced_removed) == (4, 1)
 
 
@@ -263,21 +263,48 @@ def test_a_file_of_others_with_a_type_that_iceberg_lacks_is_counted(
         transaction.set_properties({"schema.name-mapping.default": mapping})
     path = tmp_path / "theirs.parquet"
     pq.write_table(pa.table({"symbol": ["a", "b"], "took": pa.array([1, 2], kind)}), path)
-    size = path.stat().st_size
+    add(lake, data_file(path, rows=2))
+
+    foreign = count_foreign(standing(lake.view, pipeline=lake.spec.pipeline))
+
+    assert (foreign.unsourced_added, foreign.sourced_removed) == (2, 0)
+
+
+@pytest.mark.parametrize("kind", [pa.duration("us"), pa.uint64()], ids=str)
+def test_a_file_of_others_with_a_type_that_iceberg_lacks_is_a_finding_and_other_checks_go_on(
+    lake: SmallLake, kind: pa.DataType
+) -> None:
+    whole = lake.table.scan().to_arrow().slice(0, 2)
+    with lake.table.transaction() as transaction:
+        mapping = lake.table.schema().name_mapping.model_dump_json()
+        transaction.set_properties({"schema.name-mapping.default": mapping})
+    took = pa.array([None, None], kind)
+    path = lake.folder / "theirs.parquet"
+    plain = pa.table({name: whole.column(name) for name in whole.column_names} | {"took": took})
+    pq.write_table(plain.replace_schema_metadata(None), path)
+    add(lake, data_file(path, rows=2))
+
+    verification = verify_table(lake.lake, lake.spec)
+
+    assert [(each.kind, each.where) for each in verification.findings] == [
+        (FindingKind.UNPROVABLE, f"file://{path}"),
+        (FindingKind.UNPROVABLE, lake.spec.identifier),
+    ]
+    assert "took" in verification.findings[0].what or str(kind) in verification.findings[0].what
+    assert [each.name for each in verification.checks if each.passed] == ["state", "dead-letter files"]
+
+
+def data_file(path: Path, *, rows: int) -> DataFile:
     file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=f"file://{path}",
         file_format=FileFormat.PARQUET,
         partition=Record(),
-        record_count=2,
-        file_size_in_bytes=size,
+        record_count=rows,
+        file_size_in_bytes=path.stat().st_size,
     )
     file.spec_id = 0
-    add(lake, file)
-
-    foreign = count_foreign(standing(lake.view, pipeline=lake.spec.pipeline))
-
-    assert (foreign.unsourced_added, foreign.sourced_removed) == (2, 0)
+    return file
 
 
 def add(lake: SmallLake, *files: DataFile) -> None:

@@ -21,6 +21,7 @@ from frazil.model.plan import (
 )
 from frazil.model.progress import PartitionProgress, SourceProgress, TableState
 from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
 
 PROBLEMS_NAMED = 20
 """How many problems of one topic or table an error lists; it counts the others."""
@@ -122,7 +123,7 @@ def _problems(spec: TableSpec, state: TableState, facts: TopicFacts) -> Iterator
         if partition is None:
             yield SourceChangedError(
                 f"{spec.identifier}: partition {number} of {facts.topic} was read up to offset {progress.next}"
-                f" and no longer exists; the topic now has {len(facts.partitions)} partitions",
+                f" and no longer exists; the topic now has {plural(len(facts.partitions), 'partition')}",
                 hint="the topic was re-created or replaced: materialize it into another `table`",
             )
         else:

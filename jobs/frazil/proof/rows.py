@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyroaring import BitMap64
 
 from frazil.model.progress import ForeignChanges, PartitionProgress
+from frazil.model.spelling import plural
 from frazil.proof.tally import Source, Tallies, Tally, absent, missing_one
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
 
@@ -51,8 +52,8 @@ def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap6
         else:
             findings += judged.losses()
     says = (
-        f"{found.rows:,} rows: count, offset sums and offset bounds match what was read,"
-        f" and no offset occurs twice, in {len(expected.progress)} partitions"
+        f"{plural(found.rows, 'row')}: count, offset sums and offset bounds match what was read,"
+        f" and no offset occurs twice, in {plural(len(expected.progress), 'partition')}"
     )
     return Check("rows", says, tuple(findings), tuple(notes))
 
@@ -63,7 +64,7 @@ def _row_count(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
         yield Discrepancy(
             FindingKind.ROW_COUNT,
             "table",
-            f"{found.rows:,} rows, expected {expected.rows:,} ({expected.ours:,} written"
+            f"{plural(found.rows, 'row')}, expected {expected.rows:,} ({expected.ours:,} written"
             f" + {foreign.rows_added:,} and - {foreign.rows_removed:,} by other writers)",
         )
 
@@ -72,11 +73,12 @@ def _beyond_others(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
     """Yield discrepancies that other writers' commits do not explain: rows added without a source, or rows removed."""
     added, removed = max(expected.foreign.unsourced_added, 0), expected.foreign.sourced_removed
     if not expected.has_unsourced(found):
-        what = f"{found.unsourced:,} rows have no partition or offset, but other writers added only {added:,} such rows"
+        without = f"{plural(found.unsourced, 'row')} without a partition or offset"
+        what = f"{without}, but other writers added only {added:,} of them"
         yield Discrepancy(FindingKind.ROW_COUNT, "table", what)
     gone = sum(lost_rows(expected.progress, found).values())
     if 0 < removed < gone:
-        what = f"{gone:,} rows that Frazil wrote are gone, but other writers removed only {removed:,} of them"
+        what = f"missing: {plural(gone, 'row')} that Frazil wrote, but other writers removed only {removed:,} of them"
         yield Discrepancy(FindingKind.ROW_COUNT, "table", what)
 
 
@@ -89,8 +91,8 @@ def _partly_sourced(expected: Expected, found: Tallies) -> Iterator[Discrepancy]
     """Yield a discrepancy for rows with an incomplete source, unless other writers added them."""
     if found.partly_sourced and not expected.has_unsourced(found):
         what = (
-            f"{found.partly_sourced:,} rows lack a part of their topic, partition and offset: another writer changed"
-            " them"
+            f"{plural(found.partly_sourced, 'row')} without a part of topic, partition and offset: changed by another"
+            " writer"
         )
         yield Discrepancy(FindingKind.LOST_ROWS, "table", what)
 
@@ -98,18 +100,21 @@ def _partly_sourced(expected: Expected, found: Tallies) -> Iterator[Discrepancy]
 def _strangers(found: Tallies) -> Iterator[Discrepancy]:
     for (topic, partition), count in sorted(found.strangers.items()):
         yield Discrepancy(
-            FindingKind.OUT_OF_BOUNDS, f"{topic}-{partition}", f"{count:,} rows of a partition that was never read"
+            FindingKind.OUT_OF_BOUNDS,
+            f"{topic}-{partition}",
+            f"{plural(count, 'row')} of a partition that was never read",
         )
 
 
 def _foreign_notes(expected: Expected, found: Tallies) -> Iterator[str]:
     foreign = expected.foreign
     if found.unsourced and expected.has_unsourced(found):
-        yield f"{found.unsourced:,} rows have no partition or offset: another writer inserted them"
+        yield f"{plural(found.unsourced, 'row')} without a partition or offset, inserted by another writer"
     if foreign.snapshots:
         yield (
-            f"other writers committed {foreign.snapshots} snapshots, adding {foreign.rows_added:,} rows and removing"
-            f" {foreign.rows_removed:,}; the last ones: {', '.join(foreign.names)}"
+            f"other writers committed {plural(foreign.snapshots, 'snapshot')}, adding"
+            f" {plural(foreign.rows_added, 'row')} and removing {foreign.rows_removed:,}; the last ones:"
+            f" {', '.join(foreign.names)}"
         )
 
 
@@ -141,9 +146,8 @@ class _Judged:
     def unproven(self) -> Iterator[str]:
         if self.lost > 0:
             yield (
-                f"{self.name}: {self.lost:,} rows that Frazil wrote are gone; removals by other writers"
-                " explain the"
-                f" number, but the table alone cannot prove which rows"
+                f"{self.name}: missing: {plural(self.lost, 'row')} that Frazil wrote; removals by other writers"
+                " explain the number, but the table alone cannot prove which rows"
             )
 
     def _doubled(self) -> Iterator[Discrepancy]:
@@ -158,7 +162,7 @@ class _Judged:
         if tally.outside:
             offsets = tuple(tally.named_outside)
             what = (
-                f"{tally.outside:,} rows with {listed(offsets, tally.outside)},"
+                f"{plural(tally.outside, 'row')} with {listed(offsets, tally.outside)},"
                 f" expected all in [{tally.origin}, {tally.next})"
             )
             yield Discrepancy(FindingKind.OUT_OF_BOUNDS, self.name, what, offsets)
@@ -170,7 +174,7 @@ class _Judged:
 
     def _lost(self) -> Discrepancy:
         offsets, all_of, certain = self._which()
-        what = f"{self.lost:,} of {self.progress.counts.rows:,} rows are missing: "
+        what = f"missing: {self.lost:,} of {plural(self.progress.counts.rows, 'row')}: "
         if certain:
             return Discrepancy(FindingKind.LOST_ROWS, self.name, what + listed(offsets, self.lost), offsets)
         what += f"among {listed(offsets, all_of)}, which are neither rows nor dead letters"

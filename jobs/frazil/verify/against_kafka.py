@@ -16,6 +16,7 @@ from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.proof.tally import Source
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
@@ -101,7 +102,7 @@ def check_against_kafka(
     result.findings += lacking_metadata(spec, at)
     _judge(at, result, proof)
     says = (
-        f"{result.total('records'):,} records in Kafka: {result.total('rows'):,} are rows,"
+        f"{plural(result.total('records'), 'record')} in Kafka: {result.total('rows'):,} are rows,"
         f" equal in every column; {result.total('dead_letters'):,} are dead letters, equal in key, value,"
         f" headers and timestamp;"
         f" {result.total('skipped'):,} were skipped according to the spec"
@@ -282,7 +283,8 @@ def _explained(then: int) -> str:
 
 def _missing(found: Compared) -> str:
     offsets = listed(first_named(found.missing), len(found.missing))
-    return f"{len(found.missing):,} records in Kafka are missing (not a row, a dead letter or skipped): {offsets}"
+    missing = plural(len(found.missing), "record")
+    return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
 
 
 def _not_in_kafka(name: str, found: Compared, result: _Result, *, proven: bool, excused: bool) -> None:

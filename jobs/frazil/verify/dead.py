@@ -16,6 +16,7 @@ from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.spelling import plural
 from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
 from frazil.proof.tally import Source, Tallies, Tally
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
@@ -138,7 +139,7 @@ def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:
     else:
         yield f"the last batch's dead letters are staged (snapshot {snapshot.id}); the next run makes them visible"
     if earlier:
-        yield f"{earlier:,} dead letters belong to a replaced table or topic and are not counted"
+        yield f"not counted: {plural(earlier, 'dead letter')} of a replaced table or topic"
 
 
 def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check:
@@ -153,25 +154,25 @@ def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check
         findings += _of_partition(name, progress.counts.dead_letters, tally, rolled_back=at.rolled_back)
         findings += _both(name, tally, rows.by_source[source])
         if at.rolled_back and tally.outside:
-            notes.append(f"{name}: {tally.outside:,} dead letters belong to batches that were rolled back")
+            notes.append(f"{name}: {plural(tally.outside, 'dead letter')} of batches that were rolled back")
     total = sum(p.counts.dead_letters for p in progress_by_source(at.state).values())
-    says = f"{total:,} dead letters: the counted number in each partition, each once, none also a row"
+    says = f"{plural(total, 'dead letter')}: the counted number in each partition, each once, none also a row"
     return Check("dead letters", says, tuple(findings), tuple(notes))
 
 
 def _unsourced(tallies: Tallies) -> Iterator[Discrepancy]:
     if tallies.unsourced:
         lacking = "without table, topic, generation, partition or offset"
-        what = f"{tallies.unsourced:,} dead letters {lacking}: another writer inserted or changed them"
+        what = f"{plural(tallies.unsourced, 'dead letter')} {lacking}: another writer inserted or changed them"
         yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, "dead letters", what)
     for (topic, partition), count in sorted(tallies.strangers.items()):
-        what = f"{count:,} dead letters of a partition that was never read"
+        what = f"{plural(count, 'dead letter')} of a partition that was never read"
         yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, f"{topic}-{partition}", what)
 
 
 def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) -> Iterator[Discrepancy]:
     if len(tally.seen) != expected:
-        what = f"{len(tally.seen):,} dead letters in the table, {expected:,} were counted"
+        what = f"{plural(len(tally.seen), 'dead letter')} in the table, counted: {expected:,}"
         yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, name, what)
     if tally.outside and not rolled_back:
         offsets = tuple(tally.named_outside)
@@ -179,7 +180,7 @@ def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) 
         yield Discrepancy(FindingKind.OUT_OF_BOUNDS, name, what, offsets)
     if tally.doubled:
         offsets = first_named(tally.doubled)
-        what = f"{tally.surplus:,} duplicate dead letters: {listed(offsets, len(tally.doubled))}"
+        what = f"{plural(tally.surplus, 'duplicate dead letter')}: {listed(offsets, len(tally.doubled))}"
         yield Discrepancy(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
 
 

@@ -28,11 +28,12 @@ class CheckedFiles:
 def check_files(view: TableView, snapshot: Snapshot, *, name: str, watch: Watch) -> CheckedFiles:
     """Read the footer of each file, and compare the manifests' totals with the snapshot's summary."""
     live = live_files(view, snapshot.id)
-    files = [file for file in (*live.data, *live.position_deletes) if file.format == "PARQUET"]
+    data, deletes = ([file for file in of if file.format == "PARQUET"] for of in (live.data, live.position_deletes))
+    files = [*data, *deletes]
     findings: list[Discrepancy] = list(_other_formats([*live.data, *live.position_deletes]))
     unreadable: set[str] = set()
     for done, footer in enumerate(footers(view, files), start=1):
-        found = list(_of_file(footer))
+        found = list(_of_file(footer)) or list(_unsupported(footer) if done <= len(data) else ())
         findings += found
         if any(finding.kind is not FindingKind.CHANGED_FILE for finding in found):
             unreadable.add(footer.file.path)
@@ -57,12 +58,14 @@ def _other_formats(files: Sequence[LiveFile]) -> Iterator[Discrepancy]:
 def _of_file(footer: Footer) -> Iterator[Discrepancy]:
     file = footer.file
     if footer.missing:
-        yield Discrepancy(FindingKind.MISSING_FILE, file.path, f"the file is missing, with {file.rows:,} rows")
+        yield Discrepancy(FindingKind.MISSING_FILE, file.path, f"the file is missing, with {plural(file.rows, 'row')}")
     elif footer.problem:
         yield Discrepancy(FindingKind.UNREADABLE_FILE, file.path, f"could not read the file: {footer.problem}")
     elif footer.rows != file.rows:
         yield Discrepancy(
-            FindingKind.CHANGED_FILE, file.path, f"{footer.rows:,} rows in the file, {file.rows:,} in its manifest"
+            FindingKind.CHANGED_FILE,
+            file.path,
+            f"{plural(footer.rows, 'row')} in the file, {file.rows:,} in its manifest",
         )
     elif footer.size != file.size:
         yield Discrepancy(
@@ -70,6 +73,15 @@ def _of_file(footer: Footer) -> Iterator[Discrepancy]:
             file.path,
             f"{footer.size:,} bytes, {file.size:,} in its manifest: it was rewritten",
         )
+
+
+def _unsupported(footer: Footer) -> Iterator[Discrepancy]:
+    """Yield a discrepancy for a data file whose columns the Iceberg library cannot read."""
+    if footer.unsupported:
+        what = (
+            f"another writer's file has columns that cannot be read: {footer.unsupported}: its rows cannot be checked"
+        )
+        yield Discrepancy(FindingKind.UNPROVABLE, footer.file.path, what)
 
 
 def _totals(snapshot: Snapshot, live: LiveFiles) -> Iterator[Discrepancy]:
@@ -91,5 +103,5 @@ def _equality_deletes(files: Sequence[LiveFile]) -> Iterator[Discrepancy]:
         yield Discrepancy(
             FindingKind.UNPROVABLE,
             files[0].path,
-            f"{len(files)} equality delete files of another writer: Frazil cannot read which rows they delete",
+            f"{plural(len(files), 'equality delete file')} of another writer: their deletes cannot be read",
         )

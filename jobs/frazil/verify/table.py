@@ -14,13 +14,14 @@ from frazil.model.errors import TableError
 from frazil.model.progress import Counts, ForeignChanges, PartitionProgress
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
 from frazil.proof.rows import Expected, lost_rows
 from frazil.proof.tally import Source
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
-from frazil.verify.dead import check_dead_letters, tally_dead_letters
+from frazil.verify.dead import DeadLetters, check_dead_letters, tally_dead_letters
 from frazil.verify.files import CheckedFiles, check_files
 from frazil.verify.scan import Watch, progress_by_source, source_columns, tally_rows
 
@@ -104,20 +105,25 @@ def _prove(
     head = at.view.head_snapshot() or at.carrier
     files = check_files(at.view, head, name="files", watch=watch)
     checks = [_check_state(at), files.check]
+    dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
     unprovable = tuple(_unprovable(spec, at.view, files))
     if unprovable:
-        return _Proven((*checks, Check("rows", "", unprovable)))
+        return _Proven((*checks, Check("rows", "", unprovable), *_checked_files(dead)))
     rows = tally_rows(at.view, spec, at.state, without=files.unreadable, watch=watch)
     untraced = tuple(_untraced(spec, at.view, head, files.unreadable)) if rows.unsourced else ()
     if untraced:
-        return _Proven((*checks, Check("rows", "", untraced)))
-    dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
+        return _Proven((*checks, Check("rows", "", untraced), *_checked_files(dead)))
     progress = progress_by_source(at.state)
     offsets = {} if dead is None else dead.offsets
     checks.append(open_mode(spec.write).check_rows(Expected(progress, foreign), rows, offsets))
     checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
     sums_hold = frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
     return _Proven(tuple(checks), sums_hold, lost_rows(progress, rows))
+
+
+def _checked_files(dead: DeadLetters | None) -> tuple[Check, ...]:
+    """Return what was checked of the dead letters without the rows."""
+    return () if dead is None else dead.checks
 
 
 def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterator[Discrepancy]:
@@ -142,7 +148,7 @@ def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:
     counted = at.state.total().dead_letters
     if not at.state.epoch:
         return Check("dead letters", "0 dead letters: nothing has been read yet")
-    what = f"the dead letters table is missing, with {counted:,} dead letters"
+    what = f"the dead letters table is missing, with {plural(counted, 'dead letter')}"
     return Check("dead letters", "", (Discrepancy(FindingKind.NO_TABLE, spec.dead_letters_identifier, what),))
 
 
@@ -154,7 +160,7 @@ def _check_state(at: Standing) -> Check:
     ]
     says = (
         f"epoch {at.state.epoch} in snapshot {at.carrier.id}; {at.state.total().formula()},"
-        f" in each of {len(progress_by_source(at.state))} partitions"
+        f" in each of {plural(len(progress_by_source(at.state)), 'partition')}"
     )
     return Check("state", says, tuple(findings), tuple(_rolled_back(at)))
 
@@ -172,5 +178,5 @@ def _of_progress(name: str, progress: PartitionProgress) -> Iterator[Discrepancy
         what = f"began at {progress.origin}, last batch at {progress.start}, read to {progress.next}: not in order"
         yield Discrepancy(FindingKind.UNBALANCED, name, what)
     if counts.read > progress.next - progress.origin:
-        what = f"{counts.read:,} records read of {progress.next - progress.origin:,} offsets"
+        what = f"{plural(counts.read, 'record')} read of {plural(progress.next - progress.origin, 'offset')}"
         yield Discrepancy(FindingKind.UNBALANCED, name, what)

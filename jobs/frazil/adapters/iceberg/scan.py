@@ -18,6 +18,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.types import PrimitiveType
 
+from frazil.adapters.iceberg.file_schemas import FileSchemas
 from frazil.adapters.iceberg.windows import Range, can_read, rows_in
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import TableView
@@ -50,13 +51,17 @@ class LiveFiles:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The size of a file and the rows in its footer, or why it cannot be read."""
+    """The size of a file and the rows in its footer, or why it cannot be read.
+
+    `unsupported` says why the Iceberg library cannot read the columns of a file that is intact.
+    """
 
     file: LiveFile
     rows: int = 0
     size: int = 0
     missing: bool = False
     problem: str = ""
+    unsupported: str = ""
 
 
 def metadata_location(view: TableView) -> str:
@@ -90,17 +95,18 @@ def live_files(view: TableView, snapshot_id: int) -> LiveFiles:
 
 def footers(view: TableView, files: Sequence[LiveFile]) -> Iterator[Footer]:
     """Yield the footer of each file, in the given order; several are read in parallel."""
-    io = _table(view).io
+    io, schemas = _table(view).io, FileSchemas(_table(view).name_mapping())
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        yield from pool.map(lambda file: _footer(io, file), files)
+        yield from pool.map(lambda file: _footer(io, file, schemas), files)
 
 
-def _footer(io: Any, file: LiveFile) -> Footer:
+def _footer(io: Any, file: LiveFile, schemas: FileSchemas) -> Footer:
     try:
         with io.new_input(file.path).open() as stream:
             size = stream.seek(0, 2)
             stream.seek(0)
-            return Footer(file, rows=pq.read_metadata(stream).num_rows, size=int(size))
+            found = pq.read_metadata(stream)
+        return Footer(file, rows=found.num_rows, size=int(size), unsupported=schemas.unsupported(found))
     except FileNotFoundError:
         return Footer(file, missing=True)
     except (OSError, pa.ArrowException) as problem:

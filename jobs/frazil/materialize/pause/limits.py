@@ -13,6 +13,7 @@ from frazil.model.dead_letter import Reason
 from frazil.model.errors import BadRecordLimitError
 from frazil.model.ingested import RangeResult
 from frazil.model.spec import BadRecordLimit, TableSpec
+from frazil.model.spelling import plural
 
 
 def through(ranges: Sequence[RangeResult]) -> Accepted:
@@ -32,8 +33,8 @@ def check_limits(spec: TableSpec, got: Ingested, *, accepted: Accepted) -> None:
     named = reasons[Reason.UNKNOWN_SCHEMA_ID] + reasons[Reason.BAD_KEY]
     if named and len(got.unknown_schema_ids) >= LOOKUPS_PER_TASK:
         raise BadRecordLimitError(
-            f"{spec.identifier}: the batch names {len(got.unknown_schema_ids)} schema ids that the registry does not"
-            f" have; nothing was published",
+            f"{spec.identifier}: the batch names {plural(len(got.unknown_schema_ids), 'schema id')}"
+            " that the registry does not have; nothing was published",
             hint=f"check that `schema_registry` in frazil.yaml is the right registry; if it is, {_how_to_go_on(spec)}",
         )
     bad, read = reasons.total(), sum(each.counts.read for each in judged)

@@ -23,6 +23,7 @@ from frazil.model.progress import TableState
 from frazil.model.schemas import SchemaFinding
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec_change import SpecChange
+from frazil.model.spelling import plural
 from frazil.model.summary import store
 
 
@@ -138,7 +139,7 @@ def lines(explanation: Explanation) -> Iterator[str]:
         yield f"  note: {note}"
     match explanation.plan:
         case NothingToDo(_, state):
-            yield f"  nothing to do: read to the end of every partition, {state.total().rows:,} rows so far"
+            yield f"  nothing to do: read to the end of every partition, {plural(state.total().rows, 'row')} so far"
         case Halt(_, error):
             yield f"  halt: {error.what}"
         case BatchPlan():
@@ -148,7 +149,7 @@ def lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _plan_lines(plan: BatchPlan, *, new: bool) -> Iterator[str]:
-    yield f"  epoch {plan.epoch}: {plan.offsets:,} offsets of {len(plan.ranges)} partition(s)"
+    yield f"  epoch {plan.epoch}: {plural(plan.offsets, 'offset')} of {plural(len(plan.ranges), 'partition')}"
     for each in sorted(plan.ranges, key=lambda r: (r.topic, r.partition)):
         yield f"    {each.topic}-{each.partition}: [{each.start}, {each.end}){_left(each)}"
     base = "the new table's first snapshot" if new else f"snapshot {plan.base_snapshot_id}"
