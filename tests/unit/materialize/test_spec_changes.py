@@ -123,7 +123,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "start.offsets": [Example("", "start: {offsets: {0: 3}}", Fate.REBUILD, "start", "into another `table`")],
     "metadata.prefix": [
-        applied("metadata.prefix", "", "metadata: {prefix: meta_}", "5 columns are renamed"),
+        applied("metadata.prefix", "", "metadata: {prefix: meta_}", "5 columns renamed"),
         refused("metadata.prefix", "", "metadata: {prefix: taken_}", "the table already has a column taken_offset"),
     ],
     "metadata.keep": [
@@ -221,6 +221,18 @@ def world(tmp_path: Path) -> World:
     registry.subjects["k"] = 2
     lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))
     return World(tmp_path, lake, registry, TopicsInMemory({"orders": topic({0: (2, 9)})}))
+
+
+def test_a_delta_log_that_another_prefix_withholds_is_not_announced_for_the_next_run(world: World) -> None:
+    world.make(world.spec(""))
+
+    both = world.spec("formats: [iceberg, delta]\nmetadata: {prefix: meta_}")
+
+    found = {each.key: each.how for each in explain(world.run(both)).spec_changes}
+    assert found["formats"] == (
+        "the Delta log is created once older files are compacted, because metadata.prefix renames columns"
+    )
+    assert found["metadata.prefix"].endswith("; the Delta log waits until older files are compacted")
 
 
 CASES = [pytest.param(each, id=f"{path}-{n}") for path, found in EXAMPLES.items() for n, each in enumerate(found)]

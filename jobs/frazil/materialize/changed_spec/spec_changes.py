@@ -19,6 +19,7 @@ from frazil.model.partitioning import PartitionField, partition_field, partition
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spec_change import Fate, SpecChange
+from frazil.model.spelling import plural
 from frazil.model.unions import unions_property
 
 NEXT_BATCH = "from the next batch on"
@@ -185,6 +186,8 @@ def _formats(judged: _Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["formats"] == TEXTS["formats"](judged.spec):
         return
     added = "the next run creates the Delta log"
+    if judged.applied.prefix != judged.spec.metadata.prefix:
+        added = "the Delta log is created once older files are compacted, because metadata.prefix renames columns"
     gone = "the Delta log is no longer updated: delete the table's folder _delta_log/"
     yield judged.change("formats", Fate.APPLIED, added if "delta" in judged.spec.formats else gone)
 
@@ -203,7 +206,7 @@ def _prefix(judged: _Judged) -> Iterator[SpecChange]:
     if taken:
         yield judged.change("metadata.prefix", Fate.REFUSED, "; ".join(taken))
         return
-    how = f"{len(renames)} columns are renamed, and existing rows keep their values"
+    how = f"{plural(len(renames), 'column')} renamed, and existing rows keep their values"
     if "delta" in judged.spec.formats:
         how += "; the Delta log waits until older files are compacted"
     moved = {**_moved_former_names(judged.view, renames), **unions_property(judged.columns)}
