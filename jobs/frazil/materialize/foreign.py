@@ -3,14 +3,14 @@ the files in storage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.state import Standing
 from frazil.model.progress import ForeignChanges, TableState
-from frazil.model.snapshot import Snapshot, SourceChange
+from frazil.model.snapshot import Snapshot, SourceChange, TableView
 from frazil.model.spec import MetadataColumns
 
 
@@ -19,7 +19,7 @@ def count_foreign(at: Standing) -> ForeignChanges:
 
     Compaction (`replace`) counts as no change. May read manifests. Raises CatalogError where storage does not answer.
     """
-    names = _source_names(at.view.properties, at.state)
+    names = _source_names(at.view, at.state)
     total, before = at.state.foreign, at.carrier
     for (is_replace, _), group in groupby(at.foreign, key=lambda each: (each.operation == "replace", each.schema_id)):
         run = tuple(group)
@@ -28,9 +28,9 @@ def count_foreign(at: Standing) -> ForeignChanges:
     return total
 
 
-def _source_names(properties: Mapping[str, str], state: TableState) -> tuple[str, ...]:
+def _source_names(view: TableView, state: TableState) -> tuple[str, ...]:
     """Return the names of the columns that say which record a row came from."""
-    applied = applied_spec_of(properties)
+    applied = applied_spec_of(view.properties, table=view.identifier)
     prefix = MetadataColumns().prefix if applied is None else applied.prefix
     topic = ("topic",) if len(state.sources) > 1 else ()
     return tuple(prefix + name for name in (*topic, "partition", "offset"))

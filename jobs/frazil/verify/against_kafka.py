@@ -245,7 +245,7 @@ def _parts(chunk: Records, nulls: int) -> Iterator[Records]:
 
 
 def _sometimes_kept(view: TableView) -> SometimesKept:
-    applied = applied_spec_of(view.properties)
+    applied = applied_spec_of(view.properties, table=view.identifier)
     if applied is None:
         return SometimesKept()
     kept = applied.keep if applied.keys["key"] != "none" else [name for name in applied.keep if name != "key"]

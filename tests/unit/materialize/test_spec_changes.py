@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from values_of_tables import NOW, topic
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.changed_spec.applied_spec import (
     ADDED_LATER,
+    SPEC_PROPERTY,
     AppliedSpec,
     applied_by,
     as_applied,
@@ -233,6 +235,43 @@ def test_a_delta_log_that_another_prefix_withholds_is_not_announced_for_the_next
         "the Delta log is created once older files are compacted, because metadata.prefix renames columns"
     )
     assert found["metadata.prefix"].endswith("; the Delta log waits until older files are compacted")
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"keys": {}, "sometimes_kept": []}, "lacks the key "),
+        ({"sometimes_kept": []}, "cannot be parsed (KeyError: 'keys')"),
+        ("not JSON", "cannot be parsed (JSONDecodeError: "),
+    ],
+    ids=["a key", "all keys", "no JSON"],
+)
+def test_a_record_of_the_spec_that_lacks_a_part_is_named_with_a_way_out(
+    world: World, record: object, problem: str
+) -> None:
+    spec = world.spec("")
+    world.make(spec)
+    text = record if isinstance(record, str) else json.dumps(record)
+    world.lake.set_properties(spec.identifier, put={SPEC_PROPERTY: text})
+
+    with pytest.raises(SpecChangeError) as said:
+        world.run(spec).batch()
+
+    start = "lake.orders: the table's record of the spec that it follows, its property frazil.spec, "
+    assert said.value.what.startswith(start + problem)
+    assert "remove the property: the next run records the spec again" in said.value.hint
+    assert world.check(spec), "check finds it too"
+
+
+def test_a_record_that_lacks_a_key_names_it(world: World) -> None:
+    spec = world.spec("")
+    world.make(spec)
+    value = json.loads(world.view(spec).properties[SPEC_PROPERTY])
+    del value["keys"]["metadata.keep"]
+    world.lake.set_properties(spec.identifier, put={SPEC_PROPERTY: json.dumps(value)})
+
+    with pytest.raises(SpecChangeError, match=r"lacks the key metadata\.keep"):
+        world.run(spec).batch()
 
 
 CASES = [pytest.param(each, id=f"{path}-{n}") for path, found in EXAMPLES.items() for n, each in enumerate(found)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from frazil.model.errors import SpecChangeError
 from frazil.model.spec import (
     BadRecordLimit,
     KeyFormat,
@@ -49,13 +50,38 @@ class AppliedSpec:
         return tuple(self.keys["metadata.keep"].split(", "))
 
 
-def applied_spec_of(properties: Mapping[str, str]) -> AppliedSpec | None:
-    """Return the spec that the table follows, or None if none was recorded, as in a table that is being adopted."""
+class _RecordedKeys(dict[str, str]):
+    """The keys of a table's record. Raises SpecChangeError for a key that the record lacks."""
+
+    def __init__(self, table: str, keys: Mapping[str, str]) -> None:
+        super().__init__({**ADDED_LATER, **keys})
+        self._table = table
+
+    def __missing__(self, key: str) -> str:
+        raise _unusable(self._table, f"lacks the key {key}")
+
+
+def _unusable(table: str, problem: str) -> SpecChangeError:
+    return SpecChangeError(
+        f"{table}: the table's record of the spec that it follows, its property {SPEC_PROPERTY}, {problem}",
+        hint="use the release of Frazil that wrote it, or restore the property from an earlier metadata file; if the"
+        " spec has not changed since, remove the property: the next run records the spec again",
+    )
+
+
+def applied_spec_of(properties: Mapping[str, str], *, table: str) -> AppliedSpec | None:
+    """Return the spec that the table follows, or None if none was recorded, as in a table that is being adopted.
+
+    Raises SpecChangeError if the record cannot be parsed, and later where a key is read that it lacks.
+    """
     text = properties.get(SPEC_PROPERTY)
     if text is None:
         return None
-    value = json.loads(text)
-    return AppliedSpec({**ADDED_LATER, **value["keys"]}, tuple(value["sometimes_kept"]))
+    try:
+        value = json.loads(text)
+        return AppliedSpec(_RecordedKeys(table, value["keys"]), tuple(value["sometimes_kept"]))
+    except (ValueError, TypeError, KeyError) as problem:
+        raise _unusable(table, f"cannot be parsed ({type(problem).__name__}: {problem})") from problem
 
 
 def spec_property(applied: AppliedSpec) -> dict[str, str]:
@@ -78,7 +104,7 @@ def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpe
 
 def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
     """The spec with the metadata columns, formats and write mode that the table has, for commands that only read."""
-    applied = applied_spec_of(properties)
+    applied = applied_spec_of(properties, table=spec.identifier)
     if applied is None:
         return spec
     return replace(
@@ -95,7 +121,7 @@ def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
 
     Only for names: `key` is not "none" if the table had a column for keys of some type.
     """
-    applied = applied_spec_of(properties)
+    applied = applied_spec_of(properties, table=spec.identifier)
     if applied is None:
         return spec
     names = dict.fromkeys((*spec.metadata.keep, *applied.keep, *applied.sometimes_kept))

@@ -50,7 +50,7 @@ def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column]
 
     A table whose spec was never recorded differs in its partitioning at most.
     """
-    applied_now = applied_spec_of(view.properties) or applied_by(spec)
+    applied_now = applied_spec_of(view.properties, table=spec.identifier) or applied_by(spec)
     columns = applied(view.columns, _renames(spec, view, applied_now))
     judged = _Judged(spec, view, applied_now, columns, tuple(arriving))
     return tuple(change for rule in RULES.values() for change in rule(judged))
@@ -81,7 +81,7 @@ def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecCh
 
     A partitioning that is not among them stays recorded as it is: it is changed by a commit of its own.
     """
-    before = applied_spec_of(view.properties)
+    before = applied_spec_of(view.properties, table=spec.identifier)
     after = applied_by(spec, before)
     if before is not None and not any(change.partition_by is not None for change in changes):
         after = replace(after, keys={**after.keys, "partition_by": before.keys["partition_by"]})
