@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, assert_never
@@ -98,8 +99,14 @@ def _settle(deployment: Deployment, formers: Sequence[FormerState], terraform: T
             there.push(file)
         record.record_backend(Initialised(there.data).backend.read_bytes())
     for local in (former.local for former in formers if former.local is not None):
-        local.replace(local.with_name(local.name + MOVED))
+        local.replace(_free_name(local.with_name(local.name + MOVED)))
     return newest
+
+
+def _free_name(wanted: Path) -> Path:
+    """Return the path if it does not exist, else with the first free suffix of `-2`, `-3`, …"""
+    numbered = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+    return next(path for path in chain([wanted], numbered) if not path.exists())
 
 
 def _newest(formers: Sequence[FormerState], record: Path) -> FormerState:

@@ -282,6 +282,17 @@ def test_a_cloud_that_decides_the_backend_has_no_former_one(deployment: Deployme
         refuse_former_states(deployment, ("lake",), terraform_of(deployment))
 
 
+def test_the_copy_of_an_earlier_move_stays(deployment: Deployment, terraform_of: Any) -> None:
+    file = local_state(deployment, "lake", state(3))
+    earlier = file.with_name("lake.tfstate.moved")
+    earlier.write_text("an earlier copy")
+
+    list(move_states(with_backend(deployment, TEAM), ("lake",), terraform_of(deployment)))
+
+    assert earlier.read_text() == "an earlier copy"
+    assert file.with_name("lake.tfstate.moved-2").read_text() == state(3)
+
+
 def test_the_newest_of_two_former_states_is_moved(deployment: Deployment, terraform_of: Any, tmp_path: Path) -> None:
     """As after a move that was killed before it renamed the local file: the recorded backend was used since."""
     file, note = local_state(deployment, "lake", state(3)), record(deployment, s3("former"))
