@@ -27,25 +27,30 @@ def ancestors(name: str, classes: Mapping[str, set[str]]) -> set[str]:
     return {name}.union(*(ancestors(base, classes) for base in classes.get(name, ())))
 
 
-def port_methods(all_trees: list[ast.Module]) -> set[str]:
-    """Return the names of the methods of all protocols: an implementation relies on their contract."""
-    return {
-        method.name
+def protocols_of(all_trees: list[ast.Module]) -> list[set[str]]:
+    """Return the names of the methods of each protocol."""
+    return [
+        _methods(node)
         for tree in all_trees
         for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base).startswith("Protocol") for base in node.bases)
-        for method in node.body
-        if isinstance(method, Function)
-    }
+    ]
 
 
-def silent(tree: ast.Module, classes: Mapping[str, set[str]], ports: set[str]) -> list[str]:
+def _methods(node: ast.ClassDef) -> set[str]:
+    return {each.name for each in node.body if isinstance(each, Function)}
+
+
+def _of_contracts(node: ast.ClassDef, protocols: list[set[str]]) -> set[str]:
+    """Return the methods of a class that belong to a protocol of which it has all methods: that one says the errors."""
+    return set().union(*(methods for methods in protocols if methods <= _methods(node)))
+
+
+def silent(tree: ast.Module, classes: Mapping[str, set[str]], protocols: list[set[str]]) -> list[str]:
     """Return each public function with the errors that it raises and whose docstring names none of their classes."""
     made_by = {each.name: _returned(each, classes) for each in nodes_of(tree) if isinstance(each, Function)}
     found = []
-    for function, is_method in _public(tree.body):
-        if is_method and function.name in ports:
-            continue
+    for function in _public(tree.body, protocols):
         text = ast.get_docstring(function) or ""
         for error in sorted({name for node in _own(function) for name in _raised(node, made_by, classes)}):
             named = {each for each in ancestors(error, classes) if "FrazilError" in ancestors(each, classes)}
@@ -54,12 +59,14 @@ def silent(tree: ast.Module, classes: Mapping[str, set[str]], ports: set[str]) -
     return found
 
 
-def _public(body: list[ast.stmt], *, in_class: bool = False) -> Iterator[tuple[Function, bool]]:
+def _public(body: list[ast.stmt], protocols: list[set[str]]) -> Iterator[Function]:
+    """Yield public functions, without methods whose contract a protocol states."""
     for node in body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from _public(node.body, in_class=True)
+            known = _of_contracts(node, protocols)
+            yield from (each for each in _public(node.body, protocols) if each.name not in known)
         elif isinstance(node, Function) and not node.name.startswith("_"):
-            yield node, in_class
+            yield node
 
 
 def _own(function: Function) -> Iterator[ast.AST]:
@@ -93,9 +100,9 @@ def _is_ours(name: str, classes: Mapping[str, set[str]]) -> bool:
 def test_docstrings_name_the_errors_that_are_raised() -> None:
     parsed = [(path, tree) for path, tree in trees() if not path.is_relative_to(HELP_TEXTS)]
     all_trees = [tree for _, tree in trees()]
-    classes, ports = classes_of(all_trees), port_methods(all_trees)
+    classes, protocols = classes_of(all_trees), protocols_of(all_trees)
 
-    found = [f"{name_of(path)}:{each}" for path, tree in parsed for each in silent(tree, classes, ports)]
+    found = [f"{name_of(path)}:{each}" for path, tree in parsed for each in silent(tree, classes, protocols)]
 
     assert _is_ours("SettingError", classes)
     assert found == [], "add `Raises …` to the docstring"
@@ -114,9 +121,10 @@ CLASSES = {"FrazilError": {"Exception"}, "SettingError": {"FrazilError"}, "Port"
         ('def _act():\n    raise SettingError("x")', 0),
         ('class A:\n    def act(self):\n        raise SettingError("x")', 1),
         ("class A:\n    def act(self):\n        raise self._no()\n\n    def _no(self) -> SettingError: ...", 1),
-        ('class A:\n    def read(self):\n        raise SettingError("x")', 0),
+        ('class A:\n    def read(self):\n        raise SettingError("x")\n\n    def close(self): ...', 0),
+        ('class A:\n    def read(self):\n        raise SettingError("x")', 1),
         ('def act():\n    def inner():\n        raise SettingError("x")\n    raise ValueError', 0),
     ],
 )
 def test_a_function_that_does_not_name_its_error_is_found(source: str, count: int) -> None:
-    assert len(silent(ast.parse(source), CLASSES, {"read"})) == count
+    assert len(silent(ast.parse(source), CLASSES, [{"read", "close"}])) == count
