@@ -19,6 +19,8 @@ OnTombstone = Literal["row", "skip", "dead_letter"]
 OnIncompatibleSchema = Literal["pause"]
 Reader = Literal["snowflake", "athena", "duckdb", "spark"]
 TableFormat = Literal["iceberg", "delta"]
+ICEBERG_ALONE: tuple[TableFormat, ...] = ("iceberg",)
+"""The formats of a table whose spec names none."""
 SubjectNaming = Literal["topic", "record", "topic-record"]
 
 
@@ -222,7 +224,7 @@ class TableSpec:
     metadata: MetadataColumns
     value_subject: SubjectSettings
     key_subject: SubjectSettings
-    formats: tuple[TableFormat, ...] = ("iceberg",)
+    formats: tuple[TableFormat, ...] = ICEBERG_ALONE
 
     @property
     def value_type(self) -> SchemaType:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import get_args
 
 from frazil.model.spec import (
+    ICEBERG_ALONE,
     BadRecordLimit,
     KeepSnapshots,
     KeyFormat,
     Maintain,
+    MetadataColumns,
     OnBadRecord,
     OnIncompatibleSchema,
     OnTombstone,
@@ -34,6 +37,10 @@ METADATA_NAMES = (
     "topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "schema_id", "leader_epoch",
     "value",
 )  # fmt: skip
+
+
+KEPT_SNAPSHOTS, KEPT_METADATA, SUBJECTS = KeepSnapshots(), MetadataColumns(), SubjectSettings()
+"""The values of a table spec without these keys: their defaults are those of the model."""
 
 
 def defaults_of(*keys: Key[object]) -> str:
@@ -123,10 +130,11 @@ TRIGGER = Key(
 )
 TARGET_FILE = Key("target_file", SIZE, "The target size of a data file.", "512MB",
                   "KB, MB, GB (1000) or KiB, MiB, GiB (1024)")  # fmt: skip
-KEEP_AGE = Key("age", DURATION, "The time that a snapshot is kept.", "24h", "s, m, h or d")
-KEEP_COUNT = Key("count", COUNT, "The most snapshots that are kept.", "1440", "snapshots")
+KEEP_AGE = Key("age", DURATION, "The time that a snapshot is kept.",
+               f"{KEPT_SNAPSHOTS.age // timedelta(hours=1)}h", "s, m, h or d")  # fmt: skip
+KEEP_COUNT = Key("count", COUNT, "The most snapshots that are kept.", str(KEPT_SNAPSHOTS.count), "snapshots")
 KEEP_DAILY = Key("daily", WHOLE, "The number of days whose last snapshot (UTC) stays tagged; 0 for none.",
-                 "7", "days")  # fmt: skip
+                 str(KEPT_SNAPSHOTS.daily), "days")  # fmt: skip
 KEEP_SNAPSHOTS = Key(
     "keep_snapshots",
     Built(
@@ -150,7 +158,7 @@ MAINTAIN = Key(
 )
 FORMATS = Key("formats", ListOf(Choice(get_args(TableFormat)), at_least_one=True),
               "The table formats: always iceberg, optionally with a Delta log.",
-              "[iceberg]")  # fmt: skip
+              f"[{', '.join(ICEBERG_ALONE)}]")  # fmt: skip
 TIMESTAMP = Key("timestamp", TIME, "Start at the first record with this timestamp or a later one.",
                 Derived("none"), "ISO 8601 with a time zone")  # fmt: skip
 OFFSETS_KEY = Key("offsets", OFFSETS, "The first offset per partition; unlisted partitions start at their"
@@ -167,10 +175,10 @@ START_WORDS: dict[str, Start] = {"earliest": StartEarliest(), "latest": StartLat
 START_SECTION = Section((TIMESTAMP, OFFSETS_KEY), exactly_one=("timestamp", "offsets"))
 START = Key("start", WordOr(START_WORDS, Built(START_SECTION, start_of)),
             "Where the first batch starts; an existing table continues from its own offsets.", "earliest")  # fmt: skip
-PREFIX_KEY = Key("prefix", PREFIX, "The prefix of the metadata columns' names.", "kafka_")
+PREFIX_KEY = Key("prefix", PREFIX, "The prefix of the metadata columns' names.", KEPT_METADATA.prefix)
 KEEP = Key("keep", ListOf(Choice(METADATA_NAMES)),
            "The metadata columns that are kept; partition and offset always, topic if there are several.",
-           "[partition, offset, timestamp, key, schema_id]")  # fmt: skip
+           f"[{', '.join(KEPT_METADATA.keep)}]")  # fmt: skip
 METADATA_SECTION = Section((PREFIX_KEY, KEEP))
 METADATA = Key("metadata", METADATA_SECTION, "Columns with the Kafka metadata of each record.", "{}")
 SUBJECT_WORDS = {
@@ -184,9 +192,9 @@ SUBJECT_SHAPE = WordOr(
     Built(Section((SUBJECT_NAME,)), lambda values: SubjectSettings(override=values[SUBJECT_NAME])),
 )
 SUBJECT = Key("subject", SUBJECT_SHAPE, "The registry subject of value schemas: a naming strategy or a name.",
-              "topic")  # fmt: skip
+              SUBJECTS.naming)  # fmt: skip
 KEY_SUBJECT = Key("key_subject", SUBJECT_SHAPE, "The registry subject of key schemas, if key is avro.",
-                  "topic")  # fmt: skip
+                  SUBJECTS.naming)  # fmt: skip
 ORDER_BY = Key(
     "order_by",
     Choice(("kafka_offset",), planned("append keeps every version of a row, so ordering has no effect", "*")),
