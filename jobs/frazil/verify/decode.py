@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -130,21 +131,21 @@ def _context(spec: TableSpec, at: Standing, dead_letters: TableView) -> TaskCont
 
 
 def chosen(records: Records, where: npt.NDArray[np.bool_]) -> Records:
-    """The records where the mask is true."""
+    """Return the records where the mask is true."""
     if where.all():
         return records
-    indexes, kept = np.flatnonzero(where).tolist(), pa.array(where)
+    mask, kept = where.tolist(), pa.array(where)
     return replace(
         records,
-        offsets=_at(records.offsets, indexes),
-        timestamps_ms=_at(records.timestamps_ms, indexes),
+        offsets=_kept(records.offsets, mask),
+        timestamps_ms=_kept(records.timestamps_ms, mask),
         keys=records.keys.filter(kept),
         values=records.values.filter(kept),
-        headers=_at(records.headers, indexes),
-        timestamp_types=_at(records.timestamp_types, indexes),
-        leader_epochs=_at(records.leader_epochs, indexes),
+        headers=_kept(records.headers, mask),
+        timestamp_types=_kept(records.timestamp_types, mask),
+        leader_epochs=_kept(records.leader_epochs, mask),
     )
 
 
-def _at(items: Sequence[Item], indexes: list[int]) -> Sequence[Item]:
-    return [items[index] for index in indexes] if items else items
+def _kept(items: Sequence[Item], mask: list[bool]) -> Sequence[Item]:
+    return list(compress(items, mask)) if items else items

@@ -1,7 +1,7 @@
 """Check before anything is written: report every problem of every table at once.
 
-`materialize` refuses for the same reasons, since both ask the functions that decide what a table needs; one that is
-there goes on where only its Delta log cannot follow.
+`materialize` asks the same functions, and refuses for the same reasons, with one exception: if only the Delta log of an
+existing table cannot follow, `check` reports it and `materialize` continues without the log.
 """
 
 from __future__ import annotations
