@@ -17,6 +17,7 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.position_deletes import positions
 from frazil.adapters.iceberg.recent import Recent
+from frazil.adapters.iceberg.undecodable import UndecodableFileError, decoding, warn_once
 from frazil.model.errors import CatalogError
 
 COUNTS_KEPT = 1_024
@@ -57,9 +58,15 @@ class LiveRows:
 
 @contextmanager
 def counting(what: str) -> Iterator[None]:
-    """Raise CatalogError if storage does not answer; errors of missing and damaged files propagate."""
+    """Raise CatalogError if storage does not answer; errors of missing and damaged files propagate.
+
+    A file that cannot be decoded is logged.
+    """
     try:
         yield
+    except UndecodableFileError as undecodable:
+        warn_once(undecodable.path, undecodable.problem)
+        raise
     except (FileNotFoundError, ValueError):
         raise
     except Exception as problem:
@@ -91,6 +98,7 @@ def files_in(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[DataFile
 def marks_of(io: FileIO, deletes: Iterable[DataFile]) -> Marks:
     marks: Marks = defaultdict(BitMap64)
     for file in deletes:
-        for path, rows in positions(io, file):
-            marks[path].update(rows.to_numpy())
+        with decoding(io, file.file_path):
+            for path, rows in positions(io, file):
+                marks[path].update(rows.to_numpy())
     return marks

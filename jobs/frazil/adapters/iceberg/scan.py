@@ -19,6 +19,7 @@ from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.types import PrimitiveType
 
 from frazil.adapters.iceberg.file_schemas import FileSchemas
+from frazil.adapters.iceberg.undecodable import UndecodableFileError, decoding
 from frazil.adapters.iceberg.windows import Range, can_read, rows_in
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import TableView
@@ -150,7 +151,7 @@ class TableScan:
                 yield from self._in_slices(tasks, Range(self._filter))
                 continue
             with reading(self._identifier):
-                batches = list(scan.to_record_batches(tasks))
+                batches = self._together(scan, tasks)
             yield from batches
 
     def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -167,7 +168,18 @@ class TableScan:
     def _in_slices(self, tasks: Iterable[FileScanTask], wanted: Range) -> Iterator[pa.RecordBatch]:
         with reading(self._identifier):  # one file after the other: together they would all be in memory
             for task in tasks:
-                yield from self._rows_in(task, wanted)
+                with decoding(self._table.io, task.file.file_path):
+                    yield from self._rows_in(task, wanted)
+
+    def _together(self, scan: ArrowScan, tasks: Sequence[FileScanTask]) -> list[pa.RecordBatch]:
+        """Return the rows of several files. After a failure, read one file after the other to name it."""
+        try:
+            return list(scan.to_record_batches(tasks))
+        except Exception:
+            for task in tasks:
+                with decoding(self._table.io, task.file.file_path):
+                    list(scan.to_record_batches([task]))
+            raise
 
     def _rows_in(self, task: FileScanTask, wanted: Range) -> Iterator[pa.RecordBatch]:
         if can_read(task):
@@ -183,6 +195,13 @@ def reading(identifier: str) -> Iterator[None]:
     """Raise CatalogError for any failure to read the files of a table."""
     try:
         yield
+    except UndecodableFileError as problem:
+        error = CatalogError(
+            f"{identifier}: {problem}",
+            hint="if another writer wrote it, delete its rows or write them again; otherwise restore it from a copy",
+        )
+        error.worth_retrying = False
+        raise error from problem
     except Exception as problem:
         raise CatalogError(
             f"the files of {identifier} cannot be read: {type(problem).__name__}: {problem}",

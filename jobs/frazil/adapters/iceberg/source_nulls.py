@@ -16,6 +16,7 @@ from pyiceberg.table.name_mapping import NameMapping
 from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.parquet_slices import opened_for_dictionaries, slices
+from frazil.adapters.iceberg.undecodable import decoding
 
 BATCH_BYTES = 4 << 20
 BUFFER_BYTES = 1 << 20
@@ -25,8 +26,11 @@ Ids = frozenset[int]
 
 
 def nulls_in_footer(table: Table, path: str, wanted: Ids) -> dict[int, int]:
-    """Return the nulls of those of the columns that a data file has. Raises ValueError if they have no statistics."""
-    with table.io.new_input(path).open() as stream:
+    """Return the nulls of those of the columns that a data file has.
+
+    Raises ValueError if they have no statistics, and UndecodableFileError.
+    """
+    with decoding(table.io, path), table.io.new_input(path).open() as stream:
         footer = pq.ParquetFile(stream)
     names = _names(footer.schema_arrow, table.name_mapping(), wanted)
     columns = {footer.metadata.schema.column(n).path: n for n in range(footer.metadata.num_columns)}
@@ -36,9 +40,9 @@ def nulls_in_footer(table: Table, path: str, wanted: Ids) -> dict[int, int]:
 def rows_without_source(table: Table, path: str, columns: Sequence[Ids], *, among: BitMap64) -> BitMap64:
     """Return which rows `among` these have no value in one of the columns; each column may have several field ids.
 
-    Holds a few MB of the columns at a time. Raises ValueError if the file is not Parquet.
+    Holds a few MB of the columns at a time. Raises UndecodableFileError.
     """
-    with table.io.new_input(path).open() as stream:
+    with decoding(table.io, path), table.io.new_input(path).open() as stream:
         parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
         names = _names(parquet.schema_arrow, table.name_mapping(), frozenset().union(*columns))
         parts = [[names[number] for number in ids if number in names] for ids in columns]
