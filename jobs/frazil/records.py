@@ -96,8 +96,8 @@ class HeaderColumn(Sequence[Headers | UnreadableHeaders | None]):
     def memory(self) -> int:
         """The memory that all of them take when they are read."""
         each = self.array.flatten()
-        held = sum(_lengths(each.field(n)).sum() for n in range(2))
-        return int(held) + len(each) * HEADER_OBJECTS
+        held = sum(_total_length(each.field(n)) for n in range(2))
+        return held + len(each) * HEADER_OBJECTS
 
 
 def _headers(found: list[dict[str, bytes | None]] | None, problem: str | None) -> Headers | UnreadableHeaders | None:
@@ -143,9 +143,14 @@ class Records:
         return _lengths(self.keys) + _lengths(self.values)
 
     @property
+    def total_size(self) -> int:
+        """The sum of `sizes`."""
+        return _total_length(self.keys) + _total_length(self.values)
+
+    @property
     def payload_bytes(self) -> int:
         """Bytes of keys and values, and the memory that headers take, which are decoded if they are not yet."""
-        return int(self.sizes.sum()) + _memory_of(self.headers)
+        return self.total_size + _memory_of(self.headers)
 
     def first(self, count: int) -> Records:
         """Return the first records only; `next_offset` is then the first record left out."""
@@ -174,9 +179,25 @@ def binary(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
     return pa.array(values, pa.large_binary())
 
 
+def value_ends(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    """Return where the first value begins in the array's data, and where each value ends."""
+    if not len(values):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
+
+
 def _lengths(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
-    lengths: Any = pc.fill_null(pc.binary_length(values), 0)
-    return np.asarray(lengths.to_numpy(), np.int64)
+    """Return the bytes of each value, 0 for null."""
+    if values.null_count:  # a null may have bytes
+        return np.asarray(pc.fill_null(pc.binary_length(values), 0).to_numpy(), np.int64)
+    return np.diff(value_ends(values))
+
+
+def _total_length(values: pa.LargeBinaryArray) -> int:
+    if values.null_count:
+        return int(_lengths(values).sum())
+    ends = value_ends(values)
+    return int(ends[-1] - ends[0])
 
 
 def _memory_of(headers: Sequence[Headers | UnreadableHeaders | None]) -> int:

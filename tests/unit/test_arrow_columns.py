@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from frazil.records import HEADER_OBJECTS, Column, HeaderColumn, UnreadableHeaders
+from frazil.records import HEADER_OBJECTS, Column, HeaderColumn, Records, UnreadableHeaders, binary
 
 HEADERS = pa.large_list(pa.struct([("key", pa.large_binary()), ("value", pa.large_binary())]))
 FOUND = [
@@ -59,3 +59,19 @@ def test_headers_count_as_the_memory_that_they_take_when_they_are_read() -> None
     assert headers.memory == 3 * HEADER_OBJECTS + 4
     assert headers[2:].memory == HEADER_OBJECTS + 1
     assert headers[:1].memory == 0
+
+
+def test_sizes_count_no_bytes_of_nulls_and_none_outside_a_slice() -> None:
+    ends = pa.array([0, 2, 5, 9], pa.int64()).buffers()[1]
+    second_is_null = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(),
+        3,
+        [pa.array([1, 0, 1], pa.int8()).cast(pa.bool_()).buffers()[1], ends, pa.py_buffer(b"x" * 9)],
+    )
+    whole = Records([0, 1, 2], [0, 0, 0], binary([b"k", None, b"kk"]), second_is_null, [None] * 3, next_offset=3)
+
+    assert whole.sizes.tolist() == [3, 0, 6]
+    assert whole.total_size == 9
+    assert whole.after(2).sizes.tolist() == [6]
+    assert whole.after(2).total_size == 6
+    assert whole.first(0).total_size == 0

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.spelling import plural
+from frazil.records import value_ends
 
 HEADER_BYTES = 5
 _NULL, _UNFRAMED = -1, -2
@@ -37,10 +38,9 @@ class Framed:
 def group_by_schema_id(values: pa.LargeBinaryArray) -> Framed:
     """Group values by the schema id in their header. This is cheap if all values have the same id."""
     ids = schema_ids(values)
-    distinct = pc.unique(pa.array(ids)).to_pylist()
-    if len(distinct) == 1 and distinct[0] >= 0:
-        return Framed((Group(distinct[0], None),), (), ())
-    places = {schema_id: np.flatnonzero(ids == schema_id) for schema_id in distinct}
+    if len(ids) and ids[0] >= 0 and (ids == ids[0]).all():
+        return Framed((Group(int(ids[0]), None),), (), ())
+    places = {schema_id: np.flatnonzero(ids == schema_id) for schema_id in pc.unique(pa.array(ids)).to_pylist()}
     nulls, unframed = (places.pop(mark, _NOWHERE).tolist() for mark in (_NULL, _UNFRAMED))
     groups = tuple(Group(schema_id, indexes) for schema_id, indexes in places.items())
     return Framed(groups, tuple(nulls), tuple(_reject(index, values[index].as_py()) for index in unframed))
@@ -48,18 +48,31 @@ def group_by_schema_id(values: pa.LargeBinaryArray) -> Framed:
 
 def schema_ids(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
     """Return the schema id of each value; -1 for null, -2 for a value without a valid header."""
-    ids = np.full(len(values), _UNFRAMED, np.int64)
-    if not len(values):
-        return ids
-    _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
-    octets = np.frombuffer(data or b"", np.uint8)
-    framed = np.flatnonzero(np.diff(bounds) >= HEADER_BYTES)
-    framed = framed[octets[bounds[framed]] == 0]
-    headers = octets[bounds[framed, np.newaxis] + np.arange(1, HEADER_BYTES)]
-    ids[framed] = headers.view(">u4")[:, 0]
-    ids[values.is_null().to_numpy(zero_copy_only=False)] = _NULL
+    ends, data = value_ends(values), values.buffers()[2]
+    long_enough = np.diff(ends) >= HEADER_BYTES
+    if len(long_enough) and long_enough.all():
+        ids = _ids_at(data, ends[:-1])
+    else:
+        ids = np.full(len(values), _UNFRAMED, np.int64)
+        ids[long_enough] = _ids_at(data, ends[:-1][long_enough])
+    if values.null_count:
+        ids[values.is_null().to_numpy(zero_copy_only=False)] = _NULL
     return ids
+
+
+def _ids_at(data: pa.Buffer, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the schema ids of the values that start at these places; -2 for a value without a header."""
+    if not len(starts):
+        return _NOWHERE
+    ids = _words_after(data, starts)
+    ids[np.frombuffer(data, np.uint8)[starts] != 0] = _UNFRAMED
+    return ids
+
+
+def _words_after(data: pa.Buffer, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the 4 bytes after each place as a big-endian number: a view of overlapping words is gathered at once."""
+    words: npt.NDArray[np.uint32] = np.ndarray((len(data) - 4,), ">u4", buffer=data, offset=1, strides=(1,))
+    return words[places].astype(np.int64)
 
 
 def _reject(index: int, value: bytes | None) -> Reject:

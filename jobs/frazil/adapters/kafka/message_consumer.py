@@ -24,6 +24,9 @@ from frazil.records import Headers, OptionalFields, Records, UnreadableHeaders, 
 TWICE_BYTES = 1 << 20
 """Values of a chunk that are not held twice: dropping them from the messages takes about 30 ns a record."""
 
+MOST_MESSAGES = 5_000
+"""The maximum of one call without a limit of bytes: all messages are held at once, whatever their size."""
+
 _TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: "CREATE_TIME", TIMESTAMP_LOG_APPEND_TIME: "LOG_APPEND_TIME"}
 
 
@@ -61,7 +64,7 @@ class MessageConsumer:
     def _polled(self, limits: PollLimits) -> list[Message]:
         """Return up to the wanted number of messages, or fewer: the last one reaches the limit of bytes."""
         if limits.byte_limit is None:
-            return self._consumer.consume(limits.records, POLL_SECONDS)
+            return self._consumer.consume(min(limits.records, MOST_MESSAGES), POLL_SECONDS)
         polled: list[Message] = []
         held = 0
         while len(polled) < limits.records and held < limits.byte_limit:
