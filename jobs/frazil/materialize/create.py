@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from frazil.formats.open import map_schema
 from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
+from frazil.materialize.clients import Step
 from frazil.materialize.dead_letters import check_dead_letters
 from frazil.materialize.layout import (
     TABLE_PROPERTIES,
@@ -26,6 +27,7 @@ from frazil.model.columns import Column, ColumnType, Struct
 from frazil.model.errors import (
     CommitRejectedError,
     ForeignTableError,
+    FrazilError,
     IncompatibleSchemaError,
     SpecError,
     StateLostError,
@@ -80,16 +82,27 @@ def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableS
     """Decide what to make. Raises the first problem that there is: nothing is made where anything is wrong."""
     latest = latest_schemas(registry, spec)
     columns, former_names = initial_columns(spec, latest)
-    facts = describe_topics(topics, spec)
-    for problem in (*problems_of_columns(spec, columns), *start_problems(spec, facts)):
+    facts, dead_letters = describe_topics(topics, spec), lake.load(spec.dead_letters_identifier)
+    for _, problem in problems_of_new_table(spec, columns, facts, dead_letters):
         raise problem
-    check_dead_letters(lake.load(spec.dead_letters_identifier), spec, None)
     return NewTable(columns, former_names, initial_state(topics, spec, writer=writer), notes_of(spec, latest))
 
 
-def problems_of_columns(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
-    """Return why the spec cannot have a table with these columns."""
-    return (*partition_problems(spec, columns), *delta_problems(spec, columns))
+def problems_of_new_table(
+    spec: TableSpec, columns: tuple[Column, ...] | None, topics: Sequence[TopicFacts], dead_letters: TableView | None
+) -> Iterator[tuple[Step, FrazilError]]:
+    """Yield why the table cannot be made, with the step that refuses it, in the order of the steps.
+
+    `columns` are those of `initial_columns`, or None if they are not known.
+    """
+    for problem in () if columns is None else (*partition_problems(spec, columns), *delta_problems(spec, columns)):
+        yield "create", problem
+    for problem in start_problems(spec, topics):
+        yield "create", problem
+    try:
+        check_dead_letters(dead_letters, spec, None)
+    except FrazilError as refusal_of_dead_letters:
+        yield "create_dead_letters", refusal_of_dead_letters
 
 
 def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[SchemaFinding, ...]:

@@ -162,7 +162,7 @@ def known_schemas(
     )
 
 
-def foreseen(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
+def evolution_for(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
     """Return the changes that these schemas need. Raises IncompatibleSchemaError if one cannot become a table."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
     wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]

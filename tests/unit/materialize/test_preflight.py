@@ -21,7 +21,7 @@ from frazil.materialize import evolve as evolve_module
 from frazil.materialize.changed_spec.follow_spec import follow_spec
 from frazil.materialize.create import ensure_table, new_table
 from frazil.materialize.dead_letters import ensure_dead_letters
-from frazil.materialize.evolve import Absorbed, evolve, foreseen
+from frazil.materialize.evolve import Absorbed, evolution_for, evolve
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.schema import fitted as fitted_module
@@ -521,7 +521,7 @@ def test_dead_letters_of_somebody_else_forbid_adoption_as_well(world: World) -> 
     assert view.head is None
 
 
-def test_the_latest_schemas_are_foreseen_one_after_the_other(world: World) -> None:
+def test_the_latest_schemas_are_compared_one_after_the_other(world: World) -> None:
     both = spec(topics=("orders", "returns"))
     world.topics.facts = {name: TopicFacts(name, None, {}) for name in both.topics}
     world.registry.register("returns-value", record(a_field("n")))
@@ -529,7 +529,7 @@ def test_the_latest_schemas_are_foreseen_one_after_the_other(world: World) -> No
     world.registry.register("orders-value", record(a_field("n"), a_field("x", "int")))
     world.registry.register("returns-value", record(a_field("n"), a_field("x", "long")))
 
-    changes = foreseen(both, view, latest_schemas(world.registry, both)).changes
+    changes = evolution_for(both, view, latest_schemas(world.registry, both)).changes
 
     assert [str(change) for change in changes] == ["add column x: int", "widen x: int to long"]
     assert [column.type.name for column in world.absorb(both).columns if column.name == "x"] == ["long"]  # type: ignore[union-attr]

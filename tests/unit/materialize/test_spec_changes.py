@@ -25,9 +25,11 @@ from frazil.materialize.changed_spec.applied_spec import (
 from frazil.materialize.changed_spec.spec_changes import RULES, refused_changes, spec_changes
 from frazil.materialize.clients import STEPS, Clients
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
+from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.explain import explain, lines
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import TableRun
+from frazil.materialize.sources import latest_schemas
 from frazil.model.errors import (
     BrokerError,
     ForeignOwnerError,
@@ -454,6 +456,21 @@ def test_materialize_explain_and_check_meet_what_is_in_the_way_in_one_order(worl
     met.append(first_in_the_way(world, spec))
 
     assert met == [ForeignTableError, SpecChangeError, IncompatibleSchemaError, SourceChangedError]
+
+
+def test_each_obstacle_names_the_step_that_meets_it(world: World) -> None:
+    spec, other_key = world.spec(""), world.spec("key: bytes")
+    world.make(spec)
+    world.registry.register("orders-value", record(a_field("n", "string")))
+    latest = latest_schemas(world.registry, spec).by_id()
+
+    def steps(wanted: TableSpec) -> list[str]:
+        view, dead_letters = (world.lake.load(name) for name in (wanted.identifier, wanted.dead_letters_identifier))
+        facts = Facts(wanted, view, dead_letters, [world.topics.facts["orders"]], latest)
+        return [obstacle.step for obstacle in preview_batch(facts).obstacles]
+
+    assert steps(other_key) == ["follow_spec"]
+    assert steps(spec) == ["evolve"]
 
 
 def first_in_the_way(world: World, spec: TableSpec) -> type[FrazilError]:

@@ -10,10 +10,10 @@ from frazil.materialize.create import initial_state, notes_of
 from frazil.materialize.evolve import differences_of_newest, known_schemas
 from frazil.materialize.pause.pausing import dead_letter_schemas_of
 from frazil.materialize.plan import plan_batch
-from frazil.materialize.preview.foresee import Foresight
-from frazil.materialize.preview.outlook import Facts, look_ahead
+from frazil.materialize.preview.batch import Facts, preview_batch
+from frazil.materialize.preview.changes import PreviewedChanges
 from frazil.materialize.run import TableRun
-from frazil.materialize.schema.record_subjects import foretell
+from frazil.materialize.schema.record_subjects import preview_columns
 from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
 from frazil.materialize.state import Standing, standing
 from frazil.model.changes import Change
@@ -51,16 +51,16 @@ def explain(run: TableRun) -> Explanation:
     view = clients.lake.load(spec.identifier)
     dead_letters = clients.lake.load(spec.dead_letters_identifier)
     topics, schemas = describe_topics(clients.topics, spec), _schemas(run, view)
-    outlook = look_ahead(Facts(spec, view, dead_letters, topics, schemas), batch_id=clients.new_id())
-    refusal = outlook.obstacle_up_to("create")
+    preview = preview_batch(Facts(spec, view, dead_letters, topics, schemas), batch_id=clients.new_id())
+    refusal = preview.obstacle_up_to("create")
     if refusal is not None:
         raise refusal
-    obstacle = outlook.obstacle_up_to("plan")
-    plan = outlook.plan or _first_plan(run, topics, schemas)
+    obstacle = preview.obstacle_up_to("plan")
+    plan = preview.plan or _first_plan(run, topics, schemas)
     explained = Explanation(spec.identifier, plan if obstacle is None else Halt(spec.identifier, obstacle))
     if view is None:
-        return _with_columns(explained, run, outlook.new_columns)
-    return explained if outlook.foresight is None else _with_changes(explained, run, outlook.foresight, schemas)
+        return _with_columns(explained, run, preview.new_columns)
+    return explained if preview.changes is None else _with_changes(explained, run, preview.changes, schemas)
 
 
 def _schemas(run: TableRun, view: TableView | None) -> WriterSchemas:
@@ -79,28 +79,30 @@ def _first_plan(run: TableRun, topics: Sequence[TopicFacts], schemas: WriterSche
 
 def _with_columns(explained: Explanation, run: TableRun, columns: tuple[Column, ...]) -> Explanation:
     latest = latest_schemas(run.clients.registry, run.spec)
-    foretold = foretell(run.clients.registry, run.spec, latest, columns)
-    return replace(explained, new_columns=foretold.columns, notes=(*notes_of(run.spec, latest), *foretold.notes))
+    expected = preview_columns(run.clients.registry, run.spec, latest, columns)
+    return replace(explained, new_columns=expected.columns, notes=(*notes_of(run.spec, latest), *expected.notes))
 
 
-def _with_changes(explained: Explanation, run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> Explanation:
+def _with_changes(
+    explained: Explanation, run: TableRun, changes: PreviewedChanges, schemas: WriterSchemas
+) -> Explanation:
     return replace(
         explained,
-        spec_changes=foresight.spec_changes,
-        changes=foresight.evolution.changes,
-        findings=foresight.evolution.findings,
-        notes=_notes(run, foresight, schemas),
+        spec_changes=changes.spec_changes,
+        changes=changes.evolution.changes,
+        findings=changes.evolution.findings,
+        notes=_notes(run, changes, schemas),
     )
 
 
-def _notes(run: TableRun, foresight: Foresight, schemas: WriterSchemas) -> tuple[SchemaFinding, ...]:
+def _notes(run: TableRun, changes: PreviewedChanges, schemas: WriterSchemas) -> tuple[SchemaFinding, ...]:
     notes = notes_of(run.spec, LatestSchemas.of(schemas))
-    if foresight.refusals:
+    if changes.refusals:
         return notes
     newest = latest_schemas(run.clients.registry, run.spec).values
     latest = LatestSchemas(tuple(schema for schema in newest if schema.id in schemas.values), ())
-    former_names = foresight.evolution.former_names
-    return notes + differences_of_newest(run.spec, foresight.columns, former_names, latest)
+    former_names = changes.evolution.former_names
+    return notes + differences_of_newest(run.spec, changes.columns, former_names, latest)
 
 
 def _not_made_yet(run: TableRun, state: TableState) -> Standing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.materialize.evolve import known_schemas
 from frazil.materialize.pause.pausing import dead_letter_schemas_of
-from frazil.materialize.preview.foresee import foresee
+from frazil.materialize.preview.changes import preview_changes
 from frazil.materialize.state import standing
 from frazil.model.errors import FrazilError
 from frazil.model.spec import TableSpec
@@ -21,4 +21,4 @@ def next_refusal(lake: Lake, registry: SchemaRegistry, spec: TableSpec) -> Frazi
         return None
     state = standing(view, pipeline=spec.pipeline).state
     schemas = known_schemas(registry, spec, state, refused=dead_letter_schemas_of(view.properties))
-    return next(iter(foresee(spec, view, schemas).refusals), None)
+    return next(iter(preview_changes(spec, view, schemas).refusals), None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from frazil.materialize.preview.outlook import Facts, look_ahead
+from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.sources import describe_topics, latest_schemas
 from frazil.model.errors import FrazilError, ServiceError, SubjectMissingError, TopicMissingError
 from frazil.model.snapshot import TableView
@@ -55,7 +55,7 @@ class _Asking:
         yield from found
         if "catalog" not in self.silent:
             facts = Facts(spec, view, dead_letters, topics, None if latest is None else latest.by_id())
-            yield from (obstacle.error for obstacle in look_ahead(facts).obstacles)
+            yield from (obstacle.error for obstacle in preview_batch(facts).obstacles)
 
     def load(self, identifier: str) -> TableView | None:
         return self.ask("catalog", lambda: self.lake.load(identifier))

@@ -22,29 +22,31 @@ UNKNOWN = "its columns are known when a batch reads the first schema: each recor
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class PreviewedColumns:
     """All columns that the table is expected to have, and what is to be said about them."""
 
     columns: tuple[Column, ...]
     notes: tuple[SchemaFinding, ...]
 
 
-def foretell(registry: SchemaRegistry, spec: TableSpec, known: LatestSchemas, columns: tuple[Column, ...]) -> Foretold:
+def preview_columns(
+    registry: SchemaRegistry, spec: TableSpec, known: LatestSchemas, columns: tuple[Column, ...]
+) -> PreviewedColumns:
     """Add what the registry has under `TOPIC-RECORD` to the columns that a new table is made with.
 
     The subjects of another naming do not tell their topic. What is registered may never be written, so nothing here
     is a refusal.
     """
     if spec.value_subject.override is not None or spec.value_subject.naming == "topic":
-        return Foretold(columns, ())
+        return PreviewedColumns(columns, ())
     try:
         found = dict(_of_records(registry, spec))
         schemas = LatestSchemas(tuple(found.values()), known.keys)
-        foretold = initial_columns(spec, schemas)[0] if found else columns
+        expected = initial_columns(spec, schemas)[0] if found else columns
     except FrazilError as problem:
-        return Foretold(columns, (SchemaFinding("", problem.what),))
+        return PreviewedColumns(columns, (SchemaFinding("", problem.what),))
     note = LATER.format(", ".join(found)) if found else UNKNOWN
-    return Foretold(foretold, (SchemaFinding("", note), *notes_of(spec, schemas)))
+    return PreviewedColumns(expected, (SchemaFinding("", note), *notes_of(spec, schemas)))
 
 
 def _of_records(registry: SchemaRegistry, spec: TableSpec) -> Iterator[tuple[str, RegisteredSchema]]:

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from frazil.materialize.clients import STEPS, Step
-from frazil.materialize.create import initial_columns, problems_of_columns, start_problems
+from frazil.materialize.create import initial_columns, problems_of_new_table
 from frazil.materialize.dead_letters import check_dead_letters
 from frazil.materialize.layout import delta_problems
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch
-from frazil.materialize.preview.foresee import Foresight, foresee
+from frazil.materialize.preview.changes import PreviewedChanges, preview_changes
 from frazil.materialize.sources import LatestSchemas
 from frazil.materialize.state import Standing, check_format, standing
 from frazil.model.columns import Column
-from frazil.model.errors import FrazilError
+from frazil.model.errors import FrazilError, SpecChangeError
 from frazil.model.plan import Halt, Plan, TopicFacts, WriterSchemas
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -47,14 +47,14 @@ class Obstacle:
 
 
 @dataclass(slots=True)
-class Outlook:
+class Preview:
     """`obstacles` come in the order of the steps, as `materialize` would meet them.
 
-    `new_columns` are those of a table that is to be made. `foresight` and `plan` are of one that exists and is ours.
+    `new_columns` are those of a table that is to be made. `changes` and `plan` are of one that exists and is ours.
     """
 
     new_columns: tuple[Column, ...] = ()
-    foresight: Foresight | None = None
+    changes: PreviewedChanges | None = None
     plan: Plan | None = None
     obstacles: list[Obstacle] = field(default_factory=list)
 
@@ -75,38 +75,39 @@ class Outlook:
             return None
 
 
-def look_ahead(facts: Facts, *, batch_id: str = "") -> Outlook:
+def preview_batch(facts: Facts, *, batch_id: str = "") -> Preview:
     """Return what the next batch would do to the tables before it reads, its plan, and everything in its way."""
-    outlook, view = Outlook(), facts.view
+    preview, view = Preview(), facts.view
     if view is None:
-        _new_table(outlook, facts)
-        return outlook
-    here = outlook.decide("create", lambda: standing(view, pipeline=facts.spec.pipeline))
+        _new_table(preview, facts)
+        return preview
+    here = preview.decide("create", lambda: standing(view, pipeline=facts.spec.pipeline))
     if here is not None:
-        _table(outlook, facts, here, batch_id)
-    return outlook
+        _table(preview, facts, here, batch_id)
+    return preview
 
 
-def _new_table(outlook: Outlook, facts: Facts) -> None:
-    spec, schemas = facts.spec, facts.schemas
+def _new_table(preview: Preview, facts: Facts) -> None:
+    spec, schemas, columns = facts.spec, facts.schemas, None
     if schemas is not None:
-        decided = outlook.decide("create", lambda: initial_columns(spec, LatestSchemas.of(schemas)))
-        outlook.new_columns = () if decided is None else decided[0]
-        outlook.add("create", () if decided is None else problems_of_columns(spec, decided[0]))
-    outlook.add("create", start_problems(spec, facts.topics or ()))
-    outlook.decide("create_dead_letters", lambda: check_dead_letters(facts.dead_letters, spec, None))
+        decided = preview.decide("create", lambda: initial_columns(spec, LatestSchemas.of(schemas)))
+        columns = None if decided is None else decided[0]
+    preview.new_columns = columns or ()
+    for step, problem in problems_of_new_table(spec, columns, facts.topics or (), facts.dead_letters):
+        preview.add(step, [problem])
 
 
-def _table(outlook: Outlook, facts: Facts, here: Standing, batch_id: str) -> None:
+def _table(preview: Preview, facts: Facts, here: Standing, batch_id: str) -> None:
     """A pause is the only obstacle to the steps after `recover`, where there is one."""
     spec, view, paused = facts.spec, here.view, PAUSED_PROPERTY in here.view.properties
-    outlook.decide("create", lambda: check_format(view))
-    outlook.decide("create_dead_letters", lambda: check_dead_letters(facts.dead_letters, spec, here))
+    preview.decide("create", lambda: check_format(view))
+    preview.decide("create_dead_letters", lambda: check_dead_letters(facts.dead_letters, spec, here))
     schemas = facts.schemas or WriterSchemas({}, {})
     if facts.schemas is not None:
-        outlook.foresight = outlook.decide("evolve", lambda: foresee(spec, view, schemas))
-    foresight = None if paused else outlook.foresight
-    outlook.add("evolve", () if foresight is None else foresight.refusals)
-    outlook.plan = plan_batch(spec, here, facts.topics or (), schemas=schemas, batch_id=batch_id)
-    outlook.add("plan", [outlook.plan.error] if isinstance(outlook.plan, Halt) else [])
-    outlook.add("announce", () if foresight is None else delta_problems(spec, foresight.columns))
+        preview.changes = preview.decide("evolve", lambda: preview_changes(spec, view, schemas))
+    changes = None if paused else preview.changes
+    for refusal in () if changes is None else changes.refusals:
+        preview.add("follow_spec" if isinstance(refusal, SpecChangeError) else "evolve", [refusal])
+    preview.plan = plan_batch(spec, here, facts.topics or (), schemas=schemas, batch_id=batch_id)
+    preview.add("plan", [preview.plan.error] if isinstance(preview.plan, Halt) else [])
+    preview.add("announce", () if changes is None else delta_problems(spec, changes.columns))
