@@ -102,8 +102,10 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _print_error(error: FrazilError) -> None:
     from frazil.cli.columns import print_line  # noqa: PLC0415 - rarely needed
+    from frazil.cli.screen import fitting_lines  # noqa: PLC0415
 
-    print_line(named(error), sys.stderr, head=type(error).__name__, style="bold red")
+    text = "\n".join(fitting_lines([named(error)], sys.stderr))
+    print_line(text, sys.stderr, head=type(error).__name__, style="bold red")
 
 
 def named(error: FrazilError) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.cli.screen import print_lines
 from frazil.model.errors import FencedError, FrazilError
 from frazil.model.spec import Settings, TableSpec
 from frazil.model.spelling import plural
@@ -59,11 +60,13 @@ def register(app: typer.Typer) -> None:
 
 
 def check(offline: Offline = False, config: Config = DEFAULT_CONFIG) -> None:
-    """Check configuration, table specs and what they name; show every problem at once."""
+    """Check the configuration, the specs and what they name.
+
+    Every problem is shown at once.
+    """
     settings = settings_from(config)
     findings = find_problems(settings, () if offline else CHECKS)
-    for line in summarise(settings.tables):
-        print(line)
+    print_lines(summarise(settings.tables), sys.stdout)
     if findings:
         raise together(findings)
     count = len(settings.tables)

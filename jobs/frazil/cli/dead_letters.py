@@ -33,9 +33,10 @@ def register(app: typer.Typer) -> None:
 def list_newest(
     table: Table, limit: Limit = 20, pending: Pending = False, as_json: Json = False, config: Config = DEFAULT_CONFIG
 ) -> None:
-    """List a table's dead letters: how many for which reason, then the newest, with reason, place and bytes.
+    """List the dead letters of a table, newest first.
 
-    With --pending, list those of the batch that paused the table because too many of its records were bad.
+    The counts by reason come first; each dead letter has its reason, place and bytes. With --pending, list those of the
+    batch that paused the table because too many of its records were bad.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.dead_letters import list_dead_letters  # noqa: PLC0415

@@ -14,6 +14,7 @@ import typer
 
 from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_address_in
+from frazil.cli.screen import fitting_lines
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(as_json: Json = False, application: Application = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Check that every service is reachable and permitted, with a hint for each failure; exit 1 on any failure.
+    """Check that every service answers and permits access.
 
-    Nothing is changed: one small object is written to the warehouse and removed again. With --application, a job run
-    with the settings of the application's newest one makes the same checks there, which takes a few minutes.
+    Each failure has a hint, and the exit status is 1 after any. Nothing is changed: one small object is written to the
+    warehouse and removed again. With --application, a job run with the settings of the application's newest one makes
+    the same checks there, which takes a few minutes.
     """
     report = _here(config, show=not as_json) if application is None else _inside(application, show=not as_json)
     if as_json:
@@ -88,7 +90,8 @@ def _print(finding: Finding) -> None:
     from frazil.cli.columns import print_line  # noqa: PLC0415
 
     for line in lines(finding):
-        print_line(line, sys.stdout, head=finding.verdict)
+        for part in fitting_lines([line], sys.stdout, hanging=len(INDENT)):
+            print_line(part, sys.stdout, head=finding.verdict)
 
 
 def lines(finding: Finding) -> Iterator[str]:

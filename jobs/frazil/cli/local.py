@@ -36,7 +36,7 @@ WIPED = (
 
 
 def register(app: typer.Typer) -> None:
-    verbs = typer.Typer(no_args_is_help=True, help="Run Kafka, a schema registry and a local AWS on this machine.")
+    verbs = typer.Typer(no_args_is_help=True, help="Run Kafka, a registry and a local AWS on this machine.")
     verbs.command("up", epilog=example("frazil local up"))(up)
     verbs.command("down", epilog=example("frazil local down", "frazil local down --wipe"))(down)
     verbs.command("status", epilog=example("frazil local status", "frazil local status --json"))(status)

@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Show the plan that materialize would carry out; nothing is done.
+    """Show the plan of the next batch, without running it.
 
     The exit status is that of materialize: 1 if a table cannot continue, 2 if its spec contradicts itself or the topic.
     """
@@ -78,11 +78,12 @@ def materialize(
     adopt: Adopt = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Turn topics into tables: batch after batch, each all visible at once or not at all.
+    """Turn the records of topics into rows of tables.
 
-    Without --once it runs until stopped, with a batch of each table as often as its `trigger` says. Ctrl-C and SIGTERM
-    let the batches in flight finish; a second Ctrl-C stops at once, which is also safe. With --create-only, the exit
-    status is 3 if tables could not be created only because topics or subjects are missing.
+    Each batch becomes visible as a whole or not at all. Without --once it runs until stopped, with a batch of each
+    table as often as its `trigger` says. Ctrl-C and SIGTERM let the batches in flight finish; a second Ctrl-C stops at
+    once, which is also safe. With --create-only, the exit status is 3 if tables could not be created only because
+    topics or subjects are missing.
     """
     from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.cli.progress import Display, own_stderr  # noqa: PLC0415

@@ -38,9 +38,10 @@ def register(app: typer.Typer) -> None:
 
 
 def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Keep a table from being materialized, until it is resumed; what it holds can still be read.
+    """Pause a table until it is resumed.
 
-    A table property records who paused it, when and why. A batch in flight still finishes.
+    No run writes to a paused table; its rows can still be read. A table property records who paused it, when and why. A
+    batch in flight still finishes.
     """
     from frazil.materialize.pause.by_operator import pause as pause_table  # noqa: PLC0415
 

@@ -32,10 +32,11 @@ def register(app: typer.Typer) -> None:
 
 
 def query(sql: Sql, as_json: Json = False, as_csv: Csv = False, config: Config = DEFAULT_CONFIG) -> None:
-    """Query tables and dead-letter tables in SQL, with DuckDB in this process.
+    """Query tables and dead letters in SQL.
 
-    Name tables as `table` or `database.table`. Nothing is written. On a terminal, columns that do not fit are left out
-    and long values are shortened; --json, --csv and a pipe get everything.
+    DuckDB runs the query in this process. Name tables as `table` or `database.table`. Nothing is written. On a
+    terminal, columns that do not fit are left out and long values are shortened; --json, --csv and a pipe get
+    everything.
     """
     from frazil.cli.text import aligned, write_csv, write_json  # noqa: PLC0415
     from frazil.query import ask, is_numeric  # noqa: PLC0415

@@ -13,6 +13,8 @@ WIDTH = 80
 """The width if the output is not a terminal and COLUMNS is not set."""
 
 NO_BREAK = "\u00a0"
+WHOLE = re.compile(r"`[^`]*`|\S+ \[\d+, \d+\)")
+"""What is not broken: a command in backquotes, so that it can be copied, and a partition with its offsets."""
 
 
 def width_of(stream: TextIO) -> int:
@@ -31,12 +33,16 @@ def shortened(text: str, width: int) -> str:
 
 
 def print_lines(lines: Iterable[str], out: TextIO, *, hanging: int = 2) -> None:
-    """Print lines at once. On a terminal they are broken between words, the rest indented by `hanging` more.
+    """Print lines at once, as `fitting_lines`."""
+    print("\n".join(fitting_lines(lines, out, hanging=hanging)), file=out, flush=True)
 
-    A command in backquotes is not broken, so that it can be copied.
-    """
+
+def fitting_lines(lines: Iterable[str], out: TextIO, *, hanging: int = 2) -> Iterator[str]:
+    """Yield lines unchanged, or broken between words for a terminal, the rest indented by `hanging` more."""
     width = width_of(out) if out.isatty() else None
-    print("\n".join(part for line in lines for part in _broken(line, width, hanging)), file=out, flush=True)
+    for line in lines:
+        for part in line.split("\n"):
+            yield from _broken(part, width, hanging)
 
 
 def _broken(line: str, width: int | None, hanging: int) -> Iterator[str]:
@@ -44,9 +50,8 @@ def _broken(line: str, width: int | None, hanging: int) -> Iterator[str]:
         yield line
         return
     indent = " " * (len(line) - len(line.lstrip()))
-    whole_commands = re.sub("`[^`]*`", lambda found: found[0].replace(" ", NO_BREAK), line.strip())
     broken = textwrap.wrap(
-        whole_commands,
+        WHOLE.sub(lambda found: found[0].replace(" ", NO_BREAK), line.strip()),
         width,
         initial_indent=indent,
         subsequent_indent=indent + " " * hanging,

@@ -51,11 +51,12 @@ def status(
     fail_on: FailOn = None,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Show each table's lag, freshness and row count, and why a table is paused.
+    """Show each table's lag, age, rows and state.
 
-    Columns that do not fit the terminal are left out (without a terminal: 80 columns, or COLUMNS); --json shows all.
-    Partitions are shown only for tables that are named. If Kafka does not answer, only the lag is unknown. If no table
-    is named, the age and rotation of the configuration's keys in AWS Secrets Manager are shown too.
+    A paused table is shown with the reason. Columns that do not fit the terminal are left out (without a terminal: 80
+    columns, or COLUMNS); --json shows all. Partitions are shown only for tables that are named. If Kafka does not
+    answer, only the lag is unknown. If no table is named, the age and rotation of the configuration's keys in AWS
+    Secrets Manager are shown too.
     """
     from frazil.fail_on import met_by, parse_conditions  # noqa: PLC0415
 

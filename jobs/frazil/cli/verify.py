@@ -35,10 +35,11 @@ def verify(
     as_json: Json = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Prove that no record is missing and none is double, from each table alone; exit 1 where that fails.
+    """Prove that no record is missing or duplicated.
 
-    The counts of rows and dead letters, and the sums of their offsets per partition, are compared with the figures that
-    every batch has stored. Every file is checked. Commits of other writers are listed and are not failures.
+    Each table alone is enough for the proof; the exit status is 1 if it fails. The counts of rows and dead letters, and
+    the sums of their offsets per partition, are compared with the figures that every batch has stored. Every file is
+    checked. Commits of other writers are listed and are not failures.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415

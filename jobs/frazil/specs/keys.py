@@ -213,7 +213,7 @@ class WordOr(Generic[T]):
             hint = f"write {{{node.text}: …}}"
             raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
         if not isinstance(node, ScalarNode) or node.is_null():
-            hint = f"possible here: {self.label}"
+            hint = f"use one of: {self.label}"
             raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
         return self.words[Choice(tuple(self.words)).read_as(node, at, expected=self.label, possible=self.label)]
 

@@ -74,4 +74,6 @@ def suggest(word: str, candidates: Iterable[str], *, possible: str | None = None
     likely = did_you_mean(word, names)
     if likely is not None:
         return f"did you mean {likely}?"
-    return f"possible here: {possible or ', '.join(names)}" if 0 < len(names) <= 12 else REFERENCE
+    if possible is None and len(names) == 1:
+        return f"use {names[0]}, the only one"
+    return f"use one of: {possible or ', '.join(names)}" if 0 < len(names) <= 12 else REFERENCE

@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from frazil.cli.app import _print_error
 from frazil.cli.columns import Column, fitting, show
 from frazil.cli.query import show_on_screen
 from frazil.cli.screen import print_lines
 from frazil.cli.status import _show, overview
+from frazil.model.errors import CatalogError
 from frazil.model.progress import Counts
 from frazil.status import LastBatch, PartitionLag, TableStatus
 
@@ -134,3 +136,31 @@ def test_lines_are_broken_between_words_on_a_terminal_only(monkeypatch: pytest.M
         "short",
     ]
     assert pipe.getvalue().splitlines() == [line, "short"]
+
+
+def test_errors_are_broken_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_screen(monkeypatch)
+    stderr = Screen()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    hint = "run `frazil doctor --application 00f1234567890` and then " + "read what it says " * 3
+
+    _print_error(CatalogError("the catalog does not answer " * 4, hint=hint.strip()))
+
+    lines = [line.rstrip() for line in stderr.getvalue().splitlines()]
+    assert lines[0].startswith("CatalogError: the catalog")
+    assert max(map(len, lines)) <= 80
+    assert lines[3:] == [
+        "hint: run `frazil doctor --application 00f1234567890` and then read what it says",
+        "  read what it says read what it says",
+    ]
+
+
+def test_a_partition_stays_with_its_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = as_screen(monkeypatch)
+
+    print_lines(["  offsets " + ", ".join(f"stock_trades-{n} [1000, 2000)" for n in range(3))], screen)
+
+    assert screen.getvalue().splitlines() == [
+        "  offsets stock_trades-0 [1000, 2000), stock_trades-1 [1000, 2000),",
+        "    stock_trades-2 [1000, 2000)",
+    ]

@@ -181,6 +181,19 @@ def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.parametrize("command", [[], ["local"], ["dead-letters"]], ids=["frazil", "local", "dead-letters"])
+def test_summaries_of_commands_are_whole_at_80_columns(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert app.run([*command, "--help"]) == 0
+
+    listed = capsys.readouterr().out.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert listed
+    assert [line for line in listed.splitlines() if line.endswith("...")] == []
+
+
 def test_help_imports_nothing_slow() -> None:
     code = (
         "import sys; from frazil.cli import app, config_name; app.run(['--help']);"

@@ -168,12 +168,12 @@ SPEC_ERRORS = {
     "empty value": (
         "topic: a\nstart:",
         "tables/a.yaml:2:7: start: expected earliest, latest or {timestamp: …} or {offsets: …}, found nothing",
-        "possible here: earliest, latest or {timestamp: …} or {offsets: …}",
+        "use one of: earliest, latest or {timestamp: …} or {offsets: …}",
     ),
     "word of no kind": (
         "topic: a\nstart: yesterday",
         'tables/a.yaml:2:8: start: expected earliest, latest or {timestamp: …} or {offsets: …}, found "yesterday"',
-        "possible here: earliest, latest or {timestamp: …} or {offsets: …}",
+        "use one of: earliest, latest or {timestamp: …} or {offsets: …}",
     ),
     "octal number": (
         "topic: a\ntrigger: {rows: 010}",

@@ -113,7 +113,11 @@ def test_what_is_no_transform(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [("tabel", "did you mean table?"), ("TOPIC", "did you mean topic?"), ("zzz", "possible here: table, topic")],
+    [("tabel", "did you mean table?"), ("TOPIC", "did you mean topic?"), ("zzz", "use one of: table, topic")],
 )
 def test_hints(word: str, hint: str) -> None:
     assert suggest(word, ["table", "topic"]) == hint
+
+
+def test_the_hint_for_a_single_possibility() -> None:
+    assert suggest("zzz", ["stock_trades"]) == "use stock_trades, the only one"
