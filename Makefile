@@ -19,7 +19,7 @@ NODE := $(VENV)/.node-installed
 TESTS_COMPILED := $(VENV)/.tests-compiled
 # what the runtime of a Lambda function brings, so that it is not packed
 IN_LAMBDA := boto3 botocore s3transfer jmespath python-dateutil six
-NATIVE_SOURCES := $(wildcard native/Cargo.* native/src/*.rs)
+NATIVE_SOURCES := $(wildcard native/Cargo.* native/src/*.rs native/src/*/*.rs)
 UV ?= uv
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --no-compile

@@ -11,10 +11,13 @@ import random
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -56,6 +59,9 @@ SHAPES = (
 )
 
 
+WIDE, LARGE = Shape("1 KB", 1_000), Shape("10 KB", 10_000)
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """CPU microseconds a record."""
@@ -68,6 +74,15 @@ class Pair:
         return self.python / self.native
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Megabytes of memory."""
+
+    task: str
+    python: int
+    native: int
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.fetch", description=__doc__)
     parser.add_argument("--records", type=int, default=600_000, help="records in the topics of small ones")
@@ -78,9 +93,10 @@ def main() -> None:
         services = up(services=("broker",), directory=HOME, preferred_ports=ANY_FREE_PORTS)
         found = {shape.name: pairs_of(services, shape, asked) for shape in SHAPES}
         a_range = range_pairs(services, asked.pairs)
+        peaks = peaks_of(services)
     finally:
         down(HOME, wipe=True)
-    put(TITLE, report(asked, found, a_range))
+    put(TITLE, report(asked, found, a_range, peaks))
 
 
 def pairs_of(services: LocalServices, shape: Shape, asked: argparse.Namespace) -> list[Pair]:
@@ -95,10 +111,10 @@ def pairs_of(services: LocalServices, shape: Shape, asked: argparse.Namespace) -
 
 
 def range_pairs(services: LocalServices, pairs: int) -> list[Pair]:
-    """Of ranges of one record, one after the other: milliseconds of wall time each."""
+    """Ranges of one record in one task: milliseconds of wall time each."""
     fill(services, "ranges", (b"v" for _ in range(MANY_PARTITIONS)), Shape("ranges", 1), MANY_PARTITIONS)
     ranges = [OffsetRange("ranges", n, 0, 1, 1, 1 << 60) for n in range(MANY_PARTITIONS)]
-    found = []
+    found: list[Pair] = []
     for _ in range(pairs):
         walls = {engine: _wall_ms(services, engine, ranges) / len(ranges) for engine in ENGINES}
         found.append(Pair(walls["python"], walls["native"]))
@@ -109,8 +125,7 @@ def range_pairs(services: LocalServices, pairs: int) -> list[Pair]:
 def _wall_ms(services: LocalServices, engine: Engine, ranges: Sequence[OffsetRange]) -> float:
     with closing(KafkaReader({"bootstrap.servers": services.bootstrap_servers}, engine=engine)) as reader:
         began = time.monotonic()
-        for each in ranges:
-            assert sum(map(len, reader.read(each, ONLY_VALUES))) == 1
+        assert [sum(map(len, chunks)) for chunks in reader.read(ranges, ONLY_VALUES)] == [1] * len(ranges)
         return (time.monotonic() - began) * 1000
 
 
@@ -127,10 +142,46 @@ def cpu_micros(services: LocalServices, engine: Engine, ranges: Sequence[OffsetR
     """CPU of this process, librdkafka's threads included, until the reader is closed."""
     began = time.process_time()
     with closing(KafkaReader({"bootstrap.servers": services.bootstrap_servers}, engine=engine)) as reader:
-        for each in ranges:
-            for _ in reader.read(each, ONLY_VALUES):
-                pass
+        read_through(reader, ranges)
     return (time.process_time() - began) * 1e6
+
+
+def read_through(reader: KafkaReader, ranges: Sequence[OffsetRange]) -> None:
+    for chunks in reader.read(ranges, ONLY_VALUES):
+        deque(chunks, maxlen=0)
+
+
+def peaks_of(services: LocalServices) -> list[Peak]:
+    fill(services, "many", values(WIDE, 1_000 * MANY_PARTITIONS), WIDE, MANY_PARTITIONS)
+    fill(services, "one", values(LARGE, 20_000), LARGE)
+    found = []
+    for name, topic, count, partitions in (
+        (f"{MANY_PARTITIONS} ranges of 1,000 records of 1 KB", "many", 1_000, MANY_PARTITIONS),
+        ("1 range of 20,000 records of 10 KB", "one", 20_000, 1),
+    ):
+        ranges = [OffsetRange(topic, n, 0, count, count, 1 << 60) for n in range(partitions)]
+        found.append(Peak(name, **{engine: peak_mb(services, engine, ranges) for engine in ENGINES}))
+    print("peaks", found, file=sys.stderr)
+    return found
+
+
+def peak_mb(services: LocalServices, engine: Engine, ranges: Sequence[OffsetRange]) -> int:
+    """The memory that reading takes in a new process, above what its imports take."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_peak_mb, services.bootstrap_servers, engine, ranges).result()
+
+
+def _peak_mb(servers: str, engine: Engine, ranges: Sequence[OffsetRange]) -> int:
+    before = _peak_kb()
+    with closing(KafkaReader({"bootstrap.servers": servers}, engine=engine)) as reader:
+        read_through(reader, ranges)
+    return (_peak_kb() - before) >> 10
+
+
+def _peak_kb() -> int:
+    """Of this process alone: `ru_maxrss` begins with what the parent has."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0])
 
 
 def values(shape: Shape, count: int) -> Iterator[bytes]:
@@ -161,7 +212,9 @@ def fill(services: LocalServices, topic: str, sent: Iterator[bytes], shape: Shap
     producer.flush()
 
 
-def report(asked: argparse.Namespace, found: Mapping[str, Sequence[Pair]], a_range: Sequence[Pair]) -> str:
+def report(
+    asked: argparse.Namespace, found: Mapping[str, Sequence[Pair]], a_range: Sequence[Pair], peaks: Sequence[Peak]
+) -> str:
     return "\n".join(
         [
             f"`python -m bench.fetch --records {asked.records} --pairs {asked.pairs}`, {datetime.now(UTC):%Y-%m-%d}, on"
@@ -173,8 +226,14 @@ def report(asked: argparse.Namespace, found: Mapping[str, Sequence[Pair]], a_ran
             "|---|---|---|---|",
             *(_row(name, pairs) for name, pairs in found.items()),
             "",
-            f"A range of one record in each of {MANY_PARTITIONS} partitions, one after the other, wall milliseconds a"
-            f" range: {_both(a_range, 'python')} in Python, {_both(a_range, 'native')} native.",
+            f"A task with a range of one record in each of {MANY_PARTITIONS} partitions, wall milliseconds a range,"
+            f" least (median): {_both(a_range, 'python')} in Python, {_both(a_range, 'native')} native.",
+            "",
+            "Peak memory of reading in a new process, above what its imports take, in MB:",
+            "",
+            "| task | in Python | native |",
+            "|---|---|---|",
+            *(f"| {each.task} | {each.python} | {each.native} |" for each in peaks),
         ]
     )
 

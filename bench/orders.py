@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import random
 import struct
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,8 +129,8 @@ def read_through(services: LocalServices) -> None:
     reader = KafkaReader({"bootstrap.servers": services.bootstrap_servers})
     for number, partition in ({} if facts is None else facts.partitions).items():
         whole = OffsetRange(TOPIC, number, partition.earliest, partition.end, partition.end, 2**63)
-        for _ in reader.read(whole, OptionalFields(timestamp_type=False, leader_epoch=False)):
-            pass
+        for chunks in reader.read([whole], OptionalFields(timestamp_type=False, leader_epoch=False)):
+            deque(chunks, maxlen=0)
 
 
 def _fill_partition(servers: str, partition: int, rows: int, schema_id: int) -> None:

@@ -9,6 +9,7 @@ import json
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -71,8 +72,8 @@ def _fetch(bootstrap: str, engine: ReaderEngine) -> float:
 
     def fetch() -> None:
         reader = KafkaReader(settings, engine=engine)
-        for _ in reader.read(OffsetRange(TOPIC, 0, 0, end, end, 10**12), ONLY_VALUES):
-            pass
+        for chunks in reader.read([OffsetRange(TOPIC, 0, 0, end, end, 10**12)], ONLY_VALUES):
+            deque(chunks, maxlen=0)
 
     return micros(fetch, end)
 

@@ -25,24 +25,32 @@ def librdkafka_version(module: str) -> int:
 
 @final
 class BatchConsumer:
-    """Reads one partition at a time. Releases the interpreter's lock during every call.
+    """Fetches partitions. Releases the interpreter's lock during every call.
 
     `settings` are librdkafka's. Raises ValueError if librdkafka cannot be used or refuses a setting; methods raise
     RuntimeError for what librdkafka refuses, and after `close`.
     """
 
     def __new__(cls, module: str, settings: list[tuple[str, str]], takes_tokens: bool) -> BatchConsumer: ...
-    def assign(self, topic: str, partition: int, offset: int) -> None: ...
+    def assign(self, starts: list[tuple[str, int, int]]) -> None:
+        """Fetch these topics and partitions from these offsets on, and no others."""
+
+    def add(self, starts: list[tuple[str, int, int]]) -> None:
+        """Fetch these partitions as well."""
+
+    def remove(self, places: list[tuple[str, int]]) -> None:
+        """Fetch these partitions no longer, and discard what was fetched of them."""
+
     def unassign(self) -> None: ...
-    def position(self) -> int:
+    def position(self, topic: str, partition: int) -> int:
         """Return the offset after the last record or control record that was passed; negative before the first."""
 
     def poll(
-        self, most: int, most_bytes: int, end: int, wait_ms: int, one_by_one: bool
+        self, topic: str, partition: int, *, most: int, most_bytes: int, one_by_one: bool, end: int, wait_ms: int
     ) -> tuple[pa.RecordBatch, int | None, tuple[int, str] | None]:
-        """Take records until there are `most`, or about `most_bytes`, or the one before `end` or the partition's end
-        is met, or `wait_ms` have passed. Records are taken one by one if `most_bytes` must not be passed by more than
-        one.
+        """Take records of a partition until there are `most`, or about `most_bytes`, or the one before `end` or the
+        partition's end is met, or `wait_ms` have passed. Records are taken one by one if `most_bytes` must not be
+        passed by more than one.
 
         Returns a batch with the columns offset, timestamp_ms, timestamp_type, leader_epoch, key, value, headers and
         headers_problem; the partition's end, if it was met; and the code and text of an error, if one came.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +69,8 @@ def _last_of(reader: RecordReader, topic: str, number: int, partition: Partition
     while True:
         start = max(partition.earliest, partition.end - window)
         wanted = OffsetRange(topic, number, start, partition.end, partition.end, max_bytes=1 << 30)
-        read = [record for chunk in reader.read(wanted, _PLAIN) for record in _rows_of(topic, number, chunk)]
+        chunks = chain.from_iterable(reader.read([wanted], _PLAIN))
+        read = [record for chunk in chunks for record in _rows_of(topic, number, chunk)]
         if len(read) >= count or start == partition.earliest or window >= LAST_WINDOW:
             return read[-count:]
         window = min(window * 10, LAST_WINDOW)

@@ -235,9 +235,10 @@ class Snowflake(Protocol):
 class RecordReader(Protocol):
     """Reads ranges of partitions, committed records only."""
 
-    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        """Yield chunks of the range in order, up to its end.
+    def read(self, ranges: Sequence[OffsetRange], optional: OptionalFields) -> Iterator[Iterator[Records]]:
+        """Yield, for each range in order, its chunks in order, up to its end. While one is read, others are fetched.
 
-        Raises BrokerError if the broker does not answer, and RecordsLostError if records of the range were deleted.
+        To ask for the next range ends the one before, read to its end or not. Chunks raise BrokerError if the broker
+        does not answer, and RecordsLostError if records of the range were deleted.
         """
         ...

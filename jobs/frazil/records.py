@@ -36,7 +36,7 @@ def unreadable_key(key: bytes) -> UnreadableHeaders:
 Item_co = TypeVar("Item_co", covariant=True)
 
 
-class Column(Sequence[Item_co], Generic[Item_co]):
+class ColumnView(Sequence[Item_co], Generic[Item_co]):
     """An Arrow array as a sequence of Python values. numpy and pyarrow take the array itself, without a copy."""
 
     __slots__ = ("array",)
@@ -50,10 +50,10 @@ class Column(Sequence[Item_co], Generic[Item_co]):
     @overload
     def __getitem__(self, index: int) -> Item_co: ...
     @overload
-    def __getitem__(self, index: slice) -> Column[Item_co]: ...
-    def __getitem__(self, index: int | slice) -> Item_co | Column[Item_co]:
+    def __getitem__(self, index: slice) -> ColumnView[Item_co]: ...
+    def __getitem__(self, index: int | slice) -> Item_co | ColumnView[Item_co]:
         if isinstance(index, slice):
-            return Column(self.array[index])
+            return ColumnView(self.array[index])
         return cast("Item_co", self.array[int(index)].as_py())
 
     def __iter__(self) -> Iterator[Item_co]:
@@ -150,7 +150,7 @@ class Records:
     @property
     def payload_bytes(self) -> int:
         """Bytes of keys and values, and the memory that headers take, which are decoded if they are not yet."""
-        return self.total_size + _memory_of(self.headers)
+        return self.total_size + headers_memory(self.headers)
 
     def first(self, count: int) -> Records:
         """Return the first records only; `next_offset` is then the first record left out."""
@@ -200,7 +200,8 @@ def _total_length(values: pa.LargeBinaryArray) -> int:
     return int(ends[-1] - ends[0])
 
 
-def _memory_of(headers: Sequence[Headers | UnreadableHeaders | None]) -> int:
+def headers_memory(headers: Sequence[Headers | UnreadableHeaders | None]) -> int:
+    """Return the bytes of memory that headers take, which are decoded if they are not yet."""
     return headers.memory if isinstance(headers, HeaderColumn) else sum(map(_header_bytes, headers))
 
 

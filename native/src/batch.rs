@@ -13,8 +13,8 @@ use crate::librdkafka::Message;
 
 const TIMESTAMP_TYPES: [&str; 2] = ["CREATE_TIME", "LOG_APPEND_TIME"];
 const NO_TIMESTAMP: i64 = -1;
-/// What a header takes besides its key and value, in librdkafka and in the batch: a producer sends one in two bytes.
-const HEADER_BYTES: usize = 64;
+/// The bytes that a header takes besides its key and value, in librdkafka and in the batch.
+const HEADER_MEMORY: usize = 64;
 
 static HEADER: LazyLock<Fields> = LazyLock::new(|| {
     Fields::from(vec![
@@ -101,7 +101,7 @@ impl BatchBuilder {
         };
         let each = self.headers.values();
         for (key, value) in headers {
-            self.bytes += key.len() + value.map_or(0, <[u8]>::len) + HEADER_BYTES;
+            self.bytes += key.len() + value.map_or(0, <[u8]>::len) + HEADER_MEMORY;
             if let Some(keys) = each.field_builder::<LargeBinaryBuilder>(0) {
                 keys.append_value(key);
             }

@@ -8,15 +8,16 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::batch::BatchBuilder;
-use crate::librdkafka::{Consumer, Failure, Happened, Library, END_OF_PARTITION};
+use crate::librdkafka::{Consumer, Failure, Happened, Library, Place, END_OF_PARTITION};
 
 /// The first messages are few, since their size is not known.
 const FIRST_STEP: usize = 16;
-const MOST_STEP: usize = 5_000;
 /// The maximum number of events that one call returns: a client without a broker has many times the same.
 const MOST_EVENTS: usize = 50;
 
 type Coded = (i32, String);
+/// A topic, a partition and the offset to begin at.
+type Start = (String, i32, i64);
 /// A batch; the partition's end, if it was met; the code and text of an error, if one came.
 type Polled<'py> = (Bound<'py, PyAny>, Option<i64>, Option<Coded>);
 
@@ -30,7 +31,7 @@ pub fn librdkafka_version(module: &str) -> PyResult<i32> {
     Library::open(module).map(|library| library.version).map_err(PyValueError::new_err)
 }
 
-/// A consumer of one partition at a time. Raises ValueError if librdkafka cannot be used or refuses a setting.
+/// A consumer of partitions. Raises ValueError if librdkafka cannot be used or refuses a setting.
 ///
 /// The interpreter's lock is released during every call.
 #[pyclass(module = "frazil_native")]
@@ -40,8 +41,6 @@ pub struct BatchConsumer {
 
 struct Open {
     consumer: Consumer,
-    topic: String,
-    partition: i32,
     payload_bytes: usize,
 }
 
@@ -52,17 +51,22 @@ impl BatchConsumer {
         let library = Library::open(module).map_err(PyValueError::new_err)?;
         let started = py.detach(|| Consumer::start(&library, &settings, takes_tokens));
         let consumer = started.map_err(PyValueError::new_err)?;
-        let open = Open { consumer, topic: String::new(), partition: 0, payload_bytes: 0 };
-        Ok(Self { open: Mutex::new(Some(open)) })
+        Ok(Self { open: Mutex::new(Some(Open { consumer, payload_bytes: 0 })) })
     }
 
-    /// Read a partition from an offset on, and no other.
-    fn assign(&self, py: Python<'_>, topic: String, partition: i32, offset: i64) -> PyResult<()> {
-        self.with(py, |open| {
-            open.consumer.assign(&topic, partition, offset).map_err(failed)?;
-            (open.topic, open.partition) = (topic, partition);
-            Ok(())
-        })
+    /// Read these partitions, and no others.
+    fn assign(&self, py: Python<'_>, starts: Vec<Start>) -> PyResult<()> {
+        self.with(py, |open| open.consumer.assign(&placed(starts)).map_err(failed))
+    }
+
+    /// Read these partitions as well.
+    fn add(&self, py: Python<'_>, starts: Vec<Start>) -> PyResult<()> {
+        self.with(py, |open| open.consumer.add(&placed(starts)).map_err(failed))
+    }
+
+    /// Read these partitions no longer, and discard what was fetched of them.
+    fn remove(&self, py: Python<'_>, places: Vec<Place>) -> PyResult<()> {
+        self.with(py, |open| open.consumer.remove(&places).map_err(failed))
     }
 
     fn unassign(&self, py: Python<'_>) -> PyResult<()> {
@@ -70,26 +74,27 @@ impl BatchConsumer {
     }
 
     /// Return the offset after the last record or control record that was passed; negative before the first.
-    fn position(&self, py: Python<'_>) -> PyResult<i64> {
-        self.with(py, |open| {
-            let Open { consumer, topic, partition, .. } = open;
-            consumer.position(topic, *partition).map_err(failed)
-        })
+    fn position(&self, py: Python<'_>, topic: String, partition: i32) -> PyResult<i64> {
+        self.with(py, |open| open.consumer.position(&(topic, partition)).map_err(failed))
     }
 
-    /// Take records until there are `most` of them, one reaches `most_bytes` together or the offset before `end`, the
-    /// partition ends, or `wait_ms` have passed.
+    /// Take records of a partition until there are `most` of them, one reaches `most_bytes` together or the offset
+    /// before `end`, the partition ends, or `wait_ms` have passed.
+    #[pyo3(signature = (topic, partition, *, most, most_bytes, one_by_one, end, wait_ms))]
+    #[allow(clippy::too_many_arguments)] // they are named in Python
     fn poll<'py>(
         &self,
         py: Python<'py>,
+        topic: String,
+        partition: i32,
         most: usize,
         most_bytes: usize,
+        one_by_one: bool,
         end: i64,
         wait_ms: u64,
-        one_by_one: bool,
     ) -> PyResult<Polled<'py>> {
-        let limits = Limits { most, most_bytes, end, wait: Duration::from_millis(wait_ms), one_by_one };
-        let (batch, partition_end, failure) = self.with(py, |open| open.poll(&limits))?;
+        let limits = Limits { most, most_bytes, one_by_one, end, wait: Duration::from_millis(wait_ms) };
+        let (batch, partition_end, failure) = self.with(py, |open| open.poll(&(topic, partition), &limits))?;
         let batch = batch.finish().map_err(|problem| PyRuntimeError::new_err(problem.to_string()))?;
         Ok((batch.to_pyarrow(py)?, partition_end, failure.map(|failure| (failure.code, failure.text))))
     }
@@ -141,12 +146,17 @@ impl BatchConsumer {
     }
 }
 
+fn placed(starts: Vec<Start>) -> Vec<(Place, i64)> {
+    starts.into_iter().map(|(topic, partition, offset)| ((topic, partition), offset)).collect()
+}
+
+/// `PollLimits` of `partition_consumer.py`, whose `step` is the same.
 struct Limits {
     most: usize,
     most_bytes: usize,
+    one_by_one: bool,
     end: i64,
     wait: Duration,
-    one_by_one: bool,
 }
 
 impl Limits {
@@ -157,7 +167,7 @@ impl Limits {
             return left.min(if self.one_by_one { 1 } else { FIRST_STEP });
         }
         let mean = (batch.bytes() / batch.len()).max(1);
-        left.min((self.most_bytes - batch.bytes()) / mean + 1).min(4 * batch.len()).min(MOST_STEP)
+        left.min((self.most_bytes - batch.bytes()) / mean + 1).min(4 * batch.len())
     }
 
     fn reached(&self, batch: &BatchBuilder) -> bool {
@@ -166,15 +176,19 @@ impl Limits {
 }
 
 impl Open {
-    fn poll(&mut self, limits: &Limits) -> PyResult<(BatchBuilder, Option<i64>, Option<Failure>)> {
+    fn poll(
+        &mut self,
+        place: &Place,
+        limits: &Limits,
+    ) -> PyResult<(BatchBuilder, Option<i64>, Option<Failure>)> {
         let deadline = Instant::now() + limits.wait;
-        let mut batch = BatchBuilder::new(limits.most.min(MOST_STEP), self.payload_bytes);
+        let mut batch = BatchBuilder::new(limits.most, self.payload_bytes);
         let mut partition_end = None;
         let mut ended = false;
         while !ended && !limits.reached(&batch) {
-            let step = limits.step(&batch);
             let left = deadline.saturating_duration_since(Instant::now());
-            let messages = self.consumer.messages(step, left.as_millis().try_into().unwrap_or(i32::MAX));
+            let wait_ms = left.as_millis().try_into().unwrap_or(i32::MAX);
+            let messages = self.consumer.messages(place, limits.step(&batch), wait_ms).map_err(failed)?;
             for message in messages.iter() {
                 if let Some(failure) = message.failure() {
                     if failure.code != END_OF_PARTITION {
@@ -184,16 +198,16 @@ impl Open {
                     ended = true;
                     continue;
                 }
-                if message.partition() != self.partition {
-                    return Err(other_partition(message.partition(), self.partition));
+                if message.partition() != place.1 {
+                    return Err(other_partition(message.partition(), place.1));
                 }
                 ended |= message.offset() >= limits.end - 1;
                 batch.add(&message);
             }
-            ended |= messages.len() < step;
+            ended |= messages.len() == 0;
         }
         self.payload_bytes = batch.bytes();
-        Ok((batch, partition_end, None))
+        Ok((batch, partition_end, self.consumer.failure()))
     }
 }
 

@@ -1,8 +1,9 @@
-"""A partition in memory (`ports.RecordReader`): tests/services/test_twins.py compares it with a real one."""
+"""Partitions in memory (`ports.RecordReader`): tests/services/test_twins.py compares it with a real one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from frazil.model.plan import OffsetRange
@@ -13,7 +14,7 @@ Sent = tuple[bytes | None, bytes | None]
 
 @dataclass
 class ReaderInMemory:
-    """One partition; `chunk` records are handed on at a time. None is an offset without a record."""
+    """Each partition holds the same; `chunk` records are handed on at a time. None is an offset without a record."""
 
     records: Sequence[Sent | None]
     chunk: int = 1_000
@@ -21,10 +22,15 @@ class ReaderInMemory:
     headers: Mapping[int, Headers | UnreadableHeaders | None] = field(default_factory=dict)
     stamps: Sequence[int | None] | None = None
 
-    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
+    def read(self, ranges: Sequence[OffsetRange], optional: OptionalFields) -> Iterator[Iterator[Records]]:
         del optional
-        for start in range(wanted_range.start, wanted_range.end, self.chunk):
-            end = min(start + self.chunk, wanted_range.end)
+        for wanted in ranges:
+            with closing(self._chunks(wanted)) as chunks:
+                yield chunks
+
+    def _chunks(self, wanted: OffsetRange) -> Generator[Records]:
+        for start in range(wanted.start, wanted.end, self.chunk):
+            end = min(start + self.chunk, wanted.end)
             held = [(n, r) for n in range(start, end) if (r := self.records[n]) is not None]
             yield Records(
                 offsets=[n for n, _ in held],

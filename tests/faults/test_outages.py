@@ -152,10 +152,14 @@ class DisturbedReader:
     reader: KafkaReader
     disturb: Act
 
-    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        for chunk in self.reader.read(wanted_range, optional):
+    def read(self, ranges: Sequence[OffsetRange], optional: OptionalFields) -> Iterator[Iterator[Records]]:
+        for wanted, chunks in zip(ranges, self.reader.read(ranges, optional), strict=True):
+            yield self._disturbed(chunks, wanted.end)
+
+    def _disturbed(self, chunks: Iterator[Records], end: int) -> Iterator[Records]:
+        for chunk in chunks:
             yield chunk
-            if chunk.next_offset < wanted_range.end:
+            if chunk.next_offset < end:
                 self.disturb()
 
 

@@ -102,7 +102,8 @@ class Enforcing:
                 wanted = OffsetRange(TOPIC, 0, start=0, end=end, partition_end=end, max_bytes=1 << 20)
                 read = sum(
                     len(part.offsets)
-                    for part in reader.read(wanted, OptionalFields(timestamp_type=False, leader_epoch=False))
+                    for chunks in reader.read([wanted], OptionalFields(timestamp_type=False, leader_epoch=False))
+                    for part in chunks
                 )
             except BrokerError as refused:
                 return refused

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
 from breadth import WAIT_SECONDS, Place, admin_of
+from compaction import COMPACTED, quick_cleaner
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from raw_headers import send_with_headers
 from reader_engines import ENGINES, NATIVE
 
@@ -52,7 +53,7 @@ def whole(topic: str, start: int, end: int) -> OffsetRange:
 
 
 def read(reader: KafkaReader, topic: str, start: int, end: int) -> list[Records]:
-    chunks = list(reader.read(whole(topic, start, end), ALL))
+    chunks = list(chain.from_iterable(reader.read([whole(topic, start, end)], ALL)))
     assert chunks[-1].next_offset == end
     return chunks
 
@@ -154,23 +155,15 @@ def test_aborted_and_control_records_are_passed_and_never_returned(make: Make, p
 
 
 def test_offsets_that_compaction_took_are_passed(make: Make, place: Place) -> None:
-    config = {
-        "cleanup.policy": "compact",
-        "segment.ms": "50",
-        "min.cleanable.dirty.ratio": "0.001",
-        "max.compaction.lag.ms": "1",
-    }
-    with_quick_cleaner(place, AlterConfigOpType.SET)
-    topic = place.topic(**config)
-    for number in range(8):
-        place.send(topic, str(number).encode(), key=b"ab"[number % 2 :][:1])
-        time.sleep(0.1)
-    reader = make()
-    deadline = time.monotonic() + WAIT_SECONDS
-    while len(together(read(reader, topic, 0, 8), "offsets")) > 4:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    with_quick_cleaner(place, AlterConfigOpType.DELETE)
+    topic, reader = place.topic(**COMPACTED), make()
+    with quick_cleaner(place):
+        for number in range(8):
+            place.send(topic, str(number).encode(), key=b"ab"[number % 2 :][:1])
+            time.sleep(0.1)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while len(together(read(reader, topic, 0, 8), "offsets")) > 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
     chunks = read(reader, topic, 0, 8)
 
@@ -181,12 +174,6 @@ def test_offsets_that_compaction_took_are_passed(make: Make, place: Place) -> No
     assert together(read(reader, topic, 0, offsets[0]) if offsets[0] else [], "offsets") == []
 
 
-def with_quick_cleaner(place: Place, op: AlterConfigOpType) -> None:
-    entry = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=op)
-    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
-    admin_of(place.services).incremental_alter_configs([resource])[resource].result(WAIT_SECONDS)
-
-
 def test_one_reader_reads_one_range_after_the_other(make: Make, place: Place) -> None:
     """Also where a range is left before its end, and where the next one is before it."""
     topic, other = place.topic(), place.topic("-other")
@@ -194,9 +181,9 @@ def test_one_reader_reads_one_range_after_the_other(make: Make, place: Place) ->
     place.send(other, b"w")
     reader = make(chunk_bytes=100)
 
-    half_read = reader.read(whole(topic, 0, 500), ALL)
-    next(half_read)
-    half_read.close()
+    reads = reader.read([whole(topic, 0, 500)], ALL)
+    next(next(reads))
+    del reads
 
     assert together(read(reader, other, 0, 1), "values") == [b"w"]
     assert together(read(reader, topic, 400, 500), "values") == [b"v%d" % n for n in range(400, 500)]

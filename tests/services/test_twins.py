@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -171,7 +171,7 @@ def test_a_range_is_read_in_order_up_to_its_end_and_no_further(
     reader, topic = partition
     wanted = OffsetRange(topic, 0, start, end, partition_end=len(SENT), max_bytes=1 << 20)
 
-    chunks = list(reader.read(wanted, OptionalFields(timestamp_type=False, leader_epoch=False)))
+    chunks = list(chain.from_iterable(reader.read([wanted], OptionalFields(timestamp_type=False, leader_epoch=False))))
 
     assert [offset for chunk in chunks for offset in chunk.offsets] == list(range(start, end))
     assert [key for chunk in chunks for key in chunk.keys.to_pylist()] == [key for key, _ in SENT[start:end]]

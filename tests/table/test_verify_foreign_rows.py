@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -321,7 +321,10 @@ class Topic:
 
     without: frozenset[tuple[int, int]] = frozenset()
 
-    def read(self, wanted: OffsetRange, _: object) -> Iterator[Records]:
+    def read(self, ranges: Sequence[OffsetRange], _: object) -> Iterator[Iterator[Records]]:
+        return map(self._chunks, ranges)
+
+    def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
         offsets = [n for n in range(wanted.start, wanted.end) if (wanted.partition, n) not in self.without]
         noon = int(NOON.timestamp() * 1000)
         times = [noon + n * 3_600_000 for n in offsets]

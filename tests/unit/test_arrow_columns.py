@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from frazil.records import HEADER_OBJECTS, Column, HeaderColumn, Records, UnreadableHeaders, binary
+from frazil.records import HEADER_OBJECTS, ColumnView, HeaderColumn, Records, UnreadableHeaders, binary
 
 HEADERS = pa.large_list(pa.struct([("key", pa.large_binary()), ("value", pa.large_binary())]))
 FOUND = [
@@ -20,18 +20,18 @@ PROBLEMS = [None, None, None, None, "too many"]
 
 
 def test_a_column_is_a_sequence_of_python_values() -> None:
-    column: Column[int | None] = Column(pa.array([5, None, 7]))
+    column: ColumnView[int | None] = ColumnView(pa.array([5, None, 7]))
 
     assert list(column) == [5, None, 7]
     assert (column[0], column[-1], len(column)) == (5, 7, 3)
     assert list(column[1:]) == [None, 7]
     assert bool(column)
-    assert not Column(pa.array([], pa.int64()))
+    assert not ColumnView(pa.array([], pa.int64()))
 
 
 def test_numpy_and_arrow_take_a_column_as_it_is() -> None:
     array = pa.array([5, 6])
-    column: Column[int] = Column(array)
+    column: ColumnView[int] = ColumnView(array)
 
     assert pa.array(column) is array
     assert pa.array(column, pa.int32()).type == pa.int32()
@@ -41,7 +41,7 @@ def test_numpy_and_arrow_take_a_column_as_it_is() -> None:
 def test_a_column_of_texts_becomes_any_type_of_text() -> None:
     kinds = pa.array(["CREATE_TIME", None]).dictionary_encode()
 
-    assert pa.array(Column(kinds), pa.string()).to_pylist() == ["CREATE_TIME", None]
+    assert pa.array(ColumnView(kinds), pa.string()).to_pylist() == ["CREATE_TIME", None]
 
 
 def test_headers_are_read_when_they_are_asked_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
@@ -190,7 +191,7 @@ class _Comparing:
         chunks: list[Records] = []
         held = 0
         nulls = null_bytes_of_row(comparison.as_rows.row_schema)
-        read = self.kafka.reader.read(wanted, comparison.as_rows.optional_fields)
+        read = chain.from_iterable(self.kafka.reader.read([wanted], comparison.as_rows.optional_fields))
         for records in (part for chunk in read for part in _parts(chunk, nulls)):
             chunks.append(records)
             held += max(records.payload_bytes, len(records) * nulls)

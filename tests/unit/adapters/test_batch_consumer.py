@@ -22,6 +22,7 @@ from frazil.adapters.kafka.batch_consumer import TokenRenewal, why_not_native
 from frazil.adapters.kafka.message_consumer import MessageConsumer
 from frazil.adapters.kafka.reader import KafkaReader, open_consumer, warn_if_fetching_in_python
 from frazil.model.errors import MissingToolError
+from frazil.model.plan import OffsetRange
 
 LIFE = 0.3
 NEEDS_NATIVE = pytest.mark.skipif(why_not_native() is not None, reason="the native module is not built")
@@ -181,4 +182,4 @@ def test_a_closed_reader_returns_an_error_and_is_closed_only_once() -> None:
     reader.close()
 
     with pytest.raises(RuntimeError, match="the consumer is closed"):
-        reader._consumer.position()
+        reader._consumer.position(OffsetRange("orders", 0, 0, 1, 1, 1))

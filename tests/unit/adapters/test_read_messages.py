@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 from confluent_kafka import Message
 
@@ -22,6 +24,8 @@ class Consumer:
 
     def unassign(self) -> None: ...
 
+    def incremental_unassign(self, partitions: object) -> None: ...
+
     def consume(self, count: int, timeout: float) -> list[Message]:
         del count, timeout
         return list(self._messages)
@@ -35,7 +39,8 @@ def test_large_values_are_not_held_by_the_messages_as_well(
     monkeypatch.setattr(message_consumer, "Consumer", lambda settings: Consumer(messages))
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 30)
 
-    (records,) = KafkaReader({}, engine="python").read(ten, OptionalFields(timestamp_type=False, leader_epoch=False))
+    plain = OptionalFields(timestamp_type=False, leader_epoch=False)
+    (records,) = chain.from_iterable(KafkaReader({}, engine="python").read([ten], plain))
 
     assert [len(each) for each in records.values.to_pylist()] == [size] * 10
     assert [message.value() is not None for message in messages] == [held] * 10

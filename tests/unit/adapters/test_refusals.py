@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from concurrent.futures import Future
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,7 +129,8 @@ def test_a_task_that_may_not_read_a_topic_says_so(monkeypatch: pytest.MonkeyPatc
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 20)
 
     with pytest.raises(BrokerError, match="grant READ and DESCRIBE on the topic orders"):
-        list(KafkaReader(SERVERS, engine="python").read(ten, OptionalFields(timestamp_type=False, leader_epoch=False)))
+        plain = OptionalFields(timestamp_type=False, leader_epoch=False)
+        list(chain.from_iterable(KafkaReader(SERVERS, engine="python").read([ten], plain)))
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "basic.auth.user.info"), (403, "read the topics' subjects")])
@@ -205,14 +207,20 @@ class Refusing:
     def _refuse(self, *_: object) -> None:
         raise KafkaException(KafkaError(KafkaError._STATE, "not now"))
 
-    def assign(self, topic: str, partition: int, offset: int) -> None:
+    def forget_errors(self) -> None:
         """Nothing fails."""
 
-    def poll(self, limits: object, optional: object) -> Polled:
+    def assign(self, ranges: object) -> None:
+        """Nothing fails."""
+
+    def poll(self, wanted: object, limits: object, optional: object) -> Polled:
         return Polled(NO_RECORDS)
 
-    def position(self) -> int:
+    def position(self, wanted: object) -> int:
         return 5
+
+    def remove(self, ranges: object) -> None:
+        """Nothing fails."""
 
     def unassign(self) -> None:
         """Nothing fails."""
@@ -221,10 +229,8 @@ class Refusing:
 def reading(monkeypatch: pytest.MonkeyPatch, method: str) -> list[int]:
     """Read a range of five offsets without records; return where each chunk ends."""
     monkeypatch.setattr(reader, "open_consumer", lambda *_: Refusing(method))
-    chunks = KafkaReader(SERVERS).read(
-        OffsetRange("orders", 0, 0, 5, 5, 10), OptionalFields(timestamp_type=False, leader_epoch=False)
-    )
-    return [chunk.next_offset for chunk in chunks]
+    wanted, plain = OffsetRange("orders", 0, 0, 5, 5, 10), OptionalFields(timestamp_type=False, leader_epoch=False)
+    return [chunk.next_offset for chunks in KafkaReader(SERVERS).read([wanted], plain) for chunk in chunks]
 
 
 @pytest.mark.parametrize("method", ["assign", "poll", "position"])
@@ -233,8 +239,11 @@ def test_a_refusal_of_the_client_names_the_range(monkeypatch: pytest.MonkeyPatch
         reading(monkeypatch, method)
 
 
-def test_a_range_that_is_read_counts_although_the_client_refuses_to_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reading(monkeypatch, "unassign") == [5]
+@pytest.mark.parametrize("method", ["remove", "unassign"])
+def test_a_range_that_is_read_counts_although_the_client_refuses_to_leave_it(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    assert reading(monkeypatch, method) == [5]
 
 
 def test_a_refusal_of_the_native_client_is_one_of_the_client_and_a_defect_is_not() -> None:

@@ -49,8 +49,9 @@ def test_the_reader_of_a_failed_task_is_closed(closed: list[KafkaReader], monkey
 
     def failing(task: object, *, reader: KafkaReader, registry: object) -> None:
         monkeypatch.setattr(reader, "_chunks", lambda *_: iter(cast("list[Records]", ["a chunk"])))
-        reading.append(reader.read(ONE, PLAIN))
-        next(reading[0])
+        reads = reader.read([ONE], PLAIN)
+        next(next(reads))
+        reading.append(reads)
         raise failure
 
     monkeypatch.setattr(worker, "ingest", failing)

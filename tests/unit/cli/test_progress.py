@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -144,12 +145,16 @@ def test_a_task_keeps_its_progress_in_a_file(tmp_path: Any, monkeypatch: pytest.
     monkeypatch.setattr("frazil.adapters.spark.task_progress.WRITE_SECONDS", 0.0)
 
     def chunks(*ends: int) -> Any:
-        return SimpleNamespace(read=lambda *_: (Records([], [], binary([]), binary([]), [], end) for end in ends))
+        return SimpleNamespace(
+            read=lambda *_: iter([(Records([], [], binary([]), binary([]), [], end) for end in ends)])
+        )
 
     wanted = OffsetRange("orders", 0, 10, 50, 50, 1)
     for number, ends in enumerate([(30, 50), (20,)]):
         reader = CountingReader(chunks(*ends), tmp_path / str(number))
-        assert len(list(reader.read(wanted, OptionalFields(timestamp_type=False, leader_epoch=False)))) == len(ends)
+        assert len(
+            list(chain.from_iterable(reader.read([wanted], OptionalFields(timestamp_type=False, leader_epoch=False))))
+        ) == len(ends)
 
     assert offsets_read(tmp_path) == 50
     assert offsets_read(tmp_path / "gone") == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,13 +34,14 @@ class Partitions:
     values: Mapping[int, Mapping[int, bytes | None]]
     asked: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        number, end = wanted_range.partition, wanted_range.end
-        self.asked.append((number, wanted_range.start, end))
+    def read(self, ranges: Sequence[OffsetRange], optional: OptionalFields) -> Iterator[Iterator[Records]]:
+        (wanted,) = ranges
+        number, end = wanted.partition, wanted.end
+        self.asked.append((number, wanted.start, end))
         held = self.values[number]
         records = [(b"k", held[offset]) if offset in held else None for offset in range(end)]
         stamps = range(NOON_MS, NOON_MS + end)
-        return ReaderInMemory(records, headers=dict.fromkeys(range(end)), stamps=stamps).read(wanted_range, optional)
+        return ReaderInMemory(records, headers=dict.fromkeys(range(end)), stamps=stamps).read(ranges, optional)
 
 
 def facts(*ends: int) -> TopicFacts:

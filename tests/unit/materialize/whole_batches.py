@@ -47,8 +47,11 @@ class World:
 
     def stop(self) -> None: ...
 
-    def read(self, wanted: OffsetRange, columns: OptionalFields) -> Iterator[Records]:
+    def read(self, ranges: Sequence[OffsetRange], columns: OptionalFields) -> Iterator[Iterator[Records]]:
         del columns
+        return map(self._chunks, ranges)
+
+    def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
         offsets = range(wanted.start, wanted.end)
         nothing = [None] * len(offsets)
         values = [self.values[n] for n in offsets]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,10 +13,10 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pytest
+from confluent_kafka import Message
 
-from frazil.adapters.kafka.message_consumer import MessageConsumer
+from frazil.adapters.kafka.message_consumer import MessageConsumer, Stash
 from frazil.adapters.kafka.partition_consumer import PollLimits
-from frazil.adapters.kafka.reader import CHUNK, KafkaReader
 from frazil.dead_letters import _newest
 from frazil.records import HEADER_OBJECTS, OptionalFields, Records, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
@@ -164,27 +165,32 @@ def test_of_a_record_with_many_large_rows_one_is_held() -> None:
     assert [held for _, held, _ in sides.compared] == [[7]]
 
 
-@pytest.mark.parametrize(("size", "most"), [(10, CHUNK), (10_000, CHUNK_BYTES // 10_000), (CHUNK_BYTES, 1)])
-def test_chunks_shrink_with_large_records_and_grow_slowly(size: int, most: int) -> None:
-    reader = KafkaReader.__new__(KafkaReader)
-    reader._chunk_bytes = CHUNK_BYTES
-    count, seen = 16, []
-    for _ in range(20):
-        seen.append(reader._next_count(records(0, 1, size), count))
-        count = seen[-1]
+@pytest.mark.parametrize(("size", "most"), [(10, 5_000), (10_000, CHUNK_BYTES // 10_000 + 1), (CHUNK_BYTES, 16)])
+def test_what_is_taken_at_once_shrinks_with_large_records_and_grows_slowly(size: int, most: int) -> None:
+    """Nothing bounds the bytes of the first few: their size is not known."""
+    limits = PollLimits(5_000, CHUNK_BYTES, exact=False, end=5_000)
+    steps: list[int] = []
+    while not limits.reached(sum(steps), sum(steps) * size):
+        steps.append(limits.step(sum(steps), sum(steps) * size))
 
-    assert seen[-1] == most
-    assert all(later <= 2 * before for before, later in zip([16, *seen], seen, strict=False))
+    assert sum(steps) == most
+    assert steps[0] == 16
+    assert all(step <= 4 * sum(steps[:n]) for n, step in enumerate(steps) if n)
 
 
-def test_a_chunk_ends_with_the_record_that_reaches_its_bytes() -> None:
+@pytest.mark.parametrize("headers", [[], [("h", bytes(1 << 20))]])
+def test_a_chunk_ends_with_the_record_that_reaches_its_bytes(headers: list[tuple[str, bytes]]) -> None:
     """Large records may follow small ones: a count of records bounds nothing."""
-    message = SimpleNamespace(value=lambda: bytes(1 << 20), key=lambda: None)
+    large = [Message("t", 0, n, None, b"" if headers else bytes(1 << 20), headers) for n in range(100)]
+    left = deque(large)
     consumer = MessageConsumer.__new__(MessageConsumer)
-    polled = SimpleNamespace(poll=lambda seconds: message, consume=lambda count, seconds: [message] * count)
-    consumer._consumer = cast(Any, polled)
+    consumer._stashes = {("t", 0): Stash()}
+    polled_from = SimpleNamespace(consume=lambda count, _: [left.popleft() for _ in range(count)])
+    consumer._consumer = cast(Any, polled_from)
 
-    assert len(consumer._polled(PollLimits(CHUNK, CHUNK_BYTES, end=CHUNK))) == CHUNK_BYTES >> 20
+    polled = consumer._polled(("t", 0), PollLimits(5_000, CHUNK_BYTES, exact=True, end=5_000), {})
+
+    assert polled == large[: CHUNK_BYTES >> 20]
 
 
 def test_headers_count_as_the_memory_that_they_take() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, cast
@@ -16,7 +16,8 @@ from confluent_kafka import KafkaError, KafkaException, cimpl
 from frazil.adapters.kafka.errors import Heard
 from frazil.adapters.kafka.partition_consumer import POLL_SECONDS, Polled, PollLimits
 from frazil.formats.native import native_available
-from frazil.records import Column, HeaderColumn, OptionalFields, Records
+from frazil.model.plan import OffsetRange
+from frazil.records import ColumnView, HeaderColumn, OptionalFields, Records
 
 if TYPE_CHECKING:
     import frazil_native
@@ -31,8 +32,8 @@ TOKEN_RETRY_SECONDS = 10.0
 LEAST_TOKEN_SECONDS = 0.1
 """The least time between two tokens, whatever their life."""
 
-CHUNK_BYTES = 32 << 20
-"""A chunk ends with about the record that reaches this, where its caller has no limit of its own."""
+SMALL_QUEUES = {"queued.max.messages.kbytes": 2 << 10}
+"""Each partition has a queue with this limit, which one more fetch may exceed; there are `prefetch.FETCHED_RANGES`."""
 
 
 @cache
@@ -44,6 +45,7 @@ def why_not_native() -> str | None:
 
     try:
         version = frazil_native.librdkafka_version(_linked_module())
+        frazil_native.BatchConsumer.remove  # noqa: B018 - the method that was added last
     except AttributeError:
         return "the native module is older than Frazil"
     except ValueError as problem:
@@ -59,44 +61,66 @@ def _linked_module() -> str:
 
 
 class BatchConsumer:
-    """Consumes in the native module (`partition_consumer.PartitionConsumer`). Raises ValueError for bad settings."""
+    """Consumes in the native module (`partition_consumer.PartitionConsumer`)."""
 
-    def __init__(self, settings: Mapping[str, object], heard: Heard) -> None:
+    def __init__(self, client: frazil_native.BatchConsumer, heard: Heard, tokens: TokenRenewal | None) -> None:
+        self._client = client
+        self._heard = heard
+        self._tokens = tokens
+
+    @classmethod
+    def start(cls, settings: Mapping[str, object], heard: Heard) -> BatchConsumer:
+        """Start a client and the renewal of its tokens. Raises ValueError for bad settings."""
         import frazil_native  # noqa: PLC0415 - it may not be built
 
-        plain = [(name, _text(value)) for name, value in settings.items() if name != "oauth_cb"]
+        plain = [(name, _text(value)) for name, value in {**settings, **SMALL_QUEUES}.items() if name != "oauth_cb"]
         new_token = cast("NewToken | None", settings.get("oauth_cb"))
-        self._heard = heard
-        self._client = frazil_native.BatchConsumer(_linked_module(), plain, new_token is not None)
-        self._tokens = None if new_token is None else TokenRenewal(self._client, new_token)
-        if self._tokens is not None:
-            self._tokens.start()
+        client = frazil_native.BatchConsumer(_linked_module(), plain, new_token is not None)
+        tokens = None if new_token is None else TokenRenewal(client, new_token)
+        if tokens is not None:
+            tokens.start()
+        return cls(client, heard, tokens)
 
-    def assign(self, topic: str, partition: int, offset: int) -> None:
+    def forget_errors(self) -> None:
         self._listen()
-        self._heard.clear()  # of the time between two ranges
+        self._heard.clear()
+
+    def assign(self, ranges: Sequence[OffsetRange]) -> None:
         with refusals():
-            self._client.assign(topic, partition, offset)
+            self._client.assign([(each.topic, each.partition, each.start) for each in ranges])
+
+    def add(self, ranges: Sequence[OffsetRange]) -> None:
+        with refusals():
+            self._client.add([(each.topic, each.partition, each.start) for each in ranges])
+
+    def remove(self, ranges: Sequence[OffsetRange]) -> None:
+        with refusals():
+            self._client.remove([(each.topic, each.partition) for each in ranges])
 
     def unassign(self) -> None:
         with refusals():
             self._client.unassign()
 
-    def position(self) -> int:
+    def position(self, wanted: OffsetRange) -> int:
         with refusals():
-            return self._client.position()
+            return self._client.position(wanted.topic, wanted.partition)
 
     def close(self) -> None:
         if self._tokens is not None:
             self._tokens.stop()
         self._client.close()
 
-    def poll(self, limits: PollLimits, optional: OptionalFields) -> Polled:
-        bounded = limits.byte_limit is not None
-        byte_limit = limits.byte_limit or CHUNK_BYTES
-        batch, partition_end, error = self._client.poll(
-            limits.records, byte_limit, limits.end, int(POLL_SECONDS * 1000), bounded
-        )
+    def poll(self, wanted: OffsetRange, limits: PollLimits, optional: OptionalFields) -> Polled:
+        with refusals():
+            batch, partition_end, error = self._client.poll(
+                wanted.topic,
+                wanted.partition,
+                most=limits.records,
+                most_bytes=limits.byte_limit,
+                one_by_one=limits.exact,
+                end=limits.end,
+                wait_ms=int(POLL_SECONDS * 1000),
+            )
         self._listen()
         return Polled(_records(batch, optional), partition_end, None if error is None else KafkaError(*error))
 
@@ -169,13 +193,13 @@ def _records(batch: pa.RecordBatch, optional: OptionalFields) -> Records:
     offsets, timestamps_ms, timestamp_types, leader_epochs, keys, values, headers, problems = batch.columns
     some = len(offsets) > 0
     return Records(
-        offsets=Column(offsets),
-        timestamps_ms=Column(timestamps_ms),
+        offsets=ColumnView(offsets),
+        timestamps_ms=ColumnView(timestamps_ms),
         keys=keys,
         values=values,
         next_offset=offsets[-1].as_py() + 1 if some else -1,
         last_leader_epoch=leader_epochs[-1].as_py() if some else None,
         headers=HeaderColumn(headers, problems),
-        timestamp_types=Column(timestamp_types) if optional.timestamp_type else (),
-        leader_epochs=Column(leader_epochs) if optional.leader_epoch else (),
+        timestamp_types=ColumnView(timestamp_types) if optional.timestamp_type else (),
+        leader_epochs=ColumnView(leader_epochs) if optional.leader_epoch else (),
     )

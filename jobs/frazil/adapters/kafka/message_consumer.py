@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, cast, overload
 
@@ -19,61 +21,157 @@ from confluent_kafka import (
 
 from frazil.adapters.kafka.errors import Heard
 from frazil.adapters.kafka.partition_consumer import NO_RECORDS, POLL_SECONDS, Polled, PollLimits
-from frazil.records import Headers, OptionalFields, Records, UnreadableHeaders, binary, unreadable_key
+from frazil.model.plan import OffsetRange
+from frazil.records import (
+    Headers,
+    OptionalFields,
+    Records,
+    UnreadableHeaders,
+    binary,
+    headers_memory,
+    unreadable_key,
+)
+
+ASIDE_BYTES = 1 << 20
+"""Keys and values of a partition that are put aside before it is paused."""
 
 TWICE_BYTES = 1 << 20
 """Values of a chunk that are not held twice: dropping them from the messages takes about 30 ns a record."""
 
-MOST_MESSAGES = 5_000
-"""The maximum of one call without a limit of bytes: all messages are held at once, whatever their size."""
-
 _TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: "CREATE_TIME", TIMESTAMP_LOG_APPEND_TIME: "LOG_APPEND_TIME"}
 
 
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+
+@dataclass(slots=True)
+class Stash:
+    """Messages of one partition that arrived while another was read. If they are too many, it is not assigned."""
+
+    messages: deque[Message] = field(default_factory=deque)
+    bytes: int = 0
+    assigned: bool = True
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last message, of which there has to be one; the end of a partition is its own."""
+        last = self.messages[-1]
+        return (last.offset() or 0) + (last.error() is None)
+
+
 class MessageConsumer:
-    """Consumes in Python (`partition_consumer.PartitionConsumer`)."""
+    """Consumes in Python (`partition_consumer.PartitionConsumer`).
+
+    confluent-kafka has one queue for all partitions: what is not asked for yet is put aside, and a partition of which
+    enough is put aside is fetched no further until its turn. It is not paused: after that, librdkafka takes up to a
+    second to fetch it again.
+    """
 
     def __init__(self, settings: Mapping[str, object], heard: Heard) -> None:
         self._consumer = Consumer(cast("dict[str, Any]", {**settings, "error_cb": heard.append}))
-        self._where = TopicPartition("")
+        self._heard = heard
+        self._stashes: dict[Place, Stash] = {}
 
-    def assign(self, topic: str, partition: int, offset: int) -> None:
-        self._where = TopicPartition(topic, partition, offset)
-        self._consumer.assign([self._where])
+    def forget_errors(self) -> None:
+        self._heard.clear()
+
+    def assign(self, ranges: Sequence[OffsetRange]) -> None:
+        self._stashes = {_place(each): Stash() for each in ranges}
+        self._consumer.assign(list(map(_start, ranges)))
+
+    def add(self, ranges: Sequence[OffsetRange]) -> None:
+        self._stashes.update({_place(each): Stash() for each in ranges})
+        self._consumer.incremental_assign(list(map(_start, ranges)))
+
+    def remove(self, ranges: Sequence[OffsetRange]) -> None:
+        removed = [TopicPartition(*place) for each in ranges if self._stashes.pop(place := _place(each)).assigned]
+        if removed:
+            self._consumer.incremental_unassign(removed)
 
     def unassign(self) -> None:
+        self._stashes = {}
         self._consumer.unassign()
 
-    def position(self) -> int:
-        return self._consumer.position([self._where])[0].offset
+    def position(self, wanted: OffsetRange) -> int:
+        return self._consumer.position([_start(wanted)])[0].offset
 
     def close(self) -> None:
         self._consumer.close()
 
-    def poll(self, limits: PollLimits, optional: OptionalFields) -> Polled:
-        polled = self._polled(limits)
+    def poll(self, wanted: OffsetRange, limits: PollLimits, optional: OptionalFields) -> Polled:
+        unreadable: dict[int, UnreadableHeaders] = {}
+        polled = self._polled(_place(wanted), limits, unreadable)
         error, partition_end = _errors(polled)
         if error is not None:
             return Polled(NO_RECORDS, error=error)
         messages = polled if partition_end is None else [each for each in polled if each.error() is None]
-        records = _records(messages, optional)
-        if limits.byte_limit is not None or records.values.nbytes >= TWICE_BYTES:
+        records = _records(messages, optional, unreadable)
+        if limits.exact or records.values.nbytes >= TWICE_BYTES:
             _drop_values(messages)
         return Polled(records, partition_end)
 
-    def _polled(self, limits: PollLimits) -> list[Message]:
-        """Return up to the wanted number of messages, or fewer: the last one reaches the limit of bytes."""
-        if limits.byte_limit is None:
-            return self._consumer.consume(min(limits.records, MOST_MESSAGES), POLL_SECONDS)
+    def _polled(self, place: Place, limits: PollLimits, unreadable: dict[int, UnreadableHeaders]) -> list[Message]:
+        """Return messages of a partition up to the limits, its end or an error, or what came within POLL_SECONDS."""
+        deadline = time.monotonic() + POLL_SECONDS
         polled: list[Message] = []
         held = 0
-        while len(polled) < limits.records and held < limits.byte_limit:
-            message = self._consumer.poll(0 if polled else POLL_SECONDS)
-            if message is None:
+        while not limits.reached(len(polled), held):
+            step = self._step(place, limits.step(len(polled), held), deadline)
+            polled += step
+            if not step or any(map(Message.error, step)) or (step[-1].offset() or 0) >= limits.end - 1:
                 break
-            polled.append(message)
-            held += len(message.value() or b"") + len(message.key() or b"")
+            held += _payload_bytes(step)
+            if limits.exact:
+                held += headers_memory(_HeadersOf(step, unreadable))
         return polled
+
+    def _step(self, place: Place, count: int, deadline: float) -> list[Message]:
+        """Return the next messages of a partition, up to `count`; none if none has come by the deadline."""
+        stash = self._stashes[place]
+        while not stash.messages:
+            came = self._consumer.consume(count, 0) or self._consumer.consume(1, max(deadline - time.monotonic(), 0))
+            if not came or len(self._stashes) == 1:
+                return came
+            self._put_aside(came, stash)
+        if not stash.assigned and len(stash.messages) <= count:
+            self._consumer.incremental_assign([TopicPartition(*place, stash.next_offset)])
+            stash.assigned = True
+        taken = [stash.messages.popleft() for _ in range(min(count, len(stash.messages)))]
+        stash.bytes -= _payload_bytes(taken)
+        return taken
+
+    def _put_aside(self, messages: list[Message], asked: Stash) -> None:
+        """Sort messages by partition. An error without a partition belongs to the one that is asked for."""
+        for message in messages:
+            stash = self._stashes.get((message.topic() or "", message.partition() or 0))
+            if stash is None and message.error() is None:
+                continue  # fetched before its partition was removed
+            stash = stash or asked
+            stash.messages.append(message)
+            stash.bytes += _payload_bytes([message])
+        full = {
+            place: stash
+            for place, stash in self._stashes.items()
+            if stash is not asked and stash.assigned and stash.bytes >= ASIDE_BYTES
+        }
+        if full:
+            self._consumer.incremental_unassign([TopicPartition(*place) for place in full])
+        for stash in full.values():
+            stash.assigned = False
+
+
+def _place(wanted: OffsetRange) -> Place:
+    return wanted.topic, wanted.partition
+
+
+def _start(wanted: OffsetRange) -> TopicPartition:
+    return TopicPartition(wanted.topic, wanted.partition, wanted.start)
+
+
+def _payload_bytes(messages: Sequence[Message]) -> int:
+    """Bytes of keys and values."""
+    return sum(map(len, messages)) + sum(map(len, filter(None, map(Message.key, messages))))
 
 
 def _errors(polled: list[Message]) -> tuple[KafkaError | None, int | None]:
@@ -100,9 +198,9 @@ class _HeadersOf(Sequence[Found]):
     holes, and reading a hole crashes the process.
     """
 
-    def __init__(self, messages: list[Message], unreadable: dict[int, UnreadableHeaders] | None = None) -> None:
+    def __init__(self, messages: list[Message], unreadable: dict[int, UnreadableHeaders]) -> None:
         self._messages = messages
-        self._unreadable = {} if unreadable is None else unreadable
+        self._unreadable = unreadable
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -138,7 +236,7 @@ def _offset(message: Message) -> int:
     return cast("int", message.offset())
 
 
-def _records(messages: list[Message], optional: OptionalFields) -> Records:
+def _records(messages: list[Message], optional: OptionalFields, unreadable: dict[int, UnreadableHeaders]) -> Records:
     """Columns of the messages, most of them one pass in C: this is what a record costs in Python."""
     offsets = cast("list[int]", list(map(Message.offset, messages)))
     return Records(
@@ -148,7 +246,7 @@ def _records(messages: list[Message], optional: OptionalFields) -> Records:
         values=binary(cast("list[bytes | None]", list(map(Message.value, messages)))),
         next_offset=offsets[-1] + 1 if offsets else -1,
         last_leader_epoch=messages[-1].leader_epoch() if messages else None,
-        headers=_HeadersOf(messages),
+        headers=_HeadersOf(messages, unreadable),
         timestamp_types=list(map(_kind, messages)) if optional.timestamp_type else (),
         leader_epochs=list(map(Message.leader_epoch, messages)) if optional.leader_epoch else (),
     )

@@ -1,7 +1,8 @@
 """Proves to Amazon MSK who asks, by the IAM role of the process: `aws_msk_iam: true` instead of a password.
 
 MSK takes it as SASL/OAUTHBEARER, whose token is a request to `kafka-cluster:Connect` that is signed with the role's
-credentials and valid for 15 minutes. librdkafka asks for the next one by itself before that.
+credentials and valid for 15 minutes. Before that, librdkafka asks a client in Python for the next one; for the native
+reader, a thread sets it (`batch_consumer.TokenRenewal`).
 """
 
 from __future__ import annotations

@@ -1,16 +1,21 @@
-"""A Kafka client that reads one partition at a time, as the reader uses it."""
+"""A Kafka client that fetches several partitions and returns the records of one at a time, as the reader uses it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from confluent_kafka import KafkaError
 
+from frazil.model.plan import OffsetRange
 from frazil.records import OptionalFields, Records, binary
 
 POLL_SECONDS = 0.2
 """How long a poll waits for records."""
+
+FIRST_STEP = 16
+"""How many records a poll takes first, since their size is not known."""
 
 NO_RECORDS = Records((), (), binary([]), binary([]), (), next_offset=-1)
 
@@ -29,31 +34,67 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class PollLimits:
-    """A poll returns at most `records`, or up to the record that reaches `byte_limit`, and need not pass `end`."""
+    """A poll returns at most `records`, or about `byte_limit` bytes, and need not pass the offset `end`.
+
+    If `exact`, the poll ends with the record that reaches `byte_limit`.
+    """
 
     records: int
-    byte_limit: int | None
+    byte_limit: int
+    exact: bool
     end: int
+
+    def step(self, taken: int, taken_bytes: int) -> int:
+        """Return how many records to take next: as many as fit, if they are as large as those that were taken.
+
+        `native/src/fetch.rs` has the same rule.
+        """
+        left = self.records - taken
+        if self.exact or not taken:
+            return min(left, 1 if self.exact else FIRST_STEP)
+        mean = max(taken_bytes // taken, 1)
+        return min(left, (self.byte_limit - taken_bytes) // mean + 1, 4 * taken)
+
+    def reached(self, taken: int, taken_bytes: int) -> bool:
+        return taken >= self.records or taken_bytes >= self.byte_limit
 
 
 class PartitionConsumer(Protocol):
-    """Methods raise KafkaException for what the client refuses.
+    """Fetches partitions, each from its range's start on. Ranges that are fetched together differ in their partitions.
 
-    Errors that are not an answer to a poll are appended to the buffer that the consumer was made with.
+    Methods raise KafkaException for what the client refuses. Errors that are not an answer to a poll are appended to
+    the buffer that the consumer was made with.
     """
 
-    def assign(self, topic: str, partition: int, offset: int) -> None:
-        """Read this partition from an offset on, and no other."""
+    def forget_errors(self) -> None:
+        """Empty the buffer of errors, also of those that the client has not reported yet."""
         ...
 
-    def unassign(self) -> None: ...
-
-    def poll(self, limits: PollLimits, optional: OptionalFields) -> Polled:
-        """Wait up to POLL_SECONDS for records of the partition."""
+    def assign(self, ranges: Sequence[OffsetRange]) -> None:
+        """Fetch these partitions, and no others."""
         ...
 
-    def position(self) -> int:
-        """Return the offset after the last record or control record that was passed; negative before the first."""
+    def add(self, ranges: Sequence[OffsetRange]) -> None:
+        """Fetch these partitions as well."""
+        ...
+
+    def remove(self, ranges: Sequence[OffsetRange]) -> None:
+        """Fetch these partitions no longer, and discard what was fetched of them."""
+        ...
+
+    def unassign(self) -> None:
+        """Fetch no partition."""
+        ...
+
+    def poll(self, wanted: OffsetRange, limits: PollLimits, optional: OptionalFields) -> Polled:
+        """Return records of the range's partition; wait for them for up to POLL_SECONDS."""
+        ...
+
+    def position(self, wanted: OffsetRange) -> int:
+        """Return the offset after the last record or control record that was passed; negative before the first.
+
+        Only valid directly after a poll without records.
+        """
         ...
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
-"""Reads one range of one partition from Kafka, and proves that nothing in it was passed over."""
+"""Reads ranges of partitions from Kafka, and proves that nothing in them was passed over."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -17,6 +17,7 @@ from frazil.adapters.kafka.batch_consumer import BatchConsumer, why_not_native
 from frazil.adapters.kafka.errors import Heard, ear, hint_of, said
 from frazil.adapters.kafka.message_consumer import MessageConsumer
 from frazil.adapters.kafka.partition_consumer import PartitionConsumer, Polled, PollLimits
+from frazil.adapters.kafka.prefetch import Prefetch
 from frazil.adapters.kafka.topics import consumer_settings
 from frazil.model.errors import BrokerError, MissingToolError, RecordsLostError, SettingError
 from frazil.model.plan import OffsetRange
@@ -28,11 +29,11 @@ LOG = logging.getLogger(__name__)
 CHUNK = 20_000
 """Records handed on at a time: many share the cost of a call, also where a chunk has values of 20 schemas."""
 
-FIRST_CHUNK = 16
-"""Where a chunk is bounded by bytes, how many records the first one has; the next are at most twice as many."""
+CHUNK_BYTES = 32 << 20
+"""A chunk ends with about the record that reaches this, where its caller has no limit of its own."""
 
 SMALL_QUEUE = {"fetch.max.bytes": 8 << 20, "queued.max.messages.kbytes": 8 << 10, "queued.min.messages": 1_000}
-"""Where chunks are bounded by bytes, so is what the client holds ahead of them."""
+"""Where the caller bounds chunks by bytes, so is what the client holds ahead of them."""
 
 STALLED_SECONDS = 60.0
 """A range without progress for this long fails, and is read again by the task's next attempt."""
@@ -41,7 +42,7 @@ Engine = Literal["native", "python"]
 
 
 class KafkaReader:
-    """One consumer, used for one range after the other (`ports.RecordReader`)."""
+    """One consumer, used for one read after the other (`ports.RecordReader`)."""
 
     def __init__(
         self, settings: Mapping[str, SettingValue], *, chunk_bytes: int | None = None, engine: Engine | None = None
@@ -49,60 +50,60 @@ class KafkaReader:
         self._servers = str(settings.get("bootstrap.servers", ""))
         self._chunk_bytes = chunk_bytes
         self._heard = ear()
-        self._closed = False
+        self._prefetch: Prefetch | None = None
         small = {} if chunk_bytes is None else SMALL_QUEUE
         self._consumer = open_consumer({**consumer_settings(settings), **small}, self._heard, engine)
 
     def close(self) -> None:
         """Leave the cluster in order: a client that is only forgotten may take the process with it."""
-        self._closed = True
+        self._prefetch = None
         self._consumer.close()
 
-    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        """Chunks of the range in order. The last one's `next_offset` is the range's end, or where the caller stops."""
-        self._heard.clear()
+    def read(self, ranges: Sequence[OffsetRange], optional: OptionalFields) -> Iterator[Iterator[Records]]:
+        """Chunks of each range in order, while the next ranges are fetched."""
+        prefetch = self._prefetch = Prefetch(self._consumer, ranges)
+        self._consumer.forget_errors()
         try:
-            self._consumer.assign(wanted_range.topic, wanted_range.partition, wanted_range.start)
-            yield from self._chunks(wanted_range, optional)
-        except KafkaException as refused:
-            raise self._failed(wanted_range, refused.args[0]) from refused
+            for wanted in ranges:
+                with closing(self._range(wanted, prefetch, optional)) as chunks:
+                    yield chunks
+                prefetch.leave(wanted)
         finally:
-            if not self._closed:  # a failed task's reader is closed before what read from it is forgotten
-                self._unassign()
+            if self._prefetch is prefetch:  # this may run late: the reader of a failed task is closed before
+                prefetch.end()
 
-    def _unassign(self) -> None:
-        """Stop reading the range. If the client refuses, the next range takes its place all the same."""
-        with suppress(KafkaException):
-            self._consumer.unassign()
+    def _range(self, wanted: OffsetRange, prefetch: Prefetch, optional: OptionalFields) -> Generator[Records]:
+        try:
+            prefetch.reach(wanted)
+            yield from self._chunks(wanted, optional)
+        except KafkaException as refused:
+            raise self._failed(wanted, refused.args[0]) from refused
 
-    def _chunks(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        position, end = wanted_range.start, wanted_range.end
-        progressed, count = time.monotonic(), CHUNK if self._chunk_bytes is None else FIRST_CHUNK
+    def _chunks(self, wanted: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
+        """The last chunk's `next_offset` is the range's end, or where the caller stops."""
+        position, end = wanted.start, wanted.end
+        progressed = time.monotonic()
         while position < end:
-            polled = self._consumer.poll(PollLimits(min(count, end - position), self._chunk_bytes, end), optional)
+            polled = self._consumer.poll(wanted, self._limits(position, end), optional)
             if polled.error is not None:
-                raise self._failed(wanted_range, polled.error)
+                raise self._failed(wanted, polled.error)
             inside = _before(polled.records, end)
-            reached = self._reached(polled, position)
+            reached = self._reached(wanted, polled, position)
             if reached > position:
                 progressed = time.monotonic()
             elif time.monotonic() - progressed > STALLED_SECONDS:
-                raise self._stalled(wanted_range, position)
+                raise self._stalled(wanted, position)
             if inside and inside.offsets[0] < position:
-                raise self._jumped_back(wanted_range, position, inside.offsets[0])
+                raise self._jumped_back(wanted, position, inside.offsets[0])
             position = min(reached, end)
             if inside or position >= end:
-                count = self._next_count(inside, count)
                 yield replace(inside, next_offset=position)
 
-    def _next_count(self, records: Records, count: int) -> int:
-        """Return the number of records in a chunk of `chunk_bytes`, by the size of the last ones."""
-        if self._chunk_bytes is None or not len(records):
-            return count
-        fitting = self._chunk_bytes * len(records) // max(records.payload_bytes, 1)
-        return max(min(fitting, 2 * count, CHUNK), 1)
+    def _limits(self, position: int, end: int) -> PollLimits:
+        exact = self._chunk_bytes is not None
+        return PollLimits(min(CHUNK, end - position), self._chunk_bytes or CHUNK_BYTES, exact, end)
 
-    def _reached(self, polled: Polled, position: int) -> int:
+    def _reached(self, wanted: OffsetRange, polled: Polled, position: int) -> int:
         """The offset up to which the broker has shown all that it has.
 
         Control records and aborted transactions are never handed out: only the consumer's own position, or the end
@@ -111,7 +112,7 @@ class KafkaReader:
         reached = max(position, polled.partition_end or 0)
         if polled.records:
             return max(polled.records.next_offset, polled.partition_end or 0)
-        return max(reached, self._consumer.position())
+        return max(reached, self._consumer.position(wanted))
 
     def _failed(self, wanted_range: OffsetRange, error: KafkaError) -> BrokerError | RecordsLostError:
         name = f"{wanted_range.topic}-{wanted_range.partition}"
@@ -165,7 +166,7 @@ def open_consumer(settings: Mapping[str, object], heard: Heard, engine: Engine |
         _warn_once(problem)
     python = engine == "python" or problem is not None
     try:
-        return MessageConsumer(settings, heard) if python else BatchConsumer(settings, heard)
+        return MessageConsumer(settings, heard) if python else BatchConsumer.start(settings, heard)
     except (KafkaException, ValueError) as refused:
         raise SettingError(
             f"the `kafka` settings cannot be used: {refused.args[0]}",

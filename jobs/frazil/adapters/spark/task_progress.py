@@ -6,7 +6,7 @@ Only where driver and tasks share a disk. Spark's own accumulators arrive with t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +29,12 @@ class CountingReader:
     offsets: int = 0
     _written_at: float = 0.0
 
-    def read(self, wanted_range: OffsetRange, optional: OptionalFields) -> Iterator[Records]:
-        position = wanted_range.start
-        for records in self.reader.read(wanted_range, optional):
+    def read(self, ranges: Sequence[OffsetRange], optional: OptionalFields) -> Iterator[Iterator[Records]]:
+        for wanted, chunks in zip(ranges, self.reader.read(ranges, optional), strict=True):
+            yield self._counted(wanted.start, chunks)
+
+    def _counted(self, position: int, chunks: Iterator[Records]) -> Iterator[Records]:
+        for records in chunks:
             yield records
             self.offsets += records.next_offset - position
             position = records.next_offset

@@ -35,8 +35,9 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         keys=Writers(spec.key_type, dict(context.schemas.keys), unknown, context.dead_letter_schemas),
         now=now_utc,
     )
-    work = _Work(reader, decoder, rows, dead_letters)
-    results = tuple(work.read(each) for each in task.ranges)
+    work = _Work(decoder, rows, dead_letters)
+    reads = reader.read(task.ranges, decoder.optional_fields)
+    results = tuple(work.write(wanted, chunks) for wanted, chunks in zip(task.ranges, reads, strict=True))
     return TaskResult(
         ranges=results,
         row_files=rows.close(),
@@ -57,17 +58,16 @@ def _files(context: TaskContext, *, dead_letters: bool) -> DataFileWriter:
 
 @dataclass(slots=True)
 class _Work:
-    """The reader, decoder and files that the ranges of one task share."""
+    """The decoder and files that the ranges of one task share."""
 
-    reader: RecordReader
     decoder: RecordDecoder
     rows: DataFileWriter
     dead_letters: DataFileWriter
     truncated_nanos: int = 0
 
-    def read(self, wanted: OffsetRange) -> RangeResult:
+    def write(self, wanted: OffsetRange, chunks: Iterator[Records]) -> RangeResult:
         tally = _Tally(wanted)
-        for chunk in self.reader.read(wanted, self.decoder.optional_fields):
+        for chunk in chunks:
             for records, decoded in self.decoder.decode(wanted.topic, wanted.partition, tally.affordable(chunk)):
                 with _defects_named(self.decoder.table, wanted, records):
                     self.rows.add(decoded.rows)

@@ -1,0 +1,59 @@
+"""Which ranges of a task are fetched while one of them is read."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from confluent_kafka import KafkaException
+
+from frazil.adapters.kafka.partition_consumer import PartitionConsumer
+from frazil.model.plan import OffsetRange
+
+FETCHED_RANGES = 24
+"""Ranges that are fetched at a time, the one that is read included: so many queues may be full."""
+
+
+class Prefetch:
+    """Fetches the next few ranges of a task, in their order. Half of them are replaced at once, in one request."""
+
+    def __init__(self, consumer: PartitionConsumer, ranges: Sequence[OffsetRange]) -> None:
+        self._consumer = consumer
+        self._waiting = deque(ranges)
+        self._fetched: list[OffsetRange] = []
+        self._began = False
+
+    def reach(self, wanted: OffsetRange) -> None:
+        """Fetch the next range, and some after it."""
+        if wanted not in self._fetched or len(self._fetched) <= FETCHED_RANGES // 2:
+            self._fill()
+
+    def leave(self, wanted: OffsetRange) -> None:
+        """Fetch the range no longer. What the client refuses does not matter: the range has been read."""
+        if wanted not in self._fetched:
+            self._waiting.remove(wanted)
+            return
+        self._fetched.remove(wanted)
+        with suppress(KafkaException):
+            self._consumer.remove([wanted])
+
+    def end(self) -> None:
+        """Fetch nothing. If the client refuses, the next assignment takes the place of this one all the same."""
+        with suppress(KafkaException):
+            self._consumer.unassign()
+
+    def _fill(self) -> None:
+        added: list[OffsetRange] = []
+        while self._waiting and len(self._fetched) < FETCHED_RANGES and not self._is_fetched(self._waiting[0]):
+            added.append(self._waiting.popleft())
+            self._fetched.append(added[-1])
+        if added and self._began:
+            self._consumer.add(added)
+        elif added:
+            self._began = True
+            self._consumer.assign(added)
+
+    def _is_fetched(self, wanted: OffsetRange) -> bool:
+        """Return whether another range of the same partition is fetched."""
+        return any((each.topic, each.partition) == (wanted.topic, wanted.partition) for each in self._fetched)
