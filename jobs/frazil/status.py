@@ -10,7 +10,7 @@ from typing import Any
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.foreign import count_foreign
-from frazil.materialize.pause.pausing import Pause, pause_of
+from frazil.materialize.pause.pausing import Pause, dead_letter_schemas_of, pause_of
 from frazil.materialize.plan import source_problems
 from frazil.materialize.schema.notices import left_out
 from frazil.materialize.sources import missing_topic_hint
@@ -74,6 +74,7 @@ class TableStatus:
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
     rolled_back: bool = False
     left_out: tuple[str, ...] = ()
+    excluded_schemas: tuple[int, ...] = ()
     delta: LogStanding | None = None
     delta_in_snowflake: Look | None = None
 
@@ -176,6 +177,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         foreign=foreign,
         rolled_back=at.rolled_back,
         left_out=left_out(view.properties),
+        excluded_schemas=tuple(sorted(dead_letter_schemas_of(view.properties))),
     )
 
 

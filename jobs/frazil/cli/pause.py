@@ -25,7 +25,17 @@ By = Annotated[str | None, typer.Option("--by", help="Who pauses the table. Defa
 DeadLetterSchema = Annotated[
     list[int] | None,
     typer.Option(
-        "--dead-letter-schema", metavar="ID", help="Write records with this schema as dead letters; repeatable."
+        "--dead-letter-schema", metavar="ID", min=1, help="Write records with this schema as dead letters; repeatable."
+    ),
+]
+
+NoDeadLetterSchema = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--no-dead-letter-schema",
+        metavar="ID",
+        min=1,
+        help="Make rows of later records with this schema again, after --dead-letter-schema; repeatable.",
     ),
 ]
 
@@ -54,21 +64,25 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
         print(f"{spec.identifier} is already paused, {already}; nothing was changed", file=sys.stderr)
 
 
-def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Config = DEFAULT_CONFIG) -> None:
+def resume(
+    table: Table,
+    dead_letter_schema: DeadLetterSchema = None,
+    no_dead_letter_schema: NoDeadLetterSchema = None,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
     """Resume a paused table from its current offsets.
 
     If too many bad records paused the table, they are accepted, and the next run publishes the same batch. If a schema
-    paused the table, --dead-letter-schema turns the records that were written with it into dead letters. The exit
-    status is 1 if the next run would refuse the registered schema again.
+    paused the table, --dead-letter-schema turns the records that were written with it into dead letters; a schema that
+    the table can hold is refused. The exit status is 1 if the next run would refuse the registered schema again.
     """
     from frazil.materialize.pause.by_operator import resume as resume_table  # noqa: PLC0415
 
     settings = settings_from(config)
     lake, spec = _table(settings, table)
-    ended = resume_table(lake, spec, dead_letter_schemas=dead_letter_schema or ())
-    for schema_id in dead_letter_schema or ():
-        print(f"records of {spec.identifier} with the schema {schema_id} become dead letters", file=sys.stderr)
-    if ended is None and dead_letter_schema:
+    changed = _change_excluded(settings, lake, spec, dead_letter_schema or [], no_dead_letter_schema or [])
+    ended = resume_table(lake, spec)
+    if ended is None and changed:
         return
     if ended is None:
         print(f"{spec.identifier} is not paused; nothing was changed", file=sys.stderr)
@@ -79,6 +93,23 @@ def resume(table: Table, dead_letter_schema: DeadLetterSchema = None, config: Co
         print(f"bad records are accepted: {accepted}", file=sys.stderr)
     if ended.by_run and ended.accept is None:
         _check_next_run(settings, lake, spec, said=ended.hint)
+
+
+def _change_excluded(settings: Settings, lake: Lake, spec: TableSpec, excluded: list[int], included: list[int]) -> bool:
+    """Exclude and include these schemas; return whether there were any. Raises Misuse as `exclude` and `include`."""
+    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.materialize.pause.excluding import exclude, include  # noqa: PLC0415
+
+    if included:
+        include(lake, spec, included)
+        for schema_id in included:
+            print(f"later records of {spec.identifier} with the schema {schema_id} become rows again", file=sys.stderr)
+    if excluded:
+        with closing(ConfluentRegistry(settings.registry)) as registry:
+            exclude(lake, registry, spec, excluded)
+        for schema_id in excluded:
+            print(f"records of {spec.identifier} with the schema {schema_id} become dead letters", file=sys.stderr)
+    return bool(excluded or included)
 
 
 def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: str) -> None:

@@ -189,5 +189,11 @@ def _of_records(each: TableStatus) -> Iterator[str]:
     """Yield remarks about records that are not rows because of a setting or of their schema."""
     if each.left_out:
         yield f"{each.table}: fields left out because their types hold no data: {', '.join(each.left_out)}"
+    if each.excluded_schemas:
+        ids = ", ".join(map(str, each.excluded_schemas))
+        yield (
+            f"{each.table}: records with these schemas become dead letters: {ids}; to have later ones as rows, run"
+            f" `frazil resume {each.table} --no-dead-letter-schema {each.excluded_schemas[0]}`"
+        )
     for reason, count in each.skipped_by_reason.items():
         yield f"{each.table}: {plural(count, 'record')} skipped: {reason}"

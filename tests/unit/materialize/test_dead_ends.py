@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from values_of_tables import spec, topic
 from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.cli.status import remarks
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.pause.by_operator import resume
+from frazil.materialize.pause.excluding import exclude, include
 from frazil.materialize.preview.explain import explain
 from frazil.materialize.preview.next_refusal import next_refusal
 from frazil.materialize.preview.preflight import problems
@@ -20,7 +23,9 @@ from frazil.materialize.run import Again, Published, TableRun
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
 from frazil.model.plan import Halt, NothingToDo
 from frazil.model.spec import BadRecordLimit, CatalogSettings
+from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import TopicsInMemory, a_field, record
+from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 
 TEXT = record(a_field("n", "string"))
 RENAMED = record(a_field("m", "long", "n"))
@@ -58,7 +63,8 @@ def test_records_of_a_schema_that_cannot_be_rows_can_be_given_up_by_its_id(world
     with pytest.raises(IncompatibleSchemaError):
         again.batch()
 
-    resume(world.lake, SPEC, dead_letter_schemas=[2])
+    exclude(world.lake, world.registry, SPEC, [2])
+    resume(world.lake, SPEC)
     outcome = world.table(SPEC).batch()
 
     assert isinstance(outcome, Published)
@@ -82,7 +88,8 @@ def test_resume_says_whether_the_next_run_would_refuse_the_registered_schema_aga
 
     assert type(again) is IncompatibleSchemaError
     assert (again.what, again.hint) == (refused.what, refused.hint)
-    resume(world.lake, SPEC, dead_letter_schemas=[2])
+    exclude(world.lake, world.registry, SPEC, [2])
+    resume(world.lake, SPEC)
     assert next_refusal(world.lake, world.registry, SPEC) is None
 
 
@@ -108,7 +115,8 @@ def test_a_schema_that_aliases_rule_out_can_be_given_up(world: World, refused: s
         table.batch()
     assert f"`frazil resume lake.orders --dead-letter-schema {late}`" in paused.value.hint
 
-    resume(world.lake, SPEC, dead_letter_schemas=[late])
+    exclude(world.lake, world.registry, SPEC, [late])
+    resume(world.lake, SPEC)
 
     outcome = world.table(SPEC).batch()
     assert isinstance(outcome, Published)
@@ -131,7 +139,8 @@ def test_a_given_up_schema_is_a_dead_letter_whatever_becomes_of_bad_records(worl
     world.table(strict).create()
     world.registry.register("orders-value", TEXT)
     world.values.append(framed(2, TEXT, {"n": "a"}))
-    resume(world.lake, strict, dead_letter_schemas=[2])
+    exclude(world.lake, world.registry, strict, [2])
+    resume(world.lake, strict)
 
     table = world.table(strict)
     assert isinstance(table.batch(), Again), "the schema 1 is met, since it is not the latest one"
@@ -145,7 +154,49 @@ def test_a_schema_that_the_table_has_columns_for_cannot_be_given_up(world: World
     world.table(SPEC).batch()
 
     with pytest.raises(Misuse, match="the schema 1 has columns in "):
-        resume(world.lake, SPEC, dead_letter_schemas=[1])
+        exclude(world.lake, world.registry, SPEC, [1])
+
+
+@pytest.mark.parametrize(
+    ("schema_id", "said"),
+    [(2, "lake.orders can hold the schema 2"), (9, "the schema registry has no schema 9"), (-4, "has no schema -4")],
+)
+def test_only_a_schema_that_the_table_cannot_hold_can_be_given_up(world: World, schema_id: int, said: str) -> None:
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", WIDER)
+
+    with pytest.raises(Misuse, match=said):
+        exclude(world.lake, world.registry, SPEC, [schema_id])
+
+    world.values.append(framed(2, WIDER, {"n": 9, "channel": "web"}))
+    outcome = world.table(SPEC).batch()
+    assert isinstance(outcome, Published)
+    assert outcome.receipt.counts.rows == 1
+
+
+def test_a_schema_of_another_format_can_be_given_up(world: World) -> None:
+    world.table(SPEC).batch()
+    other = world.registry.register("orders-value", "{}", schema_format="JSON").id
+
+    exclude(world.lake, world.registry, SPEC, [other])
+
+    assert _status(world).excluded_schemas == (other,)
+
+
+def test_status_names_schemas_that_were_given_up_and_how_to_take_them_back(world: World) -> None:
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", TEXT)
+    exclude(world.lake, world.registry, SPEC, [2])
+
+    (remark,) = (line for line in remarks([_status(world)]) if "become dead letters" in line)
+
+    assert "these schemas become dead letters: 2" in remark
+    assert "`frazil resume lake.orders --no-dead-letter-schema 2`" in remark
+    include(world.lake, SPEC, [2])
+    assert _status(world).excluded_schemas == ()
+    assert type(next_refusal(world.lake, world.registry, SPEC)) is IncompatibleSchemaError
+    with pytest.raises(Misuse, match=r"the schema 2 is not excluded from lake\.orders; excluded schemas: none"):
+        include(world.lake, SPEC, [2])
 
 
 def test_bad_records_over_the_limit_can_be_looked_at_before_they_are_accepted(world: World) -> None:
@@ -220,6 +271,12 @@ def test_no_table_of_rows_is_made_beside_dead_letters_that_lack_a_column(world: 
 
     assert "lacks the column" in _raised(world.table(SPEC)).what
     assert world.lake.load(SPEC.identifier) is None
+
+
+def _status(world: World) -> TableStatus:
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    (status,) = table_statuses(world.lake, world.topics, [SPEC], delta_logs=DeltaLogsInMemory, now=now)
+    return status
 
 
 def _halt(world: World) -> FrazilError:
