@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection
-from typing import Literal, TypeVar, cast
-
-from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersion
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
-from confluent_kafka.schema_registry.error import SchemaRegistryError
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from frazil.model.errors import LocalServicesError, RegistryError
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersion
+    from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
 UNKNOWN_FOR_SECONDS = 60.0
 """How long an id that the registry does not know is remembered as unknown."""
@@ -39,11 +40,25 @@ class ConfluentRegistry:
         self._clock = clock
         self._known: dict[int, RegisteredSchema] = {}
         self._unknown_since: dict[int, float] = {}
-        self._client = SchemaRegistryClient({**PATIENCE, "url": settings.url, **revealed(settings.properties)})
+        self._settings = settings
+        self._opened: SchemaRegistryClient | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def _client(self) -> SchemaRegistryClient:
+        """The client, opened by the first request: its import takes 0.2 s, and most tasks ask nothing."""
+        from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415
+
+        with self._opening:
+            if self._opened is None:
+                settings = {**PATIENCE, "url": self._url, **revealed(self._settings.properties)}
+                self._opened = SchemaRegistryClient(settings)
+            return self._opened
 
     def close(self) -> None:
         """Let go of its connections; it answers nothing afterwards."""
-        self._client.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
         if schema_id in self._known:
@@ -61,8 +76,7 @@ class ConfluentRegistry:
         return self._clock() - self._unknown_since.get(schema_id, float("-inf")) < UNKNOWN_FOR_SECONDS
 
     def latest(self, subject: str) -> RegisteredSchema | None:
-        self._forget_latest()
-        found = self._ask(f"look up the subject {subject}", lambda: self._client.get_latest_version(subject))
+        found = self._ask(f"look up the subject {subject}", lambda: self._latest_version(subject))
         if found is None:
             return None
         return self._remember(found)
@@ -71,9 +85,10 @@ class ConfluentRegistry:
         found = self._ask(f"list the subjects of {prefix}*", lambda: self._client.get_subjects(prefix)) or ()
         return [subject for subject in found if subject.startswith(prefix)]
 
-    def _forget_latest(self) -> None:
-        """The client would give the same answer for as long as the process lives."""
+    def _latest_version(self, subject: str) -> RegisteredVersion:
+        """Ask anew: the client would give the same answer for as long as the process lives."""
         self._client.clear_latest_caches()  # type: ignore[no-untyped-call]
+        return self._client.get_latest_version(subject)
 
     def _remember(self, found: RegisteredVersion) -> RegisteredSchema:
         schema_id = found.schema_id
@@ -118,6 +133,8 @@ class ConfluentRegistry:
                 f"could not {what}: the local schema registry that frazil.yaml refers to is not running",
                 hint="run `frazil local up`, or name your own registry in `schema_registry`",
             )
+        from confluent_kafka.schema_registry.error import SchemaRegistryError  # noqa: PLC0415 - as slow as the client
+
         try:
             return request()
         except SchemaRegistryError as refused:

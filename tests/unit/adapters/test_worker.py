@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -68,3 +70,12 @@ def test_a_reader_with_other_settings_is_closed_before_the_next_is_opened(closed
 
     assert closed == [first]
     assert list(worker._readers.values()) == [second]
+
+
+def test_a_worker_starts_without_the_registry_client() -> None:
+    """Its packages take 0.2 s to import, and most tasks ask the registry nothing."""
+    check = "import sys, frazil.adapters.spark.daemon as _; print('confluent_kafka.schema_registry' in sys.modules)"
+
+    found = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True)
+
+    assert found.stdout == "False\n"
