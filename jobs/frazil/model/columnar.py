@@ -3,7 +3,8 @@
 A sequence of dataclasses is stored by column, with one list per field; a mapping is stored as the lists `keys` and
 `values`. Field names are therefore stored only once, and similar numbers are adjacent, which compresses well.
 
-A field that the JSON lacks gets its default, so a field with a default can be added to a stored class at any time.
+A field that the JSON lacks gets its default, so a field with a default can be added to a stored class at any time. A
+name in the JSON that the class lacks is an error: a newer release wrote it, and without it the value would be wrong.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ def _unpack_all(kind: Any, packed: Any) -> list[Any]:
 
 
 def _stored(kind: Any, packed: Mapping[str, Any]) -> list[str]:
-    """Return the fields to read: those in the JSON, and those without a default."""
+    """Return the fields to read: those in the JSON, and those without a default. Raises ValueError for other names."""
+    unknown = sorted(packed.keys() - _hints(kind).keys())
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no field {', '.join(unknown)}")
     return [each.name for each in fields(kind) if each.name in packed or not _has_default(each)]
 
 

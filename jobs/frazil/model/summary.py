@@ -5,7 +5,8 @@ only a few short keys, independent of the number of partitions. The state and th
 the header of the snapshot's manifest list; the summary has the document's size and checksum.
 
 To store another field, add it with a default to `TableState` or a class that it contains (`model/progress.py`), or to
-`Receipt`. Increase `FORMAT_VERSION` if an older reader could misread the stored data.
+`Receipt`; older releases then refuse the table. To rename or remove one, or to change what one means, increase
+`FORMAT_VERSION` and keep the reader of each earlier version in `_READERS`: tables live longer than releases.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -95,7 +96,7 @@ def _document_in(snapshot: Snapshot) -> _Document:
     document = snapshot.read_document()
     _check_document(snapshot, document)
     try:
-        found = _parsed(document or b"")
+        found = _READERS[snapshot.summary[VERSION]](document or b"")
     except (KeyError, ValueError, TypeError, zlib.error) as problem:
         raise StateLostError(
             f"the state of snapshot {snapshot.id} in {snapshot.manifest_list} has the right checksum but cannot be"
@@ -112,13 +113,17 @@ def _parsed(document: bytes) -> _Document:
     return parsed
 
 
+_READERS: Mapping[str, Callable[[bytes], _Document]] = {FORMAT_VERSION: _parsed}
+"""What reads each format version that a release wrote; 2 is the first."""
+
+
 def _check_version(snapshot: Snapshot) -> None:
     version = snapshot.summary.get(VERSION)
-    if version == FORMAT_VERSION:
+    if version in _READERS:
         return
-    older = version is None or not version.isdigit() or int(version) < int(FORMAT_VERSION)
+    older = version is None or not version.isdigit() or int(version) < int(min(_READERS))
     raise StateLostError(
-        f"the state of snapshot {snapshot.id} has format version {version}, this Frazil reads {FORMAT_VERSION}",
+        f"the state of snapshot {snapshot.id} has format version {version}, this Frazil reads {', '.join(_READERS)}",
         hint="no release wrote this version: drop the table and its dead letters table, then run `frazil materialize`"
         if older
         else "run the Frazil release that wrote the table, or a newer one",

@@ -19,6 +19,7 @@ from frazil.materialize.changed_spec.applied_spec import (
     SPEC_PROPERTY,
     AppliedSpec,
     applied_by,
+    applied_spec_of,
     as_applied,
     spec_property,
 )
@@ -396,6 +397,19 @@ def test_a_key_that_a_record_lacks_has_the_value_of_its_tables_and_not_the_specs
     assert spec_changes(spec, older) == ()
     other = cast(Any, replace)(spec, **{key: "other"})
     assert [(each.key, each.table_has) for each in spec_changes(other, older)] == [(key, ADDED_LATER[key])]
+
+
+def test_the_spec_that_the_first_release_recorded_is_followed_for_ever(world: World) -> None:
+    """Never to be changed: users' tables hold it. A key that is added to `TEXTS` goes into `ADDED_LATER` too."""
+    recorded = (Path(__file__).parent / "stored" / "spec-1.json").read_text()
+    spec = world.spec("")
+    world.make(spec)
+    view = world.view(spec)
+    first = replace(view, properties={**view.properties, SPEC_PROPERTY: recorded})
+
+    assert spec_changes(spec, first) == ()
+    assert as_applied(spec, first.properties) == spec
+    assert applied_by(spec, applied_spec_of(first.properties, table=spec.identifier)) == applied_by(spec)
 
 
 def test_a_column_may_be_partitioned_by_in_the_batch_that_brings_it(world: World) -> None:

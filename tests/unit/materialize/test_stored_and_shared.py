@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from frazil.materialize.ingest.distribute import SMALL_BATCH, tasks_of
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
 from frazil.model.columnar import pack, unpack
 from frazil.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
+from frazil.model.errors import StateLostError
 from frazil.model.ingested import IngestTask
 from frazil.model.plan import BatchPlan, OffsetRange, WriterSchemas
 from frazil.model.progress import (
@@ -33,7 +36,18 @@ from frazil.model.progress import (
 from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.snapshot import Snapshot
 from frazil.model.spec import MetadataColumns
-from frazil.model.summary import StoredState, receipt_in, state_in, store
+from frazil.model.summary import (
+    FORMAT_VERSION,
+    STATE_BYTES,
+    STATE_CHECKSUM,
+    StoredState,
+    checksum,
+    receipt_in,
+    state_in,
+    store,
+)
+
+STORED = Path(__file__).parent / "stored"
 
 FULL = TableState(
     pipeline="lake.orders<-orders,returns",
@@ -106,6 +120,40 @@ def test_the_summary_takes_a_few_hundred_bytes_whatever_the_number_of_partitions
     stored = store(replace(FULL, sources=(SourceProgress("orders", "id", 0, dict(enumerate(figures))),)), RECEIPT)
 
     assert len(json.dumps(dict(stored.summary))) < 400
+
+
+def stored_by_a_release(version: str) -> StoredState:
+    """What a release wrote: never to be changed, since users' tables hold such documents."""
+    there = json.loads((STORED / f"state-{version}.json").read_text())
+    document = zlib.compress(json.dumps(there["document"]).encode())
+    size = {STATE_BYTES: str(len(document)), STATE_CHECKSUM: checksum(document)}
+    return StoredState({**there["summary"], **size}, document)
+
+
+@pytest.mark.parametrize("version", ["2"])
+def test_the_state_that_a_release_stored_is_read_for_ever(version: str) -> None:
+    snapshot = carrier(stored_by_a_release(version))
+
+    assert state_in(snapshot) == FULL
+    assert receipt_in(snapshot) == RECEIPT
+
+
+def test_every_format_version_has_a_stored_example() -> None:
+    assert FORMAT_VERSION in {path.stem.removeprefix("state-") for path in STORED.glob("state-*.json")}
+
+
+def test_a_name_that_this_release_does_not_know_is_refused_and_not_left_out() -> None:
+    """A newer release wrote it, or a field was renamed: without it the state would say zero."""
+    there = json.loads((STORED / "state-2.json").read_text())
+    counts = there["document"]["state"]["sources"]["partitions"][0]["values"]["counts"]
+    counts["rows_added"] = counts.pop("rows")
+    document = zlib.compress(json.dumps(there["document"]).encode())
+    size = {STATE_BYTES: str(len(document)), STATE_CHECKSUM: checksum(document)}
+
+    with pytest.raises(StateLostError, match="Counts has no field rows_added") as refused:
+        state_in(carrier(StoredState({**there["summary"], **size}, document)))
+
+    assert "or a newer one" in refused.value.hint
 
 
 @dataclass(frozen=True)
