@@ -12,7 +12,10 @@ from frazil.model.spec import CatalogSettings
 pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped", "tests.faults.delta_side")
 
 from tests.faults.world import World, glue_catalog, jdbc_catalog, new_world, with_trigger  # noqa: E402
+from tests.reader_paths import kafka_reader, pytest_generate_tests  # noqa: E402
 from tests.sampling import CATALOGS, sampled  # noqa: E402
+
+__all__ = ["kafka_reader", "pytest_generate_tests"]
 
 
 @pytest.fixture(params=sampled(CATALOGS, keep="jdbc".__eq__))

@@ -32,6 +32,7 @@ from tests.faults.world import (
     register,
     with_trigger,
 )
+from tests.reader_paths import on_both_readers
 from tests.sampling import sampled
 
 CREATING = ["rows create", "dead letters create"]
@@ -127,6 +128,7 @@ def kill_at_every_moment(
     assert_exactly_once(world, kafka_side(world))
 
 
+@on_both_readers
 def test_killed_while_it_pauses_the_table_it_pauses_it_once_more_or_stays_paused(world: World, tmp_path: Path) -> None:
     strict = replace(world.spec, bad_record_limit=BadRecordLimit(share=0.1, at_least=1))
     world = replace(world, setting=replace(world.setting, spec=strict))

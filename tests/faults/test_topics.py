@@ -30,6 +30,7 @@ from tests.faults.world import (
     with_trigger,
 )
 from tests.made_topics import make_topic
+from tests.reader_paths import on_both_readers
 
 UNREAD: list[Moment] = [("before", "create"), ("after", "repartition"), ("after", "plan"), ("before", "ingest")]
 
@@ -133,6 +134,7 @@ def test_retention_that_overtakes_the_reader_halts_the_table(local_world: World)
     assert_exactly_once(local_world)
 
 
+@on_both_readers
 @pytest.mark.parametrize("moment", UNREAD, ids=" ".join)
 def test_retention_that_overtakes_the_reader_on_its_way_halts_the_table(local_world: World, moment: Moment) -> None:
     local_world.produce(6)
@@ -190,6 +192,7 @@ def test_new_partitions_are_read_from_their_first_record(local_world: World, mom
     assert_exactly_once(local_world)
 
 
+@on_both_readers
 def test_aborted_records_never_appear_and_open_ones_wait_for_their_end(world: World) -> None:
     writer, other = transactional(world), transactional(world)
     in_transaction(world, writer, 3, counts=True)
@@ -215,6 +218,7 @@ def test_aborted_records_never_appear_and_open_ones_wait_for_their_end(world: Wo
     assert (state.complete_through is None, state.observations) == (False, ())
 
 
+@on_both_readers
 def test_a_batch_of_aborted_records_only_moves_the_offsets(local_world: World) -> None:
     in_transaction(local_world, transactional(local_world), 6, counts=False)
 
@@ -226,6 +230,7 @@ def test_a_batch_of_aborted_records_only_moves_the_offsets(local_world: World) -
     assert_exactly_once(local_world)
 
 
+@on_both_readers
 @pytest.mark.parametrize("moment", [("before", "create"), ("after", "plan")], ids=" ".join)
 def test_offsets_that_compaction_took_are_gaps_and_not_losses(
     quick_cleaner: LocalServices, tmp_path_factory: pytest.TempPathFactory, moment: Moment

@@ -8,6 +8,9 @@ import pytest
 from breadth import Place
 
 from frazil.local.supervisor import LocalServices
+from tests.reader_paths import kafka_reader, pytest_generate_tests
+
+__all__ = ["kafka_reader", "pytest_generate_tests"]
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import BadRecordLimitError, PausedError, RegistryError
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import RegistrySettings
+from tests.reader_paths import on_both_readers
 
 SCHEMA = record_of(("n", "long"), ("s", "string"))
 JSON_SCHEMA = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
@@ -28,6 +29,7 @@ def good(place: Place, topic: str, count: int = 1) -> list[bytes]:
     return encode(SCHEMA, place.register(f"{topic}-value", SCHEMA), *({"n": n, "s": "x"} for n in range(count)))
 
 
+@on_both_readers
 def test_each_kind_of_bad_record_is_a_dead_letter_with_its_reason_and_its_bytes(place: Place) -> None:
     topic = place.topic()
     (value,) = good(place, topic)
@@ -156,6 +158,7 @@ def hostile(value: bytes, count: int) -> list[bytes | None]:
     return payloads
 
 
+@on_both_readers
 def test_a_hundred_thousand_hostile_payloads_are_accounted_for_in_seconds(place: Place) -> None:
     topic = place.topic()
     (value,) = good(place, topic)
