@@ -321,6 +321,15 @@ def test_the_same_failure_in_a_row_is_explained_once_and_then_counted(caplog: py
     ]
 
 
+def test_a_pause_is_not_explained_again_after_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    failures = Failures("lake.orders")
+    failures.note(StateLostError("chain broken", hint="fix it"))
+    failures.note(PausedError("paused by frazil: chain broken", hint="fix it"))
+
+    said = [(record.getMessage().split("\n")[0], fields_of(record).get("error")) for record in caplog.records]
+    assert said == [("table_failed", "StateLostError"), ("chain broken", None), ("table_failed", "PausedError")]
+
+
 def test_another_failure_is_explained_at_once(caplog: pytest.LogCaptureFixture) -> None:
     failures = Failures("lake.orders")
     for what in ("chain broken", "dropped"):

@@ -43,7 +43,8 @@ class Waits:
 class Failures:
     """The failures of one table, attempt after attempt.
 
-    The same one in a row is explained once. Then one line with its count is logged every `QUIET_SECONDS` at most.
+    The same one in a row is explained once, and a pause not again after the failure that caused it. Then one line with
+    its count is logged every `QUIET_SECONDS` at most.
     """
 
     table: str
@@ -66,7 +67,8 @@ class Failures:
         else:
             self.times = 1
             self._log(logging.ERROR, "table_failed", failure)
-            LOG.error(str(failure))
+            if before is None or before.what not in failure.what:
+                LOG.error(str(failure))
 
     def _log(self, level: int, event: str, failure: FrazilError) -> None:
         again = {"times": self.times} if self.times > 1 else {}
