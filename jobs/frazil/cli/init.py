@@ -13,6 +13,7 @@ import typer
 
 from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, connections_from, example
+from frazil.cli.screen import print_lines
 from frazil.model.errors import FrazilError, IncompatibleSchemaError, Misuse, SubjectMissingError, TopicMissingError
 
 if TYPE_CHECKING:
@@ -86,13 +87,14 @@ def _write_all(
             if topic in named:
                 yield failure
             else:
-                print(f"{topic}: left out: {failure.what.removeprefix(f'{topic}: ')}", file=sys.stderr)
+                print_lines([f"{topic}: left out: {failure.what.removeprefix(f'{topic}: ')}"], sys.stderr)
             continue
         path = _write(draft, folder)
         taken.add(draft.name)
-        print(path)
+        if not sys.stdout.isatty():
+            print(path)
         next_step = with_config_name(f"`frazil explain {draft.name}` shows what a batch would do")
-        print(f"{topic}: wrote {path}; {next_step}", file=sys.stderr)
+        print_lines([f"{topic}: wrote {path}; {next_step}"], sys.stderr)
 
 
 def _draft(settings: Settings, broker: KafkaTopics, topic: str, taken: Collection[str]) -> Draft:

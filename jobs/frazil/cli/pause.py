@@ -12,6 +12,7 @@ import typer
 
 from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.cli.screen import print_lines
 from frazil.model.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
     already = pause_table(lake, spec, by=by or getpass.getuser(), why=why, at=datetime.now(UTC))
     if already is None:
         resume = with_config_name(f"run `frazil resume {spec.table}` to resume it")
-        print(f"{spec.identifier} is paused; {resume}", file=sys.stderr)
+        print_lines([f"{spec.identifier} is paused; {resume}"], sys.stderr)
     else:
-        print(f"{spec.identifier} is already paused, {already}; nothing was changed", file=sys.stderr)
+        print_lines([f"{spec.identifier} is already paused, {already}; nothing was changed"], sys.stderr)
 
 
 def resume(
@@ -85,12 +86,12 @@ def resume(
     if ended is None and changed:
         return
     if ended is None:
-        print(f"{spec.identifier} is not paused; nothing was changed", file=sys.stderr)
+        print_lines([f"{spec.identifier} is not paused; nothing was changed"], sys.stderr)
         return
-    print(f"{spec.identifier} is resumed; it was paused {ended}", file=sys.stderr)
+    print_lines([f"{spec.identifier} is resumed; it was paused {ended}"], sys.stderr)
     for topic, ends in sorted((ended.accept or {}).items()):
         accepted = ", ".join(f"{topic}-{number} up to offset {end}" for number, end in sorted(ends.items()))
-        print(f"bad records are accepted: {accepted}", file=sys.stderr)
+        print_lines([f"bad records are accepted: {accepted}"], sys.stderr)
     if ended.by_run and ended.accept is None:
         _check_next_run(settings, lake, spec, said=ended.hint)
 
@@ -103,12 +104,14 @@ def _change_excluded(settings: Settings, lake: Lake, spec: TableSpec, excluded: 
     if included:
         include(lake, spec, included)
         for schema_id in included:
-            print(f"later records of {spec.identifier} with the schema {schema_id} become rows again", file=sys.stderr)
+            print_lines(
+                [f"later records of {spec.identifier} with the schema {schema_id} become rows again"], sys.stderr
+            )
     if excluded:
         with closing(ConfluentRegistry(settings.registry)) as registry:
             exclude(lake, registry, spec, excluded)
         for schema_id in excluded:
-            print(f"records of {spec.identifier} with the schema {schema_id} become dead letters", file=sys.stderr)
+            print_lines([f"records of {spec.identifier} with the schema {schema_id} become dead letters"], sys.stderr)
     return bool(excluded or included)
 
 
@@ -124,13 +127,13 @@ def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: st
         with closing(ConfluentRegistry(settings.registry)) as registry:
             refusal = next_refusal(lake, registry, spec)
     except ServiceError as failure:
-        print(f"whether the next run pauses it again is unknown: {failure.what}", file=sys.stderr)
+        print_lines([f"whether the next run pauses it again is unknown: {failure.what}"], sys.stderr)
         return
     if refusal is not None:
         reason = refusal.what.removeprefix(f"{spec.identifier}: ")
         raise type(refusal)(f"{spec.identifier}: the next run will pause it again: {reason}", hint=refusal.hint)
     if said:
-        print(with_config_name(f"if the cause lasts, the next run pauses it again: {said}"), file=sys.stderr)
+        print_lines([with_config_name(f"if the cause lasts, the next run pauses it again: {said}")], sys.stderr)
 
 
 def _table(settings: Settings, name: str) -> tuple[Lake, TableSpec]:
