@@ -13,6 +13,7 @@ import pyarrow as pa
 from frazil.formats.decoder import Decoder
 from frazil.formats.framing import HEADER_BYTES, group_by_schema_id
 from frazil.formats.open import is_known, open_decoder
+from frazil.formats.python_values import python_values
 from frazil.materialize.ingest.writers import LARGEST_ID
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
@@ -142,7 +143,7 @@ def values_of(row: pa.RecordBatch) -> dict[str, Any]:
 
 def _value(column: pa.Array) -> Any:
     try:
-        return column[0].as_py()
+        return python_values(column)[0]
     except (ValueError, OverflowError):  # a date beyond the year 9999
         return str(column[0].cast(pa.string()).as_py()) if pa.types.is_temporal(column.type) else str(column)
 

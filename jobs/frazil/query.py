@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import duckdb
@@ -17,6 +16,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import metadata_location
+from frazil.formats.python_values import python_values
 from frazil.model.errors import CatalogError, FrazilError, MissingToolError, Misuse
 from frazil.model.spec import CatalogSettings, Settings, revealed
 
@@ -48,33 +48,8 @@ class QueryResult:
 
     def rows(self) -> Iterator[tuple[object, ...]]:
         for batch in self.batches:
-            columns = [_values(column) for column in batch.columns]
+            columns = [python_values(column) for column in batch.columns]
             yield from zip(*columns, strict=True)
-
-
-def _values(column: pa.Array) -> list[Any]:
-    values = column.to_pylist()
-    return [_with_objects(value, column.type) for value in values] if _has_map(column.type) else values
-
-
-def _has_map(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_map(kind)) or any(_has_map(kind.field(n).type) for n in range(kind.num_fields))
-
-
-def _with_objects(value: Any, kind: pa.DataType) -> Any:
-    """Return a value of Arrow's Python form with dicts for maps whose keys are text."""
-    if value is None or not _has_map(kind):
-        return value
-    if pa.types.is_struct(kind):
-        return {field.name: _with_objects(value[field.name], field.type) for field in kind}
-    if not pa.types.is_map(kind):
-        return [_with_objects(each, kind.value_type) for each in value]
-    pairs = [(_with_objects(key, kind.key_type), _with_objects(each, kind.item_type)) for key, each in value]
-    return dict(pairs) if _is_text(kind.key_type) else pairs
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 @contextmanager

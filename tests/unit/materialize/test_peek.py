@@ -108,3 +108,17 @@ def test_values_are_shortened_to_the_width_and_names_never() -> None:
     assert "  a_rather_long_name_of_a_column  xxx" in shown[3]
     assert shown[3].endswith("…")
     assert len(list(lines(found, width=10))[3]) > 32 + 10
+
+
+def test_maps_with_text_keys_are_objects() -> None:
+    tags = {"type": "map", "values": ["null", "int"]}
+    registry = RegistryInMemory()
+    schema = record(a_field("tags", tags))
+    registry.register("orders-value", schema)
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(schema)), {"tags": {"a": 1, "b": None}})
+    facts = TopicFacts("orders", None, {0: PartitionFacts(0, 1)})
+
+    (found,) = peek(Partitions({0: {0: b"\0\0\0\0\1" + out.getvalue()}}), registry, facts, 1)
+
+    assert found.columns == {"tags": {"a": 1, "b": None}}
