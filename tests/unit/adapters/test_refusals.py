@@ -26,7 +26,7 @@ from frazil.adapters.spark import runner
 from frazil.model.errors import BrokerError, CatalogError, RegistryError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import CatalogSettings, RegistrySettings
-from frazil.records import OptionalFields
+from frazil.records import OptionalFields, Records, binary
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 
@@ -244,6 +244,35 @@ def test_a_range_that_is_read_counts_although_the_client_refuses_to_leave_it(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     assert reading(monkeypatch, method) == [5]
+
+
+class Slow(Refusing):
+    """A consumer that has a record, then none for one poll, and then the partition's end."""
+
+    def __init__(self) -> None:
+        one = Records([0], [0], binary([None]), binary([b"v"]), [None], next_offset=1)
+        self._polled = [Polled(one), Polled(NO_RECORDS), Polled(NO_RECORDS, partition_end=5)]
+
+    def poll(self, wanted: object, limits: object, optional: object) -> Polled:
+        return self._polled.pop(0)
+
+    def position(self, wanted: object) -> int:
+        return 1
+
+
+def test_a_caller_that_is_slow_to_write_a_chunk_is_no_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(reader, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(reader, "open_consumer", lambda *_: Slow())
+    wanted, plain = OffsetRange("orders", 0, 0, 5, 5, 10), OptionalFields(timestamp_type=False, leader_epoch=False)
+    ends = []
+
+    for chunk in next(reading := KafkaReader(SERVERS).read([wanted], plain)):
+        ends.append(chunk.next_offset)
+        clock[0] += 10 * reader.STALLED_SECONDS
+
+    assert ends == [1, 5]
+    assert next(reading, None) is None
 
 
 def test_a_refusal_of_the_native_client_is_one_of_the_client_and_a_defect_is_not() -> None:

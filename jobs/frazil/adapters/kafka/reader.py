@@ -98,6 +98,7 @@ class KafkaReader:
             position = min(reached, end)
             if inside or position >= end:
                 yield replace(inside, next_offset=position)
+                progressed = time.monotonic()  # the time that the caller took is none of the broker's
 
     def _limits(self, position: int, end: int) -> PollLimits:
         exact = self._chunk_bytes is not None
