@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from frazil.model.errors import CatalogError, CommitError, CommitUnknownError, ContendedError, FrazilError
 from frazil.model.ingested import WrittenFile
@@ -21,11 +21,15 @@ class BaseExpiredError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A staged snapshot. `base` is the snapshot that its branch began at."""
+    """A staged snapshot. `base` is the snapshot that its branch began at.
+
+    `figures` must be in the snapshot's summary before it becomes visible.
+    """
 
     branch: str
     snapshot_id: int
     base: int
+    figures: Mapping[str, int] = field(default_factory=dict)
 
 
 def branch_names(prefix: str, writer: str) -> Iterator[str]:

@@ -13,7 +13,6 @@ from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, 
 from frazil.model.errors import CommitError, CountMismatchError
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import TableView
-from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
 
@@ -23,7 +22,6 @@ def publish(
     staged: Staged,
     *,
     stage_on: Callable[[Standing], Staged],
-    change: BatchChange,
 ) -> TableView:
     """Make the batch visible. Returns the table as of this commit, even if other commits followed.
 
@@ -38,7 +36,7 @@ def publish(
             case Done():
                 return replace(view, head=staged.snapshot_id)
             case Ready():
-                _looked_at(lake, view, plan, staged, change)
+                _looked_at(lake, view, plan, staged)
                 try:
                     lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=list(stage_branches(view)))
                 except CommitError as failed:
@@ -55,13 +53,13 @@ def publish(
     raise given_up(plan.table, "publish", reason) from reason
 
 
-def last_look(view: TableView, plan: BatchPlan, staged: Staged, change: BatchChange) -> None:
-    """Raise CountMismatchError if the staged snapshot's summary lacks a figure of the change."""
+def last_look(view: TableView, plan: BatchPlan, staged: Staged) -> None:
+    """Raise CountMismatchError if the staged snapshot's summary lacks a figure that it must have."""
     snapshot = view.snapshots[staged.snapshot_id]
-    found = {name: snapshot.figure(name) for name in change.figures}
-    if found != change.figures:
+    found = {name: snapshot.figure(name) for name in staged.figures}
+    if found != staged.figures:
         raise CountMismatchError(
-            f"{plan.table}: batch {plan.batch_id} was staged with {_listed(found)}, expected {_listed(change.figures)};"
+            f"{plan.table}: batch {plan.batch_id} was staged with {_listed(found)}, expected {_listed(staged.figures)};"
             " nothing was published",
             hint="the table is paused: run `frazil verify`, then `frazil resume`",
         )
@@ -71,10 +69,10 @@ def _listed(figures: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in figures.items())
 
 
-def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged, change: BatchChange) -> None:
+def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged) -> None:
     """Take a last look, and drop the branch if it fails."""
     try:
-        last_look(view, plan, staged, change)
+        last_look(view, plan, staged)
     except CountMismatchError:
         with suppress(CommitError):  # the next publish drops it
             lake.drop_branches(view, [staged.branch])

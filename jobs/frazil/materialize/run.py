@@ -220,7 +220,7 @@ class TableRun:
             with self._step("stage"):
                 staged = batch.stage_on(here)
             with self._step("publish"):
-                view = publish(clients.lake, plan, staged, stage_on=batch.stage_again_on, change=batch.change)
+                view = publish(clients.lake, plan, staged, stage_on=batch.stage_again_on)
         except OvertakenError:
             return Again()
         except CountMismatchError as mismatch:

@@ -17,7 +17,6 @@ from frazil.model.progress import Fitted
 from frazil.model.receipt import Receipt
 from frazil.model.spec import TableSpec
 from frazil.model.summary import store
-from frazil.modes.mode import BatchChange
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
 
@@ -39,11 +38,6 @@ class ReadBatch:
     planned_at: datetime
     seconds: Mapping[str, float]
     fitted: Fitted | None = None
-
-    @property
-    def change(self) -> BatchChange:
-        """Return the changes that the spec's write mode makes for the batch."""
-        return open_mode(self.spec.write).change(self.got.row_files, self.got.counts)
 
     def prepare(self) -> None:
         """Stage the dead letters, invisible to readers, before the rows become visible."""
@@ -72,16 +66,18 @@ class ReadBatch:
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
         state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
+        change = open_mode(self.spec.write).change(self.got.row_files, self.got.counts, here.view)
         stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))
-        return stage_on_branch(
+        staged = stage_on_branch(
             self.lake,
             here.view,
             base=here.view.head,
             names=self.names,
-            files=self.change.files,
+            files=change.files,
             summary=stored.summary,
             document=stored.document,
         )
+        return replace(staged, figures=change.figures)
 
     def receipt(self, now: Standing) -> Receipt:
         return receipt_of(self.plan, self.got, now.state, seconds=self.seconds)

@@ -38,6 +38,25 @@ class Expected:
         return found.unsourced <= max(self.foreign.unsourced_added, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class ProvenRows:
+    """What the table alone proves of its rows.
+
+    `sums_hold` are the partitions whose offset sums are as written; `lost` is how many rows each partition lacks.
+    """
+
+    check: Check
+    sums_hold: frozenset[Source]
+    lost: Mapping[Source, int]
+
+
+def prove_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> ProvenRows:
+    """Return the proof of a table in which every row stays: `dead` are the offsets of its dead letters."""
+    progress = expected.progress
+    sums_hold = frozenset(source for source, each in progress.items() if found.by_source[source].sums == each.sums)
+    return ProvenRows(check_rows(expected, found, dead), sums_hold, lost_rows(progress, found))
+
+
 def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
     """Compare the rows with the counts. If others removed rows and the counts explain it, missing rows are notes."""
     counted = [*_row_count(expected, found), *_beyond_others(expected, found), *_partly_sourced(expected, found)]

@@ -17,7 +17,7 @@ from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
-from frazil.proof.rows import Expected, lost_rows
+from frazil.proof.rows import Expected
 from frazil.proof.tally import Source
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
@@ -115,10 +115,10 @@ def _prove(
         return _Proven((*checks, Check("rows", "", untraced), *_checked_files(dead)))
     progress = progress_by_source(at.state)
     offsets = {} if dead is None else dead.offsets
-    checks.append(open_mode(spec.write).check_rows(Expected(progress, foreign), rows, offsets))
+    proven = open_mode(spec.write).prove_rows(Expected(progress, foreign), rows, offsets)
+    checks.append(proven.check)
     checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
-    sums_hold = frozenset(source for source, p in progress.items() if rows.by_source[source].sums == p.sums)
-    return _Proven(tuple(checks), sums_hold, lost_rows(progress, rows))
+    return _Proven(tuple(checks), proven.sums_hold, proven.lost)
 
 
 def _checked_files(dead: DeadLetters | None) -> tuple[Check, ...]:

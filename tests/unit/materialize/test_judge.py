@@ -17,7 +17,6 @@ from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import Counts, TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.modes.append import add_every_row
-from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
 BEFORE = state({0: progress(0, 7)}, epoch=3, batch_id="batch3")
@@ -29,18 +28,20 @@ ATTEMPT = Staged("frazil_stage_w1_1", 2, base=1)
 BRANCH = {"frazil_stage_w1_1": 2}
 
 
-def change_of(rows: int) -> BatchChange:
-    return add_every_row((), Counts(read=rows, rows=rows))
+def staged_with(rows: int, attempt: Staged = ATTEMPT) -> Staged:
+    return replace(attempt, figures=add_every_row((), Counts(read=rows, rows=rows), view()).figures)
 
 
 class LakeThatNotes:
     """Holds the table with the staged branch until that is published."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: TableView | None = None, after: TableView | None = None) -> None:
         self.done: list[str] = []
+        self._before = before or view(BASE, STAGED, head=1, branches=BRANCH)
+        self._after = after or view(BASE, STAGED)
 
     def load(self, _: str) -> TableView:
-        return view(BASE, STAGED) if self.done else view(BASE, STAGED, head=1, branches=BRANCH)
+        return self._after if self.done else self._before
 
     def publish(self, _: TableView, *, branch: str, **__: object) -> None:
         self.done.append(f"publish {branch}")
@@ -131,15 +132,28 @@ def test_a_staged_summary_that_is_not_what_the_tasks_returned_stops_the_pipeline
 
     found, expected = f"{added} added-records, {deleted} deleted-records", f"{rows} added-records, 0 deleted-records"
     with pytest.raises(CountMismatchError, match=f"staged with {found}, expected {expected};"):
-        last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, ATTEMPT, change_of(rows))
+        last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, staged_with(rows))
 
 
 def test_a_staged_summary_that_agrees_is_published_and_nothing_is_dropped() -> None:
     lake = LakeThatNotes()
 
-    publish(cast(Lake, lake), PLAN, ATTEMPT, stage_on=lambda _: ATTEMPT, change=change_of(2))
+    publish(cast(Lake, lake), PLAN, staged_with(2), stage_on=lambda _: ATTEMPT)
 
     assert lake.done == ["publish frazil_stage_w1_1"]
+
+
+def test_a_batch_that_is_staged_again_is_compared_with_the_figures_of_that_head() -> None:
+    """On another head, a mode that replaces rows takes out another number of them."""
+    theirs = snapshot(3, 1, total_records=8)
+    again = snapshot(4, 3, carries=AFTER, added_records=2, deleted_records=1, total_records=9)
+    table = view(BASE, STAGED, theirs, again, head=3, branches={**BRANCH, "frazil_stage_w1_2": 4})
+    restaged = Staged("frazil_stage_w1_2", 4, base=3, figures={"added-records": 2, "deleted-records": 1})
+    lake = LakeThatNotes(before=table, after=replace(table, head=4))
+
+    publish(cast(Lake, lake), PLAN, staged_with(2), stage_on=lambda _: restaged)
+
+    assert lake.done == ["publish frazil_stage_w1_2"]
 
 
 def test_a_publish_drops_the_branches_of_every_attempt_and_no_other() -> None:
