@@ -26,7 +26,7 @@ INSTALL := $(PIP) install --no-compile
 QUIETLY := $(MAKE) --silent --no-print-directory
 TOGETHER := $(QUIETLY) --jobs 4
 
-.PHONY: help setup run-setup demo test test-quick quick-tests test-long bench lock lint native wheel node clean
+.PHONY: help setup run-setup demo test test-quick quick-tests test-long bench lock lint native wheel environment node clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -147,6 +147,9 @@ $(COMPILED): $(NATIVE_SOURCES) | $(BUILD)
 
 wheel: native $(DEV) ## the wheel with the native decoder for job runs, in native/target/install
 	+@if [ -e $(COMPILED) ]; then $(QUIETLY) $(WHEEL); fi
+
+environment: wheel ## pack the packages for the workers of a Spark cluster into .frazil/spark (docs/spark.md)
+	@$(BIN)/python -m infra.artefacts .frazil/spark/environment.tar.gz
 
 # on Linux its name tells which glibc the decoder needs
 $(WHEEL): $(COMPILED) | $(DEV)

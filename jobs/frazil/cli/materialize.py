@@ -19,6 +19,7 @@ from frazil.model.errors import FrazilError, SettingError, SubjectMissingError, 
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
+    from frazil.adapters.spark.cluster import SparkCluster
     from frazil.cli.progress import Display
     from frazil.materialize.run import TableRun
     from frazil.materialize.scheduling.schedule import Stopping, TableReport
@@ -39,13 +40,31 @@ CreateOnly = Annotated[
 Adopt = Annotated[
     bool, typer.Option("--adopt", help="Take over a table that Frazil did not create, if its columns fit.")
 ]
+SparkMaster = Annotated[
+    str | None,
+    typer.Option(
+        "--spark-master", metavar="URL", envvar="FRAZIL_SPARK_MASTER", help="Run tasks on this Spark cluster."
+    ),
+]
+SparkEnvironment = Annotated[
+    str | None,
+    typer.Option(
+        "--spark-environment",
+        metavar="ARCHIVE",
+        envvar="FRAZIL_SPARK_ENVIRONMENT",
+        help="The packages for the cluster's workers, from `make environment`.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
     app.command("explain", epilog=example("frazil explain", "frazil explain lake.stock_trades"))(explain)
-    app.command("materialize", epilog=example("frazil materialize --once", "frazil materialize --every 30s"))(
-        materialize
+    examples = (
+        "frazil materialize --once",
+        "frazil materialize --every 30s",
+        "frazil materialize --spark-master spark://host:7077 --spark-environment .frazil/spark/environment.tar.gz",
     )
+    app.command("materialize", epilog=example(*examples))(materialize)
 
 
 def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
@@ -76,6 +95,8 @@ def materialize(
     every: Every = None,
     create_only: CreateOnly = False,
     adopt: Adopt = False,
+    spark_master: SparkMaster = None,
+    spark_environment: SparkEnvironment = None,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Turn the records of topics into rows of tables.
@@ -96,8 +117,9 @@ def materialize(
     if once and every is not None:
         raise SettingError("--once and --every are mutually exclusive", hint="choose one")
     interval = None if every is None else _interval(every)
+    cluster = _cluster(spark_master, spark_environment)
     display = Display()
-    runs = _runs(config, tables, display, adopt=adopt, check=check_warehouse)
+    runs = _runs(config, tables, display, adopt=adopt, check=check_warehouse, cluster=cluster)
     if create_only:
         _create(runs)
         return
@@ -112,6 +134,7 @@ def _runs(
     *,
     adopt: bool = False,
     check: Callable[[CatalogSettings], None] | None = None,
+    cluster: SparkCluster | None = None,
 ) -> list[TableRun]:
     """Return the runs of the named tables. `check` raises if their catalog cannot be used."""
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
@@ -126,10 +149,25 @@ def _runs(
     chosen = select_tables(settings, tables or ())
     log_file = config.parent / ".frazil" / "spark.log"
     display = display or Display()
-    runner = WatchedRunner(SparkRunner(log_file=log_file), display)
+    runner = WatchedRunner(SparkRunner(log_file=log_file, cluster=cluster), display)
     clients = open_clients(settings, runner, announce=lambda receipt: _announce(receipt, display))
     client_source = CredentialRefresher(settings, clients, load=lambda: settings_from(config))
     return table_runs(clients, chosen, adopt=adopt, client_source=client_source)
+
+
+def _cluster(master: str | None, environment: str | None) -> SparkCluster | None:
+    """Return the cluster to run tasks on, or None for this machine. Raises SettingError, or SparkClusterError."""
+    from frazil.adapters.spark.cluster import SparkCluster  # noqa: PLC0415
+
+    if master is None:
+        if environment is not None:
+            raise SettingError(
+                "--spark-environment has no effect without --spark-master", hint="add --spark-master URL"
+            )
+        return None
+    cluster = SparkCluster(master, environment)
+    cluster.check()
+    return cluster
 
 
 def _create(runs: Sequence[TableRun]) -> None:

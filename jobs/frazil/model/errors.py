@@ -31,6 +31,8 @@ FrazilError
     │   └── CommitUnknownError     no response: the commit may have taken effect
     ├── SnowflakeError
     ├── TaskFailedError        a Spark task failed at every attempt (in adapters/spark/runner.py)
+    ├── SparkClusterError      a Spark cluster does not answer or gives no executors (in adapters/spark/cluster.py)
+    │   └── SparkWorkerError   its workers cannot run tasks
     ├── LocalServicesError     the local services that the configuration refers to are not running
     └── MissingToolError       Java, a jar or a compiler is missing on this machine
 

@@ -22,7 +22,7 @@ from frazil.adapters.kafka.partition_consumer import NO_RECORDS, Polled
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics, consumer_settings
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.adapters.spark import runner
+from frazil.adapters.spark import application
 from frazil.model.errors import BrokerError, CatalogError, RegistryError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import CatalogSettings, RegistrySettings
@@ -173,6 +173,9 @@ def test_spark_leaves_ctrl_c_to_who_handles_it(monkeypatch: pytest.MonkeyPatch, 
     class Stealing:
         _gateway = SimpleNamespace()
 
+        @staticmethod
+        def _ensure_initialized() -> None: ...
+
         def __init__(self, **_: object) -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -180,7 +183,7 @@ def test_spark_leaves_ctrl_c_to_who_handles_it(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(pyspark, "SparkConf", Conf)
 
     try:
-        runner._start("test", tmp_path / "spark.log")
+        application._started("test", tmp_path / "spark.log", None)
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, before)
@@ -196,6 +199,10 @@ class Conf:
     def setIfMissing(self, name: str, value: str) -> None: ...  # noqa: N802
 
     def set(self, name: str, value: str) -> None: ...
+
+    def get(self, name: str, default: str) -> str:
+        del name
+        return default
 
 
 class Refusing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from pyspark import TaskContext as SparkTask
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, CountingReader
+from frazil.formats.native import native_available
 from frazil.materialize.ingest.task import ingest
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
@@ -38,6 +40,11 @@ def run(task: IngestTask) -> TaskResult | FrazilError:
     except FrazilError as failure:
         _close_all(_readers)
         return failure
+
+
+def describe_worker(_: object) -> tuple[str, bool]:
+    """Return the name of this machine, and whether it has the native decoder. That it imports is what is checked."""
+    return socket.gethostname(), native_available()
 
 
 def _counted(reader: RecordReader) -> RecordReader:
