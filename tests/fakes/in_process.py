@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from frazil.adapters.spark import worker
+from frazil.adapters.spark.runner import TaskFailedError
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 
@@ -23,12 +24,18 @@ class InProcessRunner:
     def start(self) -> None: ...
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
-        del name
         with _one_at_a_time:
-            return [_succeeded(worker.run(task)) for task in tasks]
+            results = [_carried_out(task, name) for task in tasks]
+        for result in results:
+            if isinstance(result, FrazilError):
+                raise result
+        return [result for result in results if isinstance(result, TaskResult)]
+
+    def stop(self) -> None: ...
 
 
-def _succeeded(result: TaskResult | FrazilError) -> TaskResult:
-    if isinstance(result, FrazilError):
-        raise result
-    return result
+def _carried_out(task: IngestTask, name: str) -> TaskResult | FrazilError:
+    try:
+        return worker.run(task)
+    except Exception as defect:
+        raise TaskFailedError(f"{name}: a task failed: {defect}", hint="see the cause of this error") from defect
