@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 SKIP_NOTHING = "FRAZIL_SKIP_NOTHING"
-"""Where it is set, a test that cannot run here has failed: whoever wants all of them hears of a missing tool."""
+"""If it is set, tests that cannot run here fail instead of being skipped, so that a missing tool is noticed."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -103,7 +103,7 @@ def services() -> LocalServices:
 
 
 def _record_classes_once(folder: Path) -> None:
-    """Start and stop the services where no archive of their classes is there yet: dozens of starts use it."""
+    """Start and stop the services if no archive of their classes exists: dozens of later starts use it."""
     from frazil.local.cache import cache_folder, exclusively  # noqa: PLC0415
     from frazil.local.supervisor import ANY_FREE_PORTS, down, up  # noqa: PLC0415
 

@@ -34,7 +34,7 @@ def _signing_key(pem: str) -> Any:
 
 @dataclass
 class SnowflakeInMemory:
-    """`on_call` is told of every call after it was carried out, and may raise."""
+    """`on_call` gets every call after it was carried out, and may raise."""
 
     double: SnowflakeDouble
     on_call: Callable[[str], None] = field(default=lambda _: None)

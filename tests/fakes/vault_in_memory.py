@@ -92,7 +92,7 @@ class SecretInMemory:
 
 
 class VaultInMemory:
-    """boto3's client. `on_call` is told of every call before and after it was carried out, and may raise."""
+    """boto3's client. `on_call` gets every call before and after it was carried out, and may raise."""
 
     exceptions = Exceptions
     page = 100

@@ -40,7 +40,7 @@ def nothing(name: str) -> None:
 
 
 class WatchedLake(IcebergLake):
-    """`written` is told when a commit's metadata file is there and the catalog does not point to it yet."""
+    """`written` is called when a commit's metadata file exists and the catalog does not point to it yet."""
 
     def __init__(
         self, settings: CatalogSettings, *, around: Around = go, written: Callable[[str], None] = nothing

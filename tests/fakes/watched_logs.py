@@ -11,7 +11,7 @@ from frazil.model.spec import SettingValue
 
 
 class WatchedLogs(DeltaRsLogs):
-    """`reach` is told `before log`, `inside log` (its new columns are there, its files are not) and `after log`."""
+    """`reach` gets `before log`, `inside log` (its new columns are there, its files are not) and `after log`."""
 
     def __init__(self, storage: Mapping[str, SettingValue], reach: Callable[[str], None]) -> None:
         super().__init__(storage)

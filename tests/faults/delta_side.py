@@ -22,7 +22,7 @@ def with_delta(world: World) -> World:
 
 
 def assert_delta_is_current(world: World) -> None:
-    """The log stands for the head, its tag as well, and both of its readers see the rows that Iceberg's see."""
+    """Check that the log and its tag show the head, and that both of its readers see the rows of Iceberg's readers."""
     view = world.lake.load(world.spec.identifier)
     assert view is not None
     standing = log_standing(view, DeltaRsLogs(world.lake.storage))

@@ -28,7 +28,7 @@ IN_A_TASK = "in a task"
 
 
 def dying(task: IngestTask, *, who: str, driver: int, once: Path) -> TaskResult | FrazilError:
-    """Carry out a task; the first time, end it before anybody hears of it."""
+    """Carry out a task; the first time, end the process before the task returns."""
     result = worker.run(task)
     if not once.exists():
         once.touch()

@@ -1,4 +1,4 @@
-"""A driver that stops where a test says and goes on when it is told: interleavings without chance."""
+"""A driver that stops and continues where a test says: deterministic interleavings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Stepped:
         self._thread = threading.Thread(target=self._carry_out, daemon=True)
 
     def until(self, moment: Moment) -> None:
-        """Go on to the moment. It fails where the batch ends before."""
+        """Continue to the moment. Fails if the batch ends before."""
         self._advance(moment)
         assert self.outcome is None, f"ended with {self.outcome!r} before {moment}"
 
     def finish(self) -> Outcome | BaseException:
-        """Go on to the end; what came of the batch."""
+        """Continue to the end, and return the outcome of the batch."""
         if self.outcome is None:
             self._advance(None)
         self._thread.join(WAIT_SECONDS)

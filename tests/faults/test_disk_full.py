@@ -1,4 +1,4 @@
-"""A disk with no room: whatever a driver cannot write, the table stays as it was, and goes on once there is room again.
+"""A full disk: whichever file a driver cannot write, the table stays as it was, and continues once there is space.
 
 There is no small disk that every machine can make. Instead no file may grow beyond a few bytes, by the system's own
 limit on the size of files, which every process may lower: files are cut short as on a full disk, under another number.
@@ -37,7 +37,7 @@ def make_room() -> None:
 
 
 class WaitsForRoom(Stopping):
-    """Whoever waits for what is outside finds room; how often that was is remembered."""
+    """Free the disk whenever the driver waits for a service, and count the waits."""
 
     slept = 0
 

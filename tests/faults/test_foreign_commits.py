@@ -1,4 +1,4 @@
-"""Others change the table between any two steps: a user, somebody who rolls it back, somebody who expires snapshots."""
+"""Others change the table between any two steps: they append, roll it back, or expire snapshots."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ TRIALS = sampled(
 
 @pytest.fixture
 def groups() -> Iterator[list[int]]:
-    """The process groups that were started. What a killed driver leaves of them may go on until the test ends."""
+    """The process groups that were started. What a killed driver leaves of them may run until the test ends."""
     started: list[int] = []
     yield started
     for group in started:

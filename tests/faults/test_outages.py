@@ -104,7 +104,7 @@ def world(own: Own, tmp_path: Path) -> World:
 
 @dataclass(slots=True)
 class StoppingWhileDown(Stopping):
-    """Whoever waits for something that is down gets it back; what it was waited for is remembered."""
+    """Start a stopped service when the driver waits for it, and record which one it waited for."""
 
     bring_back: Act
     slept: int = 0
@@ -251,6 +251,6 @@ def test_the_registry_dies_and_comes_back_when_the_run_waits(own: Own, world: Wo
 
 
 def another_version(world: World, number: int) -> int:
-    """An id that nobody has asked for yet: the columns are the same, the text is not."""
+    """Register a schema with the same columns and another text, whose id no client has looked up."""
     schema = {**SCHEMA, "doc": f"version {number} of {world.topic}"}
     return register(world.setting.services, f"{world.topic}-value", schema)

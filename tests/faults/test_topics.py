@@ -354,7 +354,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 
 def _answered(true: Callable[[], bool]) -> bool:
-    """A broker that has just been told to change something may say for a moment that it is not the leader."""
+    """Retry while the broker, just after a change, answers that it is not the leader."""
     try:
         return true()
     except BrokerError:

@@ -1,4 +1,4 @@
-"""A commit without an answer: it landed, it never will, or it lands when nobody waits any more."""
+"""A commit without an answer: it landed, it never will, or it lands after the client gave up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNANSWERED_AT_FIRST = sampled(
 
 @dataclass(slots=True)
 class NoAnswer:
-    """The first commit of a name is answered by an error; what becomes of it is another matter."""
+    """Answers the first commit of a name with an error, whether or not it lands."""
 
     name: str
     fate: str

@@ -101,7 +101,7 @@ class Setting:
         )
 
     def run(self, clients: Clients | None = None) -> TableRun:
-        """A new process, as far as the table can tell: each run has a writer's id of its own."""
+        """Return a run with a new writer id, as a new process has."""
         return TableRun(self.spec, clients or self.clients(), writer=_new_id())
 
     def save(self, path: Path) -> Path:
@@ -111,7 +111,7 @@ class Setting:
 
 @dataclass(slots=True)
 class World:
-    """A topic and a table. `rows` and `bad` say where each record that was produced stands, and its number."""
+    """A topic and a table. `rows` and `bad` map the position of each produced record to its number."""
 
     setting: Setting
     schema_id: int
@@ -156,7 +156,7 @@ class World:
     def send(
         self, producer: Producer, partition: int, *, bad: bool = False, counts: bool = True, key: str | None = None
     ) -> None:
-        """One record. `counts` is false for one that nobody may ever see (its transaction is aborted)."""
+        """One record. `counts` is false for a record that must never become visible (its transaction is aborted)."""
         number, self.next_number = self.next_number, self.next_number + 1
         value = b"not framed" if bad else framed(self.schema_id, number)
         known = (self.bad if bad else self.rows) if counts else {}
@@ -234,7 +234,7 @@ def until_caught_up(run: TableRun) -> list[Outcome]:
 
 
 def assert_exactly_once(world: World, kafka: KafkaSide | None = None) -> None:
-    """Each record that was produced stands exactly once, as a row or as a dead letter, and the state says so too."""
+    """Check that each produced record is exactly one row or one dead letter, and that the state agrees."""
     spec = world.spec
     rows = world.scanned(spec.identifier, "n", "kafka_partition", "kafka_offset")
     dead = world.scanned(spec.dead_letters_identifier, "partition", "offset")

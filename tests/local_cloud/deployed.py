@@ -1,4 +1,4 @@
-"""A checkout of its own that scripts/deploy.sh puts into the cloud on this machine, and what became of it there."""
+"""A separate checkout that scripts/deploy.sh deploys to the local cloud, and the deployed result."""
 
 from __future__ import annotations
 
@@ -299,11 +299,11 @@ class Deployed:
             return told
 
     def processes(self) -> list[psutil.Process]:
-        """All that run out of the copy, whoever started them."""
+        """Return all processes that run from the copy."""
         return [process for process in psutil.process_iter() if _belongs_to(process, str(self.checkout))]
 
     def stop(self) -> None:
-        """Whatever happened before: nothing of it runs on."""
+        """Stop every process that runs from the copy."""
         for each in self.running:
             _kill_group(each.process)
         self.end_provider()

@@ -1,4 +1,4 @@
-"""Calls of whoever deploys, as IAM names the actions that they need."""
+"""The calls of the deployer, as the IAM actions that they need."""
 
 from __future__ import annotations
 

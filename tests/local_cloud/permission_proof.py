@@ -21,7 +21,7 @@ JOB_RUNS_OF_EMR = "emr-serverless.amazonaws.com"
 
 @dataclass(frozen=True)
 class Granted:
-    """One action on one ARN, in which `*` and `?` stand for anything, as a statement allows it."""
+    """One action on one ARN, with `*` and `?` as wildcards, as a statement allows it."""
 
     statement: str
     action: str
@@ -69,7 +69,7 @@ def granted_to(iam: Any, role: str) -> list[Granted]:
 
 
 def needed_by(call: Recorded, account: Account) -> list[Needed]:
-    """Raises KeyError for a call that nobody has reviewed."""
+    """Raises KeyError for a call that was not reviewed."""
     api = f"{call['service']}:{call['operation']}"
     if api in FOR_EVERYBODY:
         return []

@@ -14,7 +14,7 @@ PROVIDERS = re.compile(r"deploy/[^/]+/terraform/[^/]+/providers/")
 
 
 def written_files(deployed: Deployed) -> list[Path]:
-    """States and what lies beside them, stacks, logs, records of calls, folders of jobs; what deploy.sh printed."""
+    """States and the files beside them, stacks, logs, records of calls, folders of jobs; what deploy.sh printed."""
     base = deployed.checkout / ".frazil"
     below = [file for file in base.rglob("*") if file.is_file() and not _is_left_out(file.relative_to(base))]
     return [*below, *(running.output for running in deployed.running), *(each.errors for each in deployed.running)]

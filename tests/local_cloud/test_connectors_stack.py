@@ -60,7 +60,7 @@ def synthesized(folder: Path, *tableflow: str) -> None:
 
 
 def others_are_applied(folder: Path) -> None:
-    """As their states tell other stacks."""
+    """Return the outputs that other stacks read."""
     asked = (folder / "cdktf.out" / "stacks" / "connectors" / "cdk.tf.json").read_text()
     (folder / "state").mkdir()
     for stack in ("confluent", "lake"):

@@ -1,6 +1,6 @@
-"""The whole of it: scripts/deploy.sh puts a checkout into the cloud on this machine, and the job really runs there.
+"""End to end: scripts/deploy.sh deploys a checkout to the local cloud, and the job runs there.
 
-One deployment for all tests, which come in the order of a life: made, used, hurt, upgraded, taken away.
+All tests share one deployment, in this order: created, used, damaged, upgraded, deleted.
 """
 
 from __future__ import annotations

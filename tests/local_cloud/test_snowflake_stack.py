@@ -53,7 +53,7 @@ FIRST, SECOND, THIRD = late_key(), late_key(), late_key()
 
 
 class FromAFile:
-    """What the function that rotates keys would tell: known to Terraform only."""
+    """The answer of the rotation function, which only Terraform knows."""
 
     def ask(self, scope: object, construct_id: str) -> PublicKeys:
         told = 'jsondecode(file("../../../reader.json"))'
@@ -88,7 +88,7 @@ def synthesized(
 
 
 def lake_is_there(folder: Path) -> None:
-    """As its state tells other stacks."""
+    """Return the outputs that other stacks read."""
     asked = (folder / "cdktf.out" / "stacks" / "snowflake" / "cdk.tf.json").read_text()
     names = re.findall(r"cross-stack-reference-input-lake\.outputs\.([\w-]+)", asked)
     outputs = {name: {"type": "string", "value": told(name)} for name in names}

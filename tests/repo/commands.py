@@ -32,7 +32,7 @@ VERBS = dict(_verbs(typer.main.get_command(build_app()), "frazil"))
 
 
 def problem_of_verb(line: str) -> str | None:
-    """Why `frazil …` would be misuse, as far as its verb and its options tell."""
+    """Return why `frazil …` would be misuse by its verb or options, or None."""
     words = shlex.split(line, comments=True)
     verb = words.pop(0)
     while words and f"{verb} {words[0]}" in VERBS:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DRAWN = {"resources.md"}
-"""Pages of docs/ that nobody writes by hand."""
+"""Pages of docs/ that are generated."""
 
 WRITTEN = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
@@ -56,12 +56,12 @@ def prose(page: Path) -> str:
 
 
 def spans(page: Path) -> list[str]:
-    """What stands between backticks, outside of fenced blocks."""
+    """Return the texts between backticks, outside of fenced blocks."""
     return _SPAN.findall(prose(page))
 
 
 def section(page: Path, title: str) -> str:
-    """What stands under a second-level heading."""
+    """Return the text under a second-level heading."""
     parts = re.split(r"^## (.+)$", text_of(page), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))[title]
 

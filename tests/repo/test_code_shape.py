@@ -79,7 +79,7 @@ def _tracked_code(folder: str, pattern: str) -> list[Path]:
 
 
 def test_no_two_test_files_have_one_name() -> None:
-    """Without packages, which tests have not, pytest cannot tell them apart."""
+    """The tests are no packages, so pytest cannot distinguish modules of one name."""
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py")]
 
     assert sorted(name for name in set(names) if names.count(name) > 1) == []

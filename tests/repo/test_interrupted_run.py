@@ -1,4 +1,4 @@
-"""A test run that is interrupted or terminated leaves no server behind, whoever started the server."""
+"""A test run that is interrupted or terminated leaves no server behind, whichever process started it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,9 @@ import pytest
 from pages import ROOT, nodes_of, parsed
 
 FOLDERS = ("jobs", "infra", "lambdas", "shared", "devcloud")
-"""Folders that keep the rule. This list only grows."""
+"""Folders that keep all rules. This list only grows."""
+QUOTES_WORDS = "test_plain_english.py"
+"""Its samples have the words that are banned."""
 PAGES = ("*.md", "docs/**/*.md", "tables/**/*", "infra/environments/*", "worksheets/*", "frazil.yaml", "scripts/*.sh")
 """Files of which every line keeps the rule."""
 WORDS = (
@@ -29,6 +31,7 @@ CLAUSE = re.compile(
     r"|Who|Whose|Why|With)\b"
 )
 """What the docstring of a function does not begin with: it says what the function returns or does."""
+RUST_COMMENT = re.compile(r"(?:(?<=\s)|^)//.*")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -81,14 +84,35 @@ def _comments_of_values(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield each.lineno, str(each.value.value).partition("\n")[0]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", [*FOLDERS, "tests"])
 def test_messages_and_docstrings_are_plain(folder: str) -> None:
-    paths = sorted((ROOT / folder).rglob("*.py"))
+    paths = [path for path in sorted((ROOT / folder).rglob("*.py")) if path.name != QUOTES_WORDS]
     assert paths
 
     found = [f"{path.relative_to(ROOT)}:{each}" for path in paths for each in offences(path.read_text())]
 
     assert found == [], "use the plain word: see the patterns at the top of this file"
+
+
+def rust_comments(source: str) -> list[str]:
+    """Return the number and text of each comment in Rust code that a banned word is in."""
+    found = ((number, RUST_COMMENT.search(line)) for number, line in enumerate(source.splitlines(), start=1))
+    return [f"{number}: {text[0]}" for number, text in found if text and BANNED_IN_PAGES.search(text[0])]
+
+
+def test_comments_of_the_native_decoder_are_plain() -> None:
+    paths = sorted((ROOT / "native" / "src").rglob("*.rs"))
+    assert paths
+
+    found = [f"{path.relative_to(ROOT)}:{each}" for path in paths for each in rust_comments(path.read_text())]
+
+    assert found == [], "use the plain word: see the patterns at the top of this file"
+
+
+def test_a_banned_word_in_a_comment_of_rust_is_found() -> None:
+    source = '/// What nobody reads.\nlet url = "http://lies"; // fine\nlet nobody = 1; // told'
+
+    assert rust_comments(source) == ["1: /// What nobody reads.", "3: // told"]
 
 
 def clauses(source: str) -> list[str]:

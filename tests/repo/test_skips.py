@@ -1,4 +1,4 @@
-"""A test that cannot run here is told as such, and is a failure for whoever wants all of them."""
+"""A test that cannot run here is listed with its reason, and fails with FRAZIL_SKIP_NOTHING."""
 
 from __future__ import annotations
 

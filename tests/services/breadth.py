@@ -88,7 +88,7 @@ class Place:
     # --- Kafka and the registry
 
     def topic(self, suffix: str = "", partitions: int = 1, **config: str) -> str:
-        """A new topic; suffixes tell several of one test apart."""
+        """Create a topic; suffixes distinguish several topics of one test."""
         name = f"{self.name}{suffix}"
         make_topic(admin_of(self.services), name, partitions, config)
         return name

@@ -1,4 +1,4 @@
-"""A schema with every Avro type and every logical type, records of it, and the rows that they must become."""
+"""A schema with every Avro type and every logical type, its records, and the rows that they must become."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 ADDRESS = {"type": "record", "name": "shop.Address", "fields": [{"name": "zip", "type": "string"}]}
-"""Lies under a subject of its own, to which the other one refers."""
+"""A schema under its own subject, which the other one references."""
 
 INNER = {
     "type": "record",
@@ -216,7 +216,7 @@ FAR = {
 
 
 def plain(schema: Any) -> Any:
-    """The schema without logical types: whoever encodes with it says exactly which bytes there are."""
+    """Return the schema without logical types, so that a test decides the exact encoded bytes."""
     if isinstance(schema, list):
         return [plain(branch) for branch in schema]
     if isinstance(schema, dict):

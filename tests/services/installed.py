@@ -69,7 +69,7 @@ def compiled_wheel() -> Path | None:
 def install(wheel: Path, folder: Path, *extras: str) -> Installed:
     """Make an environment with the wheel and what it requires, linked from the packages of this interpreter.
 
-    Nothing is downloaded, so the test needs no network; a package that nobody declares is missing all the same.
+    Nothing is downloaded, so the test needs no network; an undeclared package is still missing.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=120)
     site = next(folder.glob("lib/python*/site-packages"))

@@ -44,7 +44,7 @@ listener.name.plaintext.plain.sasl.jaas.config={JAAS}
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:admin;User:ANONYMOUS
 """
-"""Later lines of a broker's configuration win. The controller's listener knows nobody by name."""
+"""Later lines of a broker's configuration win. The controller's listener has no named users."""
 
 EVERY = AclBindingFilter(
     ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY

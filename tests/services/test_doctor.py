@@ -366,7 +366,7 @@ def test_secrets_are_told_by_name_and_never_shown(lake: Place, capsys: Said, on_
 
 @dataclass
 class TlsServer:
-    """Shakes hands with whoever comes, under a certificate that nobody knows."""
+    """Completes TLS handshakes with a certificate that no client trusts."""
 
     listening: ssl.SSLSocket
     certificate: Path
@@ -440,7 +440,7 @@ def test_tls_with_a_server_that_says_nothing_ends_in_time(silent: Silent) -> Non
 
 
 def test_a_connection_that_is_dropped_on_its_way_ends_in_time() -> None:
-    """The queue of a listener that accepts nobody is full: what comes after is dropped, as a firewall does."""
+    """A listener that accepts no connection, with a full queue: further packets are dropped, as by a firewall."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     listening.listen(0)

@@ -1,4 +1,4 @@
-"""Writers change their schemas while the table is being written: safely, unsafely, and mended."""
+"""Writers change their schemas while the table is being written: safely, unsafely, and fixed."""
 
 from __future__ import annotations
 

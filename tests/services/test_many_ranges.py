@@ -157,7 +157,7 @@ def test_a_range_that_stalls_among_others_is_named(
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A topic with transactions, and what a plain consumer reads of it: rows and the end, by partition."""
+    """A topic with transactions, and what a plain consumer reads: rows and the end, by partition."""
 
     topic: str
     rows: dict[int, list[Row]]

@@ -1,4 +1,4 @@
-"""Many tables in one process, where tables begin, and tables that somebody else made."""
+"""Many tables in one process, where tables begin, and tables that others made."""
 
 from __future__ import annotations
 

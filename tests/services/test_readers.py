@@ -1,4 +1,4 @@
-"""One table, three readers: PyIceberg, Spark and DuckDB see equal rows, however it is partitioned and wherever it lies.
+"""One table, three readers: PyIceberg, Spark and DuckDB see equal rows, with any partitioning and storage.
 
 Spark has no type for Iceberg's time: tables for it have no such column (DuckDB and PyIceberg read it).
 """
@@ -233,7 +233,7 @@ def market(services: LocalServices, tmp_path_factory: pytest.TempPathFactory) ->
 def test_all_readers_agree_however_a_table_is_partitioned(
     market: dict[str, tuple[Place, Table]], spark: SparkSession, duck: duckdb.DuckDBPyConnection, by: str
 ) -> None:
-    """With filters too: whoever prunes by wrong partitions or bounds misses rows."""
+    """With filters too: wrong partitions or bounds would make a reader miss rows."""
     _, table = market[by]
     _, unpartitioned = market["[]"]
     rows = alike_rows(table.rows())
@@ -341,7 +341,7 @@ def test_spark_reads_every_type_but_times_on_s3_listed_by_glue(
 def test_all_readers_agree_on_a_partitioned_table_on_s3_listed_by_glue(
     on_s3: Place, market: dict[str, tuple[Place, Table]], spark: SparkSession, duck: duckdb.DuckDBPyConnection
 ) -> None:
-    """With filters too: whoever prunes by wrong partitions or bounds misses rows."""
+    """With filters too: wrong partitions or bounds would make a reader miss rows."""
     _, unpartitioned = market["[]"]
     table = on_s3.materialize(f"topic: {unpartitioned.spec.topics[0]}\npartition_by: [month(ts), bucket(2, symbol)]")
     rows, expected = alike_rows(unpartitioned.rows()), judged(unpartitioned, duck)

@@ -33,7 +33,7 @@ KEY, OTHER = late_key(), late_key()
 
 
 class Clock:
-    """The real one, and how far the double's is ahead of it."""
+    """Return the real time, and how far the double's clock is ahead."""
 
     ahead = 0.0
 

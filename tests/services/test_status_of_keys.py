@@ -1,4 +1,4 @@
-"""`frazil status` tells the keys of the configuration, from the double of AWS; nothing of what is in them."""
+"""`frazil status` lists the configuration's keys from the AWS double, without their values."""
 
 from __future__ import annotations
 

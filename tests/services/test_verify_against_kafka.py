@@ -120,7 +120,7 @@ class Orders:
         return verify_table(self.lake, spec or self.spec, kafka=side)
 
     def replace_rows(self, change: Callable[[pa.Table], pa.Table], *, table: str | None = None) -> None:
-        """Put other rows into the table, in one snapshot that looks like an update by somebody else."""
+        """Put other rows into the table, in one snapshot that looks like another writer's update."""
         loaded = self.lake.catalog.load_table(table or self.spec.identifier)
         with loaded.transaction() as transaction:
             files = list(_dataframe_to_data_files(loaded.metadata, change(loaded.scan().to_arrow()), loaded.io))
@@ -329,7 +329,7 @@ def _swapped(table: pa.Table) -> pa.Table:
 
 
 def test_fields_that_ingest_puts_nowhere_are_found(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a process did that went on by names which others had changed meanwhile."""
+    """As a process did that used names which others had changed meanwhile."""
 
     def mistaken(given: pa.Schema, target: pa.Schema, former_names: object) -> dict[str, str]:
         return {at: source for at, source in place_by_name(given, target, {}).items() if at != "number"}

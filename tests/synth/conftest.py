@@ -33,7 +33,7 @@ def python_with_cdktn() -> Path:
 
 @pytest.fixture(scope="session")
 def environment_without_credentials() -> dict[str, str]:
-    """What a synthesis gets: it asks nobody, so it needs nothing."""
+    """The environment of a synthesis: it makes no request, so it needs no credentials."""
     return {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "jobs"))),

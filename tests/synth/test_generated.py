@@ -1,4 +1,4 @@
-"""The generated resources are those of the schemas that lie beside them, and the whole stays small."""
+"""The generated resources match the schemas in the repository, and stay small."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_resources_are_current(name: str) -> None:
 
 
 def test_no_stack_can_make_what_holds_a_secret_or_needs_one() -> None:
-    """Keys would stand in the state, and what makes topics needs one."""
+    """Keys would be in the state, and making topics needs one."""
     assert not hasattr(confluent, "ApiKey")
     assert not hasattr(confluent, "KafkaTopic")
     assert not hasattr(aws, "SecretsmanagerSecretVersion")

@@ -1,4 +1,4 @@
-"""The stack that writes the tables: what it asks for, what its roles may do, and that it stands with every backend."""
+"""The stack that writes the tables: what it asks for, what its roles may do, and that it works with every backend."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def with_delta(spec: TableSpec) -> TableSpec:
 
 
 def needed(resource: Mapping[str, Any]) -> set[str]:
-    """What it waits for besides what it refers to, without the hash of each."""
+    """Return the dependencies that it declares explicitly, without their hashes."""
     return {re.sub(r"_[0-9A-F]{8}$", "", name) for name in resource["depends_on"]}
 
 

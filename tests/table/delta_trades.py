@@ -1,4 +1,4 @@
-"""An Iceberg table with a Delta log beside it, and what Iceberg, delta-rs and DuckDB read of it."""
+"""An Iceberg table with a Delta log beside it, and what Iceberg, delta-rs and DuckDB read from it."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class SmallLake:
         self.summarise_otherwise(operation="replace")
 
     def summarise_otherwise(self, **figures: str) -> None:
-        """Write other figures into the head's summary; an underscore in a name stands for a hyphen."""
+        """Write other figures into the head's summary; an underscore in a name becomes a hyphen."""
         head = self.view.head
         metadata = Path(self.table.metadata_location.removeprefix("file://"))
         content = json.loads(metadata.read_text())

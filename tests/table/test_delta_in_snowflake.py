@@ -1,4 +1,4 @@
-"""How fresh an external table over a Delta log is, as `frazil status` tells it."""
+"""The freshness of an external table over a Delta log, as `frazil status` shows it."""
 
 from __future__ import annotations
 

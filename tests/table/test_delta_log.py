@@ -1,4 +1,4 @@
-"""A Delta log beside a real Iceberg table: what Iceberg, delta-rs and DuckDB read of it is the same."""
+"""A Delta log beside a real Iceberg table: Iceberg, delta-rs and DuckDB read the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tag of the Delta log keeps, whoever compacts and expires in between, and that it is no part of the state."""
+"""The tag of the Delta log keeps files when others compact and expire, and is no part of the state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def announce(lake: SmallLake, reach: Callable[[str], None] = lambda moment: None
 
 
 def compact(table: Table) -> None:
-    """All rows into one new file, by somebody else."""
+    """Rewrite all rows into one new file, as another writer."""
     table.overwrite(table.scan().to_arrow())
 
 

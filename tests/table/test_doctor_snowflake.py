@@ -25,7 +25,7 @@ from tests.table.small_lake import Read, SmallLake, spec_of
 
 @dataclass
 class Account:
-    """Shows what it is told to show."""
+    """Returns the rows that a test gives it."""
 
     answer: Callable[[], Served]
     asked: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A run pauses its table only while the table stands where the run saw it."""
+"""A run pauses its table only if the table has not changed since the run saw it."""
 
 from __future__ import annotations
 

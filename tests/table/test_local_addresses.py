@@ -1,4 +1,4 @@
-"""`${local:…}` leads to the services of the folder, or nowhere: never to whoever else holds a port."""
+"""`${local:…}` leads to the services of the folder, or nowhere: never to another process that holds a port."""
 
 from __future__ import annotations
 

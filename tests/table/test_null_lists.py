@@ -1,4 +1,4 @@
-"""Null and empty are two values, however deep they lie and whoever read the file in between."""
+"""Null and empty stay two values at any depth, also after another reader rewrote the file."""
 
 from __future__ import annotations
 

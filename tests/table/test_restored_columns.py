@@ -161,7 +161,7 @@ def test_a_column_that_was_renamed_made_again_and_dropped_gets_its_values_back(
 
 
 def test_a_column_has_its_first_name_again_whatever_it_was_called_in_between(lake: SmallLake) -> None:
-    """Iceberg uses the id of a schema again, so that the ids do not tell which name was the last."""
+    """Iceberg uses the id of a schema again, so that the ids do not show which name was the last."""
     before = values(lake, "rows", "kafka_offset")
     change(lake, "rows", lambda update: update.rename_column("kafka_offset", "theirs"))
     change(lake, "rows", lambda update: update.rename_column("theirs", "kafka_offset"))

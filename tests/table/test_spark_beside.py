@@ -1,4 +1,4 @@
-"""Iceberg's Java code beside Frazil on one table: it loads Frazil's commits, and Frazil goes on from what it does."""
+"""Iceberg's Java code beside Frazil on one table: it loads Frazil's commits, and Frazil continues from its commits."""
 
 from __future__ import annotations
 

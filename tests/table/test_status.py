@@ -85,13 +85,13 @@ def test_without_kafka_all_but_the_lag_is_told_and_it_is_asked_once(lake: SmallL
 
 
 def test_paused_table_says_why(lake: SmallLake) -> None:
-    said = pause_property(by="ann", why="mending", at=NOON)
+    said = pause_property(by="ann", why="repairs", at=NOON)
     lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: said})
 
     found = status_of(lake, Broker({0: 100, 1: 50}))
 
     assert found.state == "paused"
-    assert str(found.pause) == "by ann at 2026-01-31T12:00:00Z: mending"
+    assert str(found.pause) == "by ann at 2026-01-31T12:00:00Z: repairs"
 
 
 def test_foreign_commits_are_named(lake: SmallLake) -> None:

@@ -1,4 +1,4 @@
-"""Unit tests decide over values: whoever opens a connection here has left the unit."""
+"""Unit tests work on values: a test that opens a connection fails."""
 
 from __future__ import annotations
 

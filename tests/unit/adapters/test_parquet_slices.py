@@ -100,7 +100,7 @@ def test_a_column_without_values_is_decoded_many_rows_at_a_time(value: list[None
 
 
 def test_a_slice_of_a_column_of_a_dictionary_type_has_its_own_values_only() -> None:
-    """Slices of one dictionary would each count all of it, and be cut down to single rows."""
+    """Slices of one dictionary would each count the whole dictionary, and be cut down to single rows."""
     values = pa.array([f"{n:06}" * 300 for n in range(ROWS)]).dictionary_encode()
     table = pa.table(
         {

@@ -1,4 +1,4 @@
-"""Kafka, the registry and AWS refuse instead of being down: the hint says what to allow, or which password to mend."""
+"""Kafka, the registry and AWS refuse instead of being down: the hint says what to allow, or which password to fix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SERVERS = {"bootstrap.servers": "broker:9092"}
 
 
 class Admin:
-    """Answers every question with one error, after it has told the client of others."""
+    """Answers every request with one error, after it has reported others to the client."""
 
     def __init__(self, settings: dict[str, Any], *, answer: int, told: tuple[int, ...] = ()) -> None:
         self.settings = settings

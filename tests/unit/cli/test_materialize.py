@@ -16,7 +16,7 @@ Said = pytest.CaptureFixture[str]
 
 @dataclass
 class Run:
-    """Stands for a table that is there or not, and cannot be made where `failure` says why."""
+    """A fake table that exists or not, and cannot be made if `failure` is set."""
 
     name: str
     failure: FrazilError | None = None

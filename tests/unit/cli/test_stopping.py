@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while several tables go on for ever, in a process of its own."""
+"""Ctrl-C and SIGTERM while several tables run without end, in a separate process."""
 
 from __future__ import annotations
 

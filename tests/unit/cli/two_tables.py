@@ -41,7 +41,7 @@ class NoTopics:
 
 @dataclass
 class Run:
-    """Stands for a table; the first batch of each says that it is on its way."""
+    """A fake table; the first batch of each reports that it has begun."""
 
     name: str
     seconds: float

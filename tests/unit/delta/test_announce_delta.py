@@ -1,4 +1,4 @@
-"""Bringing a Delta log to a table's head, and the tags that keep its files, whoever comes in between."""
+"""Bringing a Delta log to a table's head, and the tags that keep its files, while others commit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = {1: TableFiles((file("a"),)), 2: TableFiles((file("a"), file("b"))), 3: 
 
 @dataclass
 class OneTable:
-    """The lake's half of it. `before_move` comes before tags are moved: another process, or a fault."""
+    """The lake's part. `before_move` is called before tags are moved: another process, or a fault."""
 
     now: TableView
     history: list[str] = field(default_factory=list)
@@ -157,7 +157,7 @@ def test_a_slow_process_does_not_take_the_tag_back(world: World) -> None:
 
 def test_a_commit_in_between_that_is_about_something_else_is_no_reason_to_stop(world: World) -> None:
     def refused_once() -> None:
-        raise CommitRejectedError("somebody set a property")
+        raise CommitRejectedError("another process set a property")
 
     world.table.before_move = iter([refused_once])
 

@@ -68,7 +68,7 @@ def test_a_subject_that_is_forbidden_leaves_the_others() -> None:
 
 @dataclass
 class Glue:
-    """A catalog that refuses to tell."""
+    """A catalog that refuses to answer."""
 
     why: str = ""
 

@@ -1,4 +1,4 @@
-"""Findings as values: kept, told, read back from a log, and never with a secret in them."""
+"""Findings as values: stored, printed, read back from a log, and never with a secret."""
 
 from __future__ import annotations
 

@@ -267,4 +267,4 @@ def parsed(schema: Json) -> AvroSchema:
 
 
 REPEATABLE = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-"""The same examples on every run, so that a red test stays red until it is mended."""
+"""The same examples on every run, so that a failing test fails until the defect is fixed."""

@@ -1,4 +1,4 @@
-"""Confluent Cloud's API: what is asked again, what is refused, and what is never told."""
+"""Confluent Cloud's API: what is retried, what is refused, and what is never printed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from infra.deploy.deployment import Deployment, open_deployment
 from infra.deploy.stacks.deployed import Stacks
 
 NEVER_ASKED = cast(Any, None)
-"""Stands for stacks and clients: whoever uses it fails with another error."""
+"""A placeholder for stacks and clients: any use fails with another error."""
 
 
 def confirm(deployment: Deployment) -> None:

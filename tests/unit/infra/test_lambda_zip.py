@@ -14,7 +14,7 @@ ARM = Target("3.13", "arm64")
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two functions, of which one is packed, and packages that somebody else installs."""
+    """Two functions, of which one is packed, and packages that are installed elsewhere."""
     files = {
         "lambdas/__init__.py": "",
         "lambdas/turn/__init__.py": "",

@@ -1,4 +1,4 @@
-"""Rotating now: begun by Secrets Manager's own call, waited for, and told about in the function's own words."""
+"""Rotating now: begun by Secrets Manager's own call, waited for, and reported in the function's own words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule is kept by a sound stack, and broken by one change of it."""
+"""A correct stack follows each rule, and one change violates it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a stack, with a stand-in for Terraform that remembers what it was told to forget."""
+"""The outcome for a stack, with a stand-in for Terraform that records what it was asked to forget."""
 
 from __future__ import annotations
 

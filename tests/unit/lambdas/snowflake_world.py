@@ -32,7 +32,7 @@ class World:
     rotation: Rotation
 
     def rotate(self, token: str) -> None:
-        """All of it as Secrets Manager does, without a failure."""
+        """Carry out a whole rotation as Secrets Manager does, without a failure."""
         if token not in self.secret.versions:
             self.secret.begin(token)
         self.steps(token)

@@ -32,7 +32,7 @@ CLUSTER = Cluster("lkc-1", "https://pkc-1.aws.confluent.cloud", "lsrc-1", "https
 
 
 class Wire(BaseAdapter):
-    """Requests go to the double by a call. `on_call` is told of each after it was carried out, and may raise."""
+    """Requests go to the double by a call. `on_call` gets each after it was carried out, and may raise."""
 
     def __init__(self, double: ConfluentDouble) -> None:
         super().__init__()
@@ -257,7 +257,7 @@ def test_every_step_may_be_repeated() -> None:
 
 
 def test_the_same_rotation_twice_at_once_leaves_one_key_of_each_part_that_works() -> None:
-    """Whoever stores second removes what it made."""
+    """The run that stores second removes the key that it made."""
     world = new_world()
     world.secret.begin("a")
     inside: list[str] = []
@@ -302,7 +302,7 @@ def test_a_late_second_run_with_the_same_token_does_not_delete_the_key_that_was_
 
 
 def test_two_create_steps_with_one_token_at_once_leave_the_key_that_was_stored() -> None:
-    """The second begins and ends wherever the first is; then the rotation goes on."""
+    """The second begins and ends wherever the first is; then the rotation continues."""
     for place in count():
         world = new_world()
         world.rotate("a")
@@ -349,7 +349,7 @@ def test_a_late_finish_of_the_rotation_before_leaves_a_key_that_is_about_to_be_s
 
 
 def test_a_key_of_an_abandoned_rotation_goes_before_one_that_clients_may_use() -> None:
-    """The abandoned one is younger, and nobody has its secret."""
+    """The abandoned one is younger, and its secret is lost."""
     world = new_world(retained=3)
     for token in ("a", "b"):
         world.rotate(token)
@@ -436,7 +436,7 @@ def test_a_leaked_key_is_deleted_at_once_and_so_is_every_other_but_the_current_o
 
 @pytest.mark.parametrize("resource", ["lkc-1", "lkc-9", "cloud"])
 def test_keys_of_the_account_under_other_names_are_reported_after_a_leak(resource: str) -> None:
-    """Whoever has the Cloud API key can make keys of any name for the account, for any resource."""
+    """A holder of the Cloud API key can make keys of any name for the account, for any resource."""
     world = new_world()
     world.rotate("a")
     foreign = world.cloud.make_key(NewKey("totally-normal", "", OWNER, resource))

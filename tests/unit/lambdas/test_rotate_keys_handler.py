@@ -1,4 +1,4 @@
-"""What is read at the edge, and what is told there."""
+"""What the handler reads from its event and environment, and what it logs."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.fakes.vault_in_memory import CURRENT, PREVIOUS, CrashError, DyingAt
 
 
 def apply_terraform(world: World) -> None:
-    """Put the keys into the user that the function tells at that moment, as the user's owner."""
+    """Put the keys that the function returns at that moment into the user, as the user's owner."""
     told = world.rotation.installed_keys()
     world.double.users.make("LOADER").keys = {slot: told[slot] for slot in SLOTS if told[slot]}
     world.double.grant(MODIFY, on="LOADER", to="ROTATOR")
@@ -42,7 +42,7 @@ def test_a_user_that_is_made_again_gets_the_current_key_and_rotates_on(world: Wo
 
 @pytest.mark.parametrize("by_terraform", [True, False])
 def test_a_secret_that_is_made_again_lets_its_user_in_and_rotates_on(world: World, by_terraform: bool) -> None:
-    """Its user holds keys that nobody has any more: the next `create` heals it, and so does the next rotation."""
+    """Its user holds lost keys: the next `create` repairs it, and so does the next rotation."""
     world.rotate("before")
     world.secret.versions.clear()
     world.rotation.first_key()

@@ -1,4 +1,4 @@
-"""A paused table says how to go on, and what it says leads on: whole batches over a topic in memory."""
+"""A paused table says how to continue, and its advice works: whole batches over a topic in memory."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_compatible_schema_is_not_refused_again(world: World) -> None:
 
 @pytest.mark.parametrize("refused", [record(a_field("n"), a_field("m")), SWAPPED], ids=["both names", "swapped"])
 def test_a_schema_that_aliases_rule_out_can_be_given_up(world: World, refused: str) -> None:
-    """The table starts from a schema that renames `n` to `m`; a record of another writer cannot be told apart."""
+    """The table starts from a schema that renames `n` to `m`; a record of another writer cannot be distinguished."""
     world.registry.register("orders-value", RENAMED)
     late = world.registry.register("another-subject", refused).id
     world.values[:] = [framed(2, RENAMED, {"m": 1}), framed(late, refused, {"n": 2, "m": 3})]

@@ -105,7 +105,7 @@ def test_a_run_with_nothing_to_read_brings_the_log_to_the_head(world: World) -> 
 def test_a_paused_table_is_brought_to_its_head_as_well(world: World) -> None:
     world.run().create()
     world.insert()
-    said = pause_property(by="ann", why="mending", at=NOW)
+    said = pause_property(by="ann", why="repairs", at=NOW)
     world.lake.set_properties(BOTH.identifier, put={PAUSED_PROPERTY: said})
 
     with pytest.raises(PausedError):

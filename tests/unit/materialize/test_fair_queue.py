@@ -1,4 +1,4 @@
-"""Who gets the next slot, and when nobody does any more."""
+"""Which table gets the next slot, and when none does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tables:
         self.queue = FairQueue(lambda: self.slots, stopped=lambda: self.stopped)
 
     def ask(self, table: str, *, hold: threading.Event) -> None:
-        """Ask in a new thread, and wait until that has got a slot or stands in the queue."""
+        """Ask in a new thread, and wait until it has a slot or is in the queue."""
         before = len(self.queue._waiting) + len(self.got)
         thread = threading.Thread(target=self._hold, args=(table, hold))
         self.threads.append(thread)

@@ -1,4 +1,4 @@
-"""What the next batch reads: a truth table over where the table and its topic stand."""
+"""What the next batch reads: a truth table over the offsets of the table and its topic."""
 
 from __future__ import annotations
 

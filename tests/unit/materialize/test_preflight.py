@@ -1,4 +1,4 @@
-"""Whatever is wrong is found before anything is made: by `check` all at once, by `materialize` the first of it."""
+"""Problems are found before anything is made: `check` reports all, `materialize` the first."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class FixedClients:
 
 @dataclass
 class Run:
-    """Stands for a table whose every batch does what `act` does."""
+    """A fake table whose every batch calls `act`."""
 
     act: Any
     clients: Clients = field(default_factory=lambda: Clients(at(0)))
@@ -370,7 +370,7 @@ def broken() -> None:
 
 @dataclass
 class Rests:
-    """Instead of waiting: how long a table would have rested; after so many turns of it the run is told to stop."""
+    """Record how long a table would have waited, and stop the run after so many waits."""
 
     seconds: list[float] = field(default_factory=list)
     until: int = 2

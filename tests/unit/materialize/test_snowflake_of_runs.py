@@ -1,4 +1,4 @@
-"""When Snowflake is told to look at a Delta log, and what becomes of the batch when it does not answer."""
+"""When Snowflake refreshes from a Delta log, and the outcome of the batch if it does not answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Account:
 
 @dataclass
 class World:
-    """A table whose topic holds nothing new, the log beside it, and who is told of the log."""
+    """A table whose topic has nothing new, its Delta log, and the clients that are notified."""
 
     lake: IcebergLake
     clients: Clients

@@ -58,7 +58,7 @@ LEAVES = [path for path, key in KEYS.items() if section_of(key.shape) is None]
 
 @dataclass(frozen=True)
 class Example:
-    """A key before and after: lines of a spec, the rule's key, what becomes of it, and words that `how` has."""
+    """A key before and after: lines of a spec, the rule's key, its fate, and words in `how`."""
 
     before: str
     after: str

@@ -1,4 +1,4 @@
-"""Where a table stands, by the nearest snapshot of ours in the ancestry of `main`."""
+"""The state of a table, by the nearest snapshot of Frazil in the ancestry of `main`."""
 
 from __future__ import annotations
 
