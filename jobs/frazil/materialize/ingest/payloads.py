@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.formats.framing import HEADER_BYTES, Framed
+from frazil.formats.framing import HEADER_BYTES, Framed, Group
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row
 from frazil.materialize.ingest.placing import Place
 from frazil.materialize.ingest.writers import LookupsSpentError, NewSchemaError, Writers
@@ -111,13 +111,12 @@ def decode_framed(
     pieces: list[_Piece] = []
     nanos = 0
     room = _Room(len(payloads), _most_null_bytes(framed))
-    for group in framed.groups:
+    for group, given in _by_group(payloads, framed.groups):
         chosen = group.indexes
         decoder = writers.decoder(group.schema_id)
         if isinstance(decoder, Reason):
             rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
             continue
-        given = payloads if chosen is None else payloads.take(pa.array(chosen))
         decoded = decoder.decode(given, skip=HEADER_BYTES)
         if decoded.taken < len(given):
             raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
@@ -133,6 +132,17 @@ def decode_framed(
     elif framed.nulls:
         rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
     return _assemble(pieces, target, tuple(rejects), len(payloads), nanos)
+
+
+def _by_group(payloads: pa.LargeBinaryArray, groups: Sequence[Group]) -> Iterator[tuple[Group, pa.LargeBinaryArray]]:
+    """Yield each group with its payloads: slices of one array, since a copy for each would cost many calls."""
+    chosen = [group.indexes for group in groups if group.indexes is not None]
+    together = payloads.take(pa.array(np.concatenate(chosen))) if chosen else payloads
+    start = 0
+    for group in groups:
+        count = len(payloads) if group.indexes is None else len(group.indexes)
+        yield group, together.slice(start, count)
+        start += count
 
 
 def narrow(columns: Sequence[pa.Array], have: Indexes | None, wanted: Indexes | None) -> list[pa.Array]:
