@@ -55,9 +55,9 @@ def run_rounds(services: LocalServices, rounds: int) -> list[Run]:
     orders.read_through(services)
     found: list[Run] = []
     for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
         for system in in_turn(number):
             found += drain(system, services, [orders.TOPIC])
-            print(f"  round {number + 1} of {rounds}", file=sys.stderr)
     return found
 
 

@@ -86,7 +86,7 @@ class MemoryWatch:
                     continue
                 if name == "java":
                     self.jvm = max(self.jvm, size)
-                else:
+                elif name.startswith("python"):  # not what a JVM forks for a moment
                     self.worker = max(self.worker, size)
 
 

@@ -3,8 +3,8 @@
 Usage: python -m bench.peers.structured_streaming BOOTSTRAP REGISTRY FOLDER RESULT TOPIC...
 
 It drains the topics one after the other, each into a table of its name, and measures each. It writes the same columns,
-the default metadata columns included, in batches of the same size, with the same codec. It proves nothing, has no dead
-letters, and knows one writer schema.
+the default metadata columns included, in batches of the same size, with the same codec, in as many tasks as there are
+cores. It proves nothing, has no dead letters, and knows one writer schema.
 """
 
 from __future__ import annotations
@@ -83,9 +83,8 @@ def rows_of(spark: Any, bootstrap: str, topic: str, schema: str) -> Any:
         F.col("key").cast("string").alias("kafka_key"),
         F.expr("cast(conv(hex(substring(value, 2, 4)), 16, 10) as int)").alias("kafka_schema_id"),
     )
-    return decoded.select(
-        "record.*", "kafka_partition", "kafka_offset", "kafka_timestamp", "kafka_key", "kafka_schema_id"
-    )
+    metadata = ("kafka_partition", "kafka_offset", "kafka_timestamp", "kafka_key", "kafka_schema_id")
+    return decoded.select("record.*", *metadata).coalesce(spark.sparkContext.defaultParallelism)
 
 
 def main(bootstrap: str, registry: str, folder: str, result: str, *topics: str) -> None:

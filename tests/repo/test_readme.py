@@ -95,3 +95,18 @@ def test_every_folder_of_the_jobs_and_of_the_functions_has_a_row() -> None:
     functions = {path.parent.name for path in (ROOT / "lambdas").glob("*/__init__.py")}
 
     assert (folders | functions) - named == set()
+
+
+def test_the_speed_that_it_states_is_the_measured_one() -> None:
+    rows = re.findall(
+        r"^\| rows per CPU-second against (.+?), median .*\| ([\d.]+) times \| (?:yes|\*\*no\*\*) \|$",
+        text_of(ROOT / "bench/RESULTS.md"),
+        re.MULTILINE,
+    )
+    stated = re.search(
+        r"([\d.]+) times as many rows per\s+CPU-second as\s+plain\s+Structured\s+Streaming,\s+and\s+([\d.]+) times",
+        text_of(README),
+    )
+
+    assert stated
+    assert dict(rows) == {"Structured Streaming": stated[1], "Kafka Connect sink": stated[2]}
