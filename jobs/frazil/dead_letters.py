@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import TableScan
-from frazil.materialize.dead_letters import check_columns, pending_batches
+from frazil.materialize.dead_letter_checks import check_columns
+from frazil.materialize.dead_letters import pending_batches
 from frazil.model.errors import Misuse
 from frazil.model.moments import rfc3339
 from frazil.model.snapshot import TableView

@@ -6,7 +6,8 @@ import pytest
 from pyiceberg.types import BooleanType
 
 from frazil.adapters.iceberg.scan import TableScan
-from frazil.materialize.dead_letters import ACCEPT_LOST_PROPERTY, PREPARED_PREFIX, drop_others, ensure_dead_letters
+from frazil.materialize.dead_letter_checks import ACCEPT_LOST_PROPERTY
+from frazil.materialize.dead_letters import PREPARED_PREFIX, drop_others, ensure_dead_letters
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.errors import ForeignTableError, StateLostError
 from frazil.verify.table import verify_table

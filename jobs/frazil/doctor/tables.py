@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from frazil.doctor.finding import Finding, failed, not_asked
 from frazil.materialize.branches import STAGE_PREFIX
-from frazil.materialize.dead_letters import PREPARED_PREFIX, check_owner
+from frazil.materialize.dead_letter_checks import check_owner
+from frazil.materialize.dead_letters import PREPARED_PREFIX
 from frazil.materialize.pause.pausing import pause_of
 from frazil.materialize.state import standing
 from frazil.model.errors import FrazilError

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from frazil.formats.open import map_schema
 from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
 from frazil.materialize.clients import Step
-from frazil.materialize.dead_letters import check_dead_letters
+from frazil.materialize.dead_letter_checks import check_dead_letters
 from frazil.materialize.layout import (
     TABLE_PROPERTIES,
     delta_problems,
     metadata_columns,
     name_clashes,
     partition_problems,
-    unreadable,
 )
+from frazil.materialize.schema.columns_of import key_column_type, record_columns
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
 from frazil.materialize.schema.required import required_findings
 from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
 from frazil.materialize.state import CHECKPOINT_TAG, check_format, standing
-from frazil.model.columns import Column, ColumnType, Struct
+from frazil.model.columns import Column
 from frazil.model.errors import (
     CommitRejectedError,
     ForeignTableError,
@@ -219,26 +218,6 @@ def _merged(
             raise refusal(spec.identifier, schema.id, evolution.findings)
         columns, former_names = applied(columns, evolution.changes), evolution.former_names
     return columns, former_names
-
-
-def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
-    """Return the columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
-    found = map_schema(schema)
-    findings = found.findings + unreadable(found.columns, spec)
-    if findings:
-        raise refusal(spec.identifier, schema.id, findings)
-    return found.columns
-
-
-def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
-    """Return the type of the key column: a struct for a record, else the type of the key.
-
-    Raises IncompatibleSchemaError if the schema of the key cannot be a column.
-    """
-    columns = record_columns(spec, schema)
-    if not columns:
-        raise refusal(spec.identifier, schema.id, (SchemaFinding("", "a key without data: read it with `key: bytes`"),))
-    return Struct(columns) if map_schema(schema).record else columns[0].type
 
 
 def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState:

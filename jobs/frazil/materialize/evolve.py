@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
-from frazil.materialize.create import key_column_type, record_columns
 from frazil.materialize.layout import metadata_columns, name_clashes
 from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.schema.columns_of import key_column_type, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.fitted import still_fitting
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property

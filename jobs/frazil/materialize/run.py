@@ -10,19 +10,19 @@ from datetime import datetime
 
 from frazil.materialize.account import Ingested
 from frazil.materialize.announce import Announcing
-from frazil.materialize.branches import STAGE_PREFIX, branch_names
+from frazil.materialize.branches import STAGE_PREFIX, Staged, branch_names
 from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
 from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
-from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, keep_pending, reveal
+from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, keep_pending, prepare, reveal
 from frazil.materialize.evolve import Absorbed, evolve
 from frazil.materialize.housekeeping import Housekeeping
+from frazil.materialize.ingest.run_tasks import read_batch, schemas_met
 from frazil.materialize.pause.fenced_pause import Pauser
 from frazil.materialize.pause.limits import check_limits
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, Accepted, accepted_through
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.publish import publish
-from frazil.materialize.read import read_batch, schemas_met
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.sources import describe_topics
 from frazil.materialize.stage import ReadBatch
@@ -214,13 +214,19 @@ class TableRun:
             seconds=self.seconds,
             fitted=known,
         )
+
+        def again(now: Standing) -> Staged:
+            """Stage after others have committed, who may also have dropped the prepared dead letters."""
+            self._prepare(plan, got)
+            return batch.stage_on(now)
+
         try:
             with self._step("prepare"):
-                batch.prepare()
+                self._prepare(plan, got)
             with self._step("stage"):
                 staged = batch.stage_on(here)
             with self._step("publish"):
-                view = publish(clients.lake, plan, staged, stage_on=batch.stage_again_on)
+                view = publish(clients.lake, plan, staged, stage_on=again)
         except OvertakenError:
             return Again()
         except CountMismatchError as mismatch:
@@ -237,6 +243,11 @@ class TableRun:
             delta = self.announcing.announce(clients, now.view)
         self.housekeeping.between_batches(clients, now.view)
         return Published(receipt, now, delta)
+
+    def _prepare(self, plan: BatchPlan, got: Ingested) -> None:
+        """Stage the dead letters, invisible to readers, before the rows become visible."""
+        table, files = self.spec.dead_letters_identifier, got.dead_letter_files
+        prepare(self.clients.lake, table, plan=plan, writer=self.writer, files=files)
 
     def _reveal(self, plan: BatchPlan, state: TableState) -> None:
         lake, table = self.clients.lake, self.spec.dead_letters_identifier

@@ -1,4 +1,4 @@
-"""A batch that is read goes onto a branch: its dead letters onto one of their table, then its rows."""
+"""The rows of a batch that is read go onto a branch of their table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import datetime
 
 from frazil.materialize.account import Ingested, next_state, receipt_of
 from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
-from frazil.materialize.dead_letters import prepare
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import new_base
@@ -38,21 +37,6 @@ class ReadBatch:
     planned_at: datetime
     seconds: Mapping[str, float]
     fitted: Fitted | None = None
-
-    def prepare(self) -> None:
-        """Stage the dead letters, invisible to readers, before the rows become visible."""
-        prepare(
-            self.lake,
-            self.spec.dead_letters_identifier,
-            plan=self.plan,
-            writer=self.writer,
-            files=self.got.dead_letter_files,
-        )
-
-    def stage_again_on(self, here: Standing) -> Staged:
-        """Stage after others have committed, who may also have dropped the prepared dead letters."""
-        self.prepare()
-        return self.stage_on(here)
 
     def stage_on(self, here: Standing) -> Staged:
         """Stage on top of the table's head. Raises the same errors as `publish`."""

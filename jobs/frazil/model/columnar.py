@@ -76,7 +76,7 @@ def _unpack_all(kind: Any, packed: Any) -> list[Any]:
 
 def _stored(kind: Any, packed: Mapping[str, Any]) -> list[str]:
     """Return the fields to read: those in the JSON, and those without a default. Raises ValueError for other names."""
-    unknown = sorted(packed.keys() - _hints(kind).keys())
+    unknown = sorted(set(packed) - _hints(kind).keys())
     if unknown:
         raise ValueError(f"{kind.__name__} has no field {', '.join(unknown)}")
     return [each.name for each in fields(kind) if each.name in packed or not _has_default(each)]

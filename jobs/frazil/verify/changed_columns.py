@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from frazil.adapters.iceberg.former_columns import hidden_columns
-from frazil.materialize.dead_letters import TYPE_HINT
+from frazil.materialize.dead_letter_checks import TYPE_HINT
 from frazil.model.columns import Column, retyped
 from frazil.model.snapshot import TableView
 from frazil.proof.verification import Discrepancy, FindingKind

@@ -11,7 +11,8 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.former_columns import former_columns
 from frazil.adapters.iceberg.scan import TableScan
-from frazil.materialize.dead_letters import COLUMNS_HINT, PREPARED_PREFIX, missing_columns
+from frazil.materialize.dead_letter_checks import COLUMNS_HINT, missing_columns
+from frazil.materialize.dead_letters import PREPARED_PREFIX
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing
 from frazil.model.progress import TableState

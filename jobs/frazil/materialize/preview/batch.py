@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from frazil.materialize.clients import STEPS, Step
 from frazil.materialize.create import initial_columns, problems_of_new_table
-from frazil.materialize.dead_letters import check_dead_letters
+from frazil.materialize.dead_letter_checks import check_dead_letters
 from frazil.materialize.layout import delta_problems
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch

@@ -1,0 +1,30 @@
+"""The columns that a writer schema becomes, as a spec's readers can have them."""
+
+from __future__ import annotations
+
+from frazil.formats.open import map_schema
+from frazil.materialize.layout import unreadable
+from frazil.materialize.schema.compare import refusal
+from frazil.model.columns import Column, ColumnType, Struct
+from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.spec import TableSpec
+
+
+def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
+    """Return the columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
+    found = map_schema(schema)
+    findings = found.findings + unreadable(found.columns, spec)
+    if findings:
+        raise refusal(spec.identifier, schema.id, findings)
+    return found.columns
+
+
+def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
+    """Return the type of the key column: a struct for a record, else the type of the key.
+
+    Raises IncompatibleSchemaError if the schema of the key cannot be a column.
+    """
+    columns = record_columns(spec, schema)
+    if not columns:
+        raise refusal(spec.identifier, schema.id, (SchemaFinding("", "a key without data: read it with `key: bytes`"),))
+    return Struct(columns) if map_schema(schema).record else columns[0].type
