@@ -72,7 +72,7 @@ def main(bootstrap: str, registry: str, folder: str, result: str, *topics: str) 
     settings = settings_of(bootstrap, registry, warehouse, *topics)
     runner = SparkRunner(log_file=warehouse.parent / "spark.log")
     runner.start()
-    clients = open_clients(settings, runner, announce=lambda _: None)
+    clients = open_clients(settings, runner, on_receipt=lambda _: None)
     costs = [drained(run) for run in table_runs(clients, settings.tables)]
     write_costs(Path(result), costs)
     runner.stop()

@@ -34,7 +34,7 @@ def main(bootstrap: str, registry: str, folder: str, result: str) -> None:
     shutil.rmtree(warehouse, ignore_errors=True)
     settings = settings_of(bootstrap, registry, warehouse, topic)
     runner = SparkRunner(log_file=warehouse.parent / "spark.log")
-    run = table_runs(open_clients(settings, runner, announce=lambda _: None), settings.tables)[0]
+    run = table_runs(open_clients(settings, runner, on_receipt=lambda _: None), settings.tables)[0]
     _batch(run, Published)
     restart = time.monotonic() - began - produced
     small, empty = [], []

@@ -175,7 +175,7 @@ def task_of(services: LocalServices, topic: str, records: int) -> IngestTask:
     bootstrap, url = services.bootstrap_servers, services.schema_registry_url
     settings = settings_of(bootstrap, url, warehouse, topic, rows=records)
     catcher = TaskCatcher()
-    runs = table_runs(open_clients(settings, catcher, announce=lambda _: None), settings.tables)
+    runs = table_runs(open_clients(settings, catcher, on_receipt=lambda _: None), settings.tables)
     try:
         runs[0].batch()
     except PlannedError:

@@ -105,7 +105,7 @@ def drain(runner: SparkRunner, services: LocalServices) -> None:
     warehouse = HOME / "warehouses" / "stacks"
     shutil.rmtree(warehouse, ignore_errors=True)
     settings = settings_of(services.bootstrap_servers, services.schema_registry_url, warehouse, orders.TOPIC)
-    (run,) = table_runs(open_clients(settings, runner, announce=lambda _: None), settings.tables)
+    (run,) = table_runs(open_clients(settings, runner, on_receipt=lambda _: None), settings.tables)
     print(drained(run), file=sys.stderr)
 
 

@@ -12,7 +12,7 @@ from frazil.model.spec import Secret
 from frazil.specs.document import Mark
 from frazil.specs.keys import Key, Values
 from frazil.specs.load import read_document
-from frazil.specs.placeholders import Sources
+from frazil.specs.placeholders import PlaceholderSources
 from frazil.specs.problems import Problem, Problems, suggest
 from frazil.specs.shapes import At, Rejected
 from infra.settings import keys, snowflake_keys
@@ -85,7 +85,7 @@ def load_environment(name: str, env: Mapping[str, str], *, folder: Path = FOLDER
     """
     refuse_unknown(name, folder=folder)
     path = folder / f"{name}.yaml"
-    at = At(str(path), path.parent, Sources(env, _NoneRead()), Problems())
+    at = At(str(path), path.parent, PlaceholderSources(env, _NoneRead()), Problems())
     root = read_document(path, at, missing=f"create {path}")
     at.problems.raise_if_any()
     try:

@@ -14,7 +14,7 @@ from frazil.formats.decoder import Decoder
 from frazil.formats.framing import HEADER_BYTES, group_by_schema_id
 from frazil.formats.open import is_known, open_decoder
 from frazil.formats.python_values import python_values
-from frazil.materialize.ingest.writers import LARGEST_ID
+from frazil.materialize.ingest.decoders import LARGEST_ID
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.ports import RecordReader, SchemaRegistry

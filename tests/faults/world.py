@@ -95,7 +95,7 @@ class Setting:
             registry_settings=self.registry,
             now=lambda: datetime.now(UTC),
             new_id=_new_id,
-            announce=_nobody,
+            on_receipt=_nobody,
             observe=observe or _nobody,
             delta_logs=lambda: delta_logs or DeltaRsLogs(self.catalog.properties),
         )

@@ -145,7 +145,7 @@ class Place:
             registry_settings=settings.registry,
             now=lambda: datetime.now(UTC),
             new_id=lambda: uuid.uuid4().hex[:12],
-            announce=receipts.append,
+            on_receipt=receipts.append,
             observe=lambda *_: None,
             delta_logs=lambda: DeltaRsLogs(settings.catalog.properties),
         )

@@ -64,7 +64,7 @@ def test_a_run_stops_after_the_batch_that_is_on_its_way(place: Place) -> None:
     topic = place.topic()
     place.send(topic, *numbers(place, topic, *range(9)))
     stopping = Stopping()
-    (run,) = place.runs(f"topic: {topic}\ntrigger: {{rows: 3}}", announce=lambda _: stopping.stop())
+    (run,) = place.runs(f"topic: {topic}\ntrigger: {{rows: 3}}", on_receipt=lambda _: stopping.stop())
 
     (report,) = run_once([run], stopping)
 

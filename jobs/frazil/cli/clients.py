@@ -22,7 +22,7 @@ def new_id() -> str:
 
 
 def open_clients(
-    settings: Settings, runner: TaskRunner, *, announce: Callable[[Receipt], None], observe: Observer | None = None
+    settings: Settings, runner: TaskRunner, *, on_receipt: Callable[[Receipt], None], observe: Observer | None = None
 ) -> Clients:
     lake = IcebergLake(settings.catalog)
     return Clients(
@@ -34,7 +34,7 @@ def open_clients(
         registry_settings=settings.registry,
         now=lambda: datetime.now(UTC),
         new_id=new_id,
-        announce=announce,
+        on_receipt=on_receipt,
         observe=observe or _nobody,
         delta_logs=delta_logs_of(lake),
         snowflake=open_loader(settings.snowflake),

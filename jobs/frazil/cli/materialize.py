@@ -150,7 +150,7 @@ def _runs(
     log_file = config.parent / ".frazil" / "spark.log"
     display = display or Display()
     runner = WatchedRunner(SparkRunner(log_file=log_file, cluster=cluster), display)
-    clients = open_clients(settings, runner, announce=lambda receipt: _announce(receipt, display))
+    clients = open_clients(settings, runner, on_receipt=lambda receipt: _announce(receipt, display))
     client_source = CredentialRefresher(settings, clients, load=lambda: settings_from(config))
     return table_runs(clients, chosen, adopt=adopt, client_source=client_source)
 

@@ -27,7 +27,7 @@ WAITS_SECONDS = 600
 def main(config: str, batch: str) -> None:
     settings = settings_from(Path(config))
     runner = SparkRunner(log_file=Path(config).parent / "spark.log")
-    clients = open_clients(settings, runner, announce=_print, observe=waiting_before_publish(int(batch)))
+    clients = open_clients(settings, runner, on_receipt=_print, observe=waiting_before_publish(int(batch)))
     run_once(table_runs(clients, settings.tables), Stopping())
 
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from frazil.formats.placement import Sources, homeless, is_list, join, place_by_name
+from frazil.formats.placement import ColumnSources, homeless, is_list, join, place_by_name
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
 
@@ -117,7 +117,7 @@ def no_destination(paths: tuple[str, ...]) -> IncompatibleSchemaError:
     )
 
 
-def fit(batch: pa.RecordBatch, target: pa.Schema, sources: Sources) -> pa.RecordBatch:
+def fit(batch: pa.RecordBatch, target: pa.Schema, sources: ColumnSources) -> pa.RecordBatch:
     """Return the batch with exactly the columns, types and field metadata of `target`, each from its source or null.
 
     Values that already have the right type are not copied. Raises IncompatibleSchemaError for an unsafe promotion.
@@ -128,7 +128,7 @@ def fit(batch: pa.RecordBatch, target: pa.Schema, sources: Sources) -> pa.Record
 
 
 def _fit_fields(
-    given: Mapping[str, pa.Array], wanted: list[pa.Field], path: str, sources: Sources, rows: int
+    given: Mapping[str, pa.Array], wanted: list[pa.Field], path: str, sources: ColumnSources, rows: int
 ) -> list[pa.Array]:
     fitted = []
     for field in wanted:
@@ -138,7 +138,7 @@ def _fit_fields(
     return fitted
 
 
-def _fit(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.Array:
+def _fit(array: pa.Array, wanted: pa.DataType, path: str, sources: ColumnSources) -> pa.Array:
     given = array.type
     if given.equals(wanted, check_metadata=True):
         return array
@@ -164,7 +164,7 @@ def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(both and given.scale == wanted.scale and given.precision <= wanted.precision)
 
 
-def _fit_struct(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.StructArray:
+def _fit_struct(array: pa.Array, wanted: pa.DataType, path: str, sources: ColumnSources) -> pa.StructArray:
     if wanted.num_fields == 0:
         return pa.StructArray.from_buffers(wanted, len(array), [array.is_valid().buffers()[1]], children=[])
     children = {field.name: array.field(index) for index, field in enumerate(array.type)}
@@ -172,7 +172,7 @@ def _fit_struct(array: pa.Array, wanted: pa.DataType, path: str, sources: Source
     return pa.StructArray.from_arrays(fitted, fields=list(wanted), mask=_mask(array))
 
 
-def _fit_list(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.Array:
+def _fit_list(array: pa.Array, wanted: pa.DataType, path: str, sources: ColumnSources) -> pa.Array:
     whole = _unsliced(array)
     values = _fit(whole.values, wanted.value_type, path + "[]", sources)
     large = pa.types.is_large_list(wanted)
@@ -181,7 +181,7 @@ def _fit_list(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources)
     return kind.from_arrays(offsets, values, type=wanted, mask=_mask(whole))
 
 
-def _fit_map(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> pa.MapArray:
+def _fit_map(array: pa.Array, wanted: pa.DataType, path: str, sources: ColumnSources) -> pa.MapArray:
     whole = _unsliced(array)
     keys = _fit(whole.keys, wanted.key_type, path, sources)
     values = _fit(whole.items, wanted.item_type, path + "{}", sources)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from frazil.formats.placement import Sources, is_list, join
+from frazil.formats.placement import ColumnSources, is_list, join
 
 MOST_NULL_BYTES = 256 << 20
 """The maximum per batch of rows. The decoders have the same limit for the fields of a writer's schema."""
@@ -23,7 +23,7 @@ def null_bytes_of_row(fields: Iterable[pa.Field]) -> int:
     return sum(_of_type(field.type) for field in fields)
 
 
-def null_bytes_added(batch: pa.RecordBatch, target: pa.Schema, sources: Sources) -> int:
+def null_bytes_added(batch: pa.RecordBatch, target: pa.Schema, sources: ColumnSources) -> int:
     """Return the bytes of the nulls that `arrow.fit` adds to a batch, at any depth."""
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
     return _of_fields(given, target, "", sources, len(batch))
@@ -38,7 +38,7 @@ def _of_type(kind: pa.DataType) -> int:
 
 
 def _of_fields(
-    given: Mapping[str, pa.Array], wanted: Iterable[pa.Field], path: str, sources: Sources, rows: int
+    given: Mapping[str, pa.Array], wanted: Iterable[pa.Field], path: str, sources: ColumnSources, rows: int
 ) -> int:
     total = 0
     for field in wanted:
@@ -48,7 +48,7 @@ def _of_fields(
     return total
 
 
-def _of_column(array: pa.Array, wanted: pa.DataType, path: str, sources: Sources) -> int:
+def _of_column(array: pa.Array, wanted: pa.DataType, path: str, sources: ColumnSources) -> int:
     types = pa.types
     if types.is_struct(array.type) and types.is_struct(wanted):
         children = {field.name: array.field(index) for index, field in enumerate(array.type)}

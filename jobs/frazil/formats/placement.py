@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-Sources = Mapping[str, str]
+ColumnSources = Mapping[str, str]
 """The name of the writer's field that fills a column, by the column's dotted path in the table (`columns.walk`)."""
 
 
@@ -29,13 +29,13 @@ def _by_name(
                 yield from _by_name(inner_given, inner_wanted, inner_path, former_names)
 
 
-def homeless(given: pa.Schema, target: pa.Schema, sources: Sources) -> tuple[str, ...]:
+def homeless(given: pa.Schema, target: pa.Schema, sources: ColumnSources) -> tuple[str, ...]:
     """Return the dotted paths of the writer's fields that fill no column: their values would be lost."""
     return tuple(_homeless(list(given), list(target), "", "", sources))
 
 
 def _homeless(
-    given: list[pa.Field], wanted: list[pa.Field], path: str, written_path: str, sources: Sources
+    given: list[pa.Field], wanted: list[pa.Field], path: str, written_path: str, sources: ColumnSources
 ) -> Iterator[str]:
     columns = {sources[at]: field for field in wanted if (at := join(path, field.name)) in sources}
     for field in given:

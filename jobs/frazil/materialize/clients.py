@@ -38,7 +38,7 @@ class Clients:
     registry_settings: RegistrySettings
     now: Callable[[], datetime]
     new_id: Callable[[], str]
-    announce: Callable[[Receipt], None]
+    on_receipt: Callable[[Receipt], None]
     observe: Observer
     delta_logs: Callable[[], DeltaLogs]
     snowflake: Snowflake | None = None

@@ -239,7 +239,7 @@ class TableRun:
         receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
         receipt = replace(receipt, schema_changes=self.absorbed.take_changes())
         with self._step("announce"):
-            clients.announce(receipt)
+            clients.on_receipt(receipt)
             delta = self.announcing.announce(clients, now.view)
         self.housekeeping.between_batches(clients, now.view)
         return Published(receipt, now, delta)

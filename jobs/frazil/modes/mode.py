@@ -12,7 +12,7 @@ from frazil.model.progress import Counts
 from frazil.model.snapshot import TableView
 from frazil.model.spec import WriteMode
 from frazil.proof.rows import Expected, ProvenRows
-from frazil.proof.tally import Source, Tallies
+from frazil.proof.tally import Tallies, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +38,4 @@ class Mode:
 
     name: WriteMode
     change: Callable[[Sequence[WrittenFile], Counts, TableView], BatchChange]
-    prove_rows: Callable[[Expected, Tallies, Mapping[Source, BitMap64]], ProvenRows]
+    prove_rows: Callable[[Expected, Tallies, Mapping[TopicPartition, BitMap64]], ProvenRows]

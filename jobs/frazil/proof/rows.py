@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 
 from frazil.model.progress import ForeignChanges, PartitionProgress
 from frazil.model.spelling import plural
-from frazil.proof.tally import Source, Tallies, Tally, absent, missing_one
+from frazil.proof.tally import Tallies, Tally, TopicPartition, absent, missing_one
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
 
 
@@ -17,7 +17,7 @@ from frazil.proof.verification import Check, Discrepancy, FindingKind, first_nam
 class Expected:
     """The rows that the state expects, and what other writers changed."""
 
-    progress: Mapping[Source, PartitionProgress]
+    progress: Mapping[TopicPartition, PartitionProgress]
     foreign: ForeignChanges
 
     @property
@@ -46,18 +46,18 @@ class ProvenRows:
     """
 
     check: Check
-    sums_hold: frozenset[Source]
-    lost: Mapping[Source, int]
+    sums_hold: frozenset[TopicPartition]
+    lost: Mapping[TopicPartition, int]
 
 
-def prove_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> ProvenRows:
+def prove_rows(expected: Expected, found: Tallies, dead: Mapping[TopicPartition, BitMap64]) -> ProvenRows:
     """Return the proof of a table in which every row stays: `dead` are the offsets of its dead letters."""
     progress = expected.progress
     sums_hold = frozenset(source for source, each in progress.items() if found.by_source[source].sums == each.sums)
     return ProvenRows(check_rows(expected, found, dead), sums_hold, lost_rows(progress, found))
 
 
-def check_rows(expected: Expected, found: Tallies, dead: Mapping[Source, BitMap64]) -> Check:
+def check_rows(expected: Expected, found: Tallies, dead: Mapping[TopicPartition, BitMap64]) -> Check:
     """Compare the rows with the counts. If others removed rows and the counts explain it, missing rows are notes."""
     counted = [*_row_count(expected, found), *_beyond_others(expected, found), *_partly_sourced(expected, found)]
     explained = expected.foreign_removals and not counted
@@ -101,7 +101,7 @@ def _beyond_others(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
         yield Discrepancy(FindingKind.ROW_COUNT, "table", what)
 
 
-def lost_rows(progress: Mapping[Source, PartitionProgress], found: Tallies) -> dict[Source, int]:
+def lost_rows(progress: Mapping[TopicPartition, PartitionProgress], found: Tallies) -> dict[TopicPartition, int]:
     """Return how many of the rows that were written each partition lacks."""
     return {at: max(each.counts.rows - len(found.by_source[at].seen), 0) for at, each in progress.items()}
 
@@ -141,7 +141,7 @@ def _foreign_notes(expected: Expected, found: Tallies) -> Iterator[str]:
 class _Judged:
     """One partition: what the state says, what the table has, and which records are dead letters."""
 
-    at: Source
+    at: TopicPartition
     progress: PartitionProgress
     tally: Tally
     dead: BitMap64

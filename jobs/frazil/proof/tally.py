@@ -15,7 +15,7 @@ from frazil.proof.verification import NAMED
 
 Offsets = npt.NDArray[np.int64]
 
-Source = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic and the number of its partition."""
 
 
@@ -70,11 +70,11 @@ class Tallies:
     know.
     """
 
-    by_source: dict[Source, Tally]
+    by_source: dict[TopicPartition, Tally]
     rows: int = 0
     unsourced: int = 0
     partly_sourced: int = 0
-    strangers: dict[Source, int] = field(default_factory=dict)
+    strangers: dict[TopicPartition, int] = field(default_factory=dict)
 
     def add(self, topic: str, partition: int, offsets: Offsets) -> None:
         tally = self.by_source.get((topic, partition))

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 from frazil.model.spec import Secret, SettingValue
 from frazil.model.spelling import did_you_mean
 from frazil.specs.document import MapNode, Mark, Node, ScalarNode, duplicates, parse
-from frazil.specs.placeholders import Sources
+from frazil.specs.placeholders import PlaceholderSources
 from frazil.specs.problems import Position, Problems, suggest
 from frazil.specs.shapes import At, Choice, HandedOn, JsonSchema, NotYet, Rejected, Shape, describe
 
@@ -229,7 +229,7 @@ def default_of(key: Key[T], at: At) -> T:
 
 def nowhere(file: str = "the declaration") -> At:
     """Return a position for parsing defaults, without environment variables and secrets."""
-    return At(file, Path(), Sources({}, NoSecrets()), Problems())
+    return At(file, Path(), PlaceholderSources({}, NoSecrets()), Problems())
 
 
 class NoSecrets:

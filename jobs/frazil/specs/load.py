@@ -12,7 +12,7 @@ from frazil.specs.across import problems_across
 from frazil.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of
 from frazil.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
 from frazil.specs.keys import Key, NoSecrets, Section, Values, default_of
-from frazil.specs.placeholders import LocalAddress, SecretSource, Sources, no_local_services, secrets_in
+from frazil.specs.placeholders import LocalAddress, PlaceholderSources, SecretSource, no_local_services, secrets_in
 from frazil.specs.problems import Position, Problem, Problems
 from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
@@ -29,14 +29,14 @@ def load_settings(
 
     Raises SettingError or SpecError, which list all problems of all files, or ServiceError if secrets cannot be read.
     """
-    return _Loading(Sources(env, secrets, local), Problems()).load(path)
+    return _Loading(PlaceholderSources(env, secrets, local), Problems()).load(path)
 
 
 def load_connections(
     path: Path, env: Mapping[str, str], secrets: SecretSource, *, local: LocalAddress = no_local_services
 ) -> Settings:
     """Read `frazil.yaml` as `load_settings` does, but accept a `tables` folder that is empty or missing."""
-    return _Loading(Sources(env, secrets, local), Problems(), needs_specs=False).load(path)
+    return _Loading(PlaceholderSources(env, secrets, local), Problems(), needs_specs=False).load(path)
 
 
 def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
@@ -44,7 +44,7 @@ def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_
 
     Raises SettingError or SpecError, which list all problems of all files.
     """
-    loading = _Loading(Sources(env, NoSecrets()), Problems())
+    loading = _Loading(PlaceholderSources(env, NoSecrets()), Problems())
     specs = loading.specs(folder, Position(str(folder)), database, catalog_type)
     loading.problems.raise_if_any()
     return specs
@@ -52,7 +52,7 @@ def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_
 
 @dataclass(frozen=True, slots=True)
 class _Loading:
-    sources: Sources
+    sources: PlaceholderSources
     problems: Problems
     needs_specs: bool = True
 

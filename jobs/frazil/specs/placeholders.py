@@ -57,7 +57,7 @@ def no_local_services(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class PlaceholderSources:
     """The sources of the values of placeholders."""
 
     env: Mapping[str, str]

@@ -12,7 +12,7 @@ from frazil.model.errors import Misuse, SettingError
 from frazil.model.spec import DeferredSecret, Secret, SettingValue
 from frazil.model.spelling import did_you_mean
 from frazil.specs.document import ListNode, MapNode, Mark, Node, ScalarNode, duplicates
-from frazil.specs.placeholders import Expanded, Sources, UnfilledError, check_placeholders
+from frazil.specs.placeholders import Expanded, PlaceholderSources, UnfilledError, check_placeholders
 from frazil.specs.problems import Position, Problem, Problems, suggest
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class At:
 
     file: str
     folder: Path
-    sources: Sources
+    sources: PlaceholderSources
     problems: Problems
     path: str = ""
 

@@ -19,7 +19,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
-from frazil.proof.tally import Source
+from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
 from frazil.records import Records
 from frazil.verify.dead import visible_snapshot
@@ -58,10 +58,10 @@ class TableProof:
     """
 
     clean: bool
-    sums_hold: frozenset[Source]
-    lost: Mapping[Source, int]
+    sums_hold: frozenset[TopicPartition]
+    lost: Mapping[TopicPartition, int]
 
-    def excuses(self, at: Source, missing: int) -> bool:
+    def excuses(self, at: TopicPartition, missing: int) -> bool:
         """Return whether rows that others removed explain that so many records of a partition are missing."""
         lost = self.lost.get(at, 0)
         return self.clean and lost > 0 and missing <= lost
@@ -80,7 +80,7 @@ class _Result:
 
     findings: list[Discrepancy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    compared: dict[Source, Compared] = field(default_factory=dict)
+    compared: dict[TopicPartition, Compared] = field(default_factory=dict)
     lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def total(self, figure: str) -> int:
@@ -160,7 +160,9 @@ class _Comparing:
     kafka: KafkaSide
     watch: Watch
 
-    def partition(self, where: Source, progress: PartitionProgress, facts: TopicFacts, result: _Result) -> Compared:
+    def partition(
+        self, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts, result: _Result
+    ) -> Compared:
         """Compare all records that exist; if retention deletes records meanwhile, compare the rest."""
         comparison = self._comparison(where)
         position, end = progress.origin, min(progress.next, facts.partitions[where[1]].end)
@@ -185,7 +187,7 @@ class _Comparing:
         result.lost |= comparison.as_rows.placed.lost
         return comparison.found
 
-    def _windows(self, comparison: PartitionComparison, where: Source, start: int, end: int) -> Iterator[int]:
+    def _windows(self, comparison: PartitionComparison, where: TopicPartition, start: int, end: int) -> Iterator[int]:
         """Read `[start, end)` and compare it window by window; how far it has come, each time."""
         wanted = OffsetRange(where[0], where[1], start, end, partition_end=end, max_bytes=NO_LIMIT)
         chunks: list[Records] = []
@@ -201,7 +203,7 @@ class _Comparing:
                 start, chunks, held = records.next_offset, [], 0
                 yield start
 
-    def _comparison(self, where: Source) -> PartitionComparison:
+    def _comparison(self, where: TopicPartition) -> PartitionComparison:
         columns = source_columns(self.spec)
         equal = {columns.partition: where[1], **({} if columns.topic is None else {columns.topic: where[0]})}
         generation = next(s.generation for s in self.at.state.sources if s.topic == where[0])
@@ -227,7 +229,7 @@ class _Comparing:
 
 
 def dead_letter_scan(
-    view: TableView, where: Source, *, generation: int, rows_uuid: str, snapshot_id: int | None
+    view: TableView, where: TopicPartition, *, generation: int, rows_uuid: str, snapshot_id: int | None
 ) -> TableScan:
     """The dead letters of a partition, without fields that others added to their headers."""
     source = ("table_uuid", "topic", "generation", "partition", "offset")

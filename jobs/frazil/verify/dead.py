@@ -19,7 +19,7 @@ from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spelling import plural
 from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
-from frazil.proof.tally import Source, Tallies, Tally
+from frazil.proof.tally import Tallies, Tally, TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types, fate_of
 from frazil.verify.files import check_files
@@ -45,7 +45,7 @@ class DeadLetters:
     counted: bool = True
 
     @property
-    def offsets(self) -> Mapping[Source, BitMap64]:
+    def offsets(self) -> Mapping[TopicPartition, BitMap64]:
         return {at: tally.seen for at, tally in self.tallies.by_source.items()}
 
 

@@ -15,9 +15,9 @@ from pyiceberg.schema import Schema
 
 from frazil.adapters.iceberg.scan import schemas_of
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
+from frazil.materialize.ingest.decoders import TaskDecoders, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop
-from frazil.materialize.ingest.writers import UnknownIds, Writers
 from frazil.materialize.pause.pausing import dead_letter_schemas_of
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
@@ -89,8 +89,8 @@ def open_redecoder(
         _context(_judging(spec, purpose), at, dead_letters),
         row_schema=schemas[0],
         dead_letter_schema=schemas[1],
-        values=Writers(spec.value_type, values, unknown, refused),
-        keys=Writers(spec.key_type, keys, unknown, refused),
+        values=TaskDecoders(spec.value_type, values, unknown, refused),
+        keys=TaskDecoders(spec.key_type, keys, unknown, refused),
         now=now_utc,
         place_values=placed,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from frazil.formats.placement import Sources, homeless, join, place_by_name, structs_within
+from frazil.formats.placement import ColumnSources, homeless, join, place_by_name, structs_within
 
 _FIELD_ID = b"PARQUET:field_id"
 
@@ -33,10 +33,10 @@ class ByFieldId:
     target: pa.Schema
     former_names: Mapping[str, tuple[str, ...]]
     lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    found: dict[int, tuple[Sources, ...]] = field(default_factory=dict)
+    found: dict[int, tuple[ColumnSources, ...]] = field(default_factory=dict)
     chosen: dict[int, int] = field(default_factory=dict)
 
-    def __call__(self, schema_id: int, given: pa.Schema) -> Sources:
+    def __call__(self, schema_id: int, given: pa.Schema) -> ColumnSources:
         if schema_id not in self.found:
             self.found[schema_id] = self._placed(given)
             lost = homeless(given, self.target, self.found[schema_id][0])
@@ -51,9 +51,9 @@ class ByFieldId:
     def choose(self, schema_id: int, placement: int) -> None:
         self.chosen[schema_id] = placement
 
-    def _placed(self, given: pa.Schema) -> tuple[Sources, ...]:
+    def _placed(self, given: pa.Schema) -> tuple[ColumnSources, ...]:
         """Return the distinct placements, in the order of the table's schemas."""
-        placements: list[Sources] = []
+        placements: list[ColumnSources] = []
         for then in self.history:
             try:
                 placement = dict(_by_id(list(given), list(then), list(self.target), ""))

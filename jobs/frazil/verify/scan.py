@@ -15,7 +15,7 @@ from frazil.adapters.iceberg.scan import TableScan
 from frazil.model.progress import PartitionProgress, TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.proof.tally import Source, Tallies, Tally, each_partition
+from frazil.proof.tally import Tallies, Tally, TopicPartition, each_partition
 
 Watch = Callable[[str, int, int], None]
 """Called during long work with its name, how much is done, and the total."""
@@ -44,7 +44,7 @@ def source_columns(spec: TableSpec) -> SourceColumns:
 DEAD_LETTER_SOURCE = SourceColumns("topic", "partition", "offset", "")
 
 
-def progress_by_source(state: TableState) -> dict[Source, PartitionProgress]:
+def progress_by_source(state: TableState) -> dict[TopicPartition, PartitionProgress]:
     return {(source.topic, number): p for source in state.sources for number, p in sorted(source.partitions.items())}
 
 

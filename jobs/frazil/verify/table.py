@@ -18,7 +18,7 @@ from frazil.model.spelling import plural
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
 from frazil.proof.rows import Expected
-from frazil.proof.tally import Source
+from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
 from frazil.verify.dead import DeadLetters, check_dead_letters, tally_dead_letters
@@ -77,8 +77,8 @@ class _Proven:
     """The proof from the table alone: the checks, the partitions whose sums hold, and how many rows each lacks."""
 
     checks: tuple[Check, ...]
-    sums_hold: frozenset[Source] = frozenset()
-    lost: Mapping[Source, int] = field(default_factory=dict)
+    sums_hold: frozenset[TopicPartition] = frozenset()
+    lost: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def _compare(

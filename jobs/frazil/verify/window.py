@@ -16,7 +16,7 @@ from frazil.formats.arrow import project
 from frazil.formats.framing import group_by_schema_id
 from frazil.materialize.ingest.dead_rows import header_structs, micros
 from frazil.materialize.ingest.decode import DecodedRecords
-from frazil.proof.tally import Source, bitmap_of
+from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.columns import differing
@@ -92,7 +92,7 @@ class SometimesKept:
 class PartitionComparison:
     """Compares one partition window by window."""
 
-    source: Source
+    source: TopicPartition
     rows: TableScan
     offset_column: str
     dead_letters: TableScan

@@ -39,6 +39,7 @@ def context_without_a_jvm() -> Any:
         setLocalProperty=lambda name, value: None,
         setJobDescription=lambda text: None,
         stop=lambda: None,
+        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False)),
     )
 
 

@@ -58,7 +58,7 @@ class Process:
         (self.folder / "tables" / "a.yaml").write_text("topic: orders")
         self.write("broker-1:9092")
         settings = self._load()
-        clients = open_clients(settings, cast(Any, None), announce=lambda receipt: None)
+        clients = open_clients(settings, cast(Any, None), on_receipt=lambda receipt: None)
         self.watch = CredentialRefresher(settings, clients, load=self._load, clock=lambda: self.now)
 
     def write(self, brokers: str) -> None:

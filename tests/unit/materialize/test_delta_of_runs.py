@@ -75,7 +75,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         registry_settings=RegistrySettings("http://127.0.0.1:1"),
         now=lambda: NOW,
         new_id=lambda: "id",
-        announce=lambda receipt: None,
+        on_receipt=lambda receipt: None,
         observe=lambda when, step: None,
         delta_logs=opened,
     )

@@ -76,7 +76,7 @@ def world(tmp_path: Path) -> World:
         registry_settings=RegistrySettings("http://127.0.0.1:1"),
         now=lambda: made.now,
         new_id=lambda: "id",
-        announce=lambda receipt: None,
+        on_receipt=lambda receipt: None,
         observe=lambda when, step: None,
         delta_logs=lambda: logs,
         snowflake=account,

@@ -103,7 +103,7 @@ def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpe
 
 
 def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
-    """The spec with the metadata columns, formats and write mode that the table has, for commands that only read."""
+    """The spec with the metadata columns, formats of keys and values, and write mode of the table, for reading."""
     applied = applied_spec_of(properties, table=spec.identifier)
     if applied is None:
         return spec

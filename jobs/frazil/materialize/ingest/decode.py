@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from frazil.formats.framing import Framed, group_by_schema_id
 from frazil.materialize.ingest.dead_rows import dead_rows, header_structs, micros
+from frazil.materialize.ingest.decoders import TaskDecoders
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
 from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, text_keys
 from frazil.materialize.ingest.part_size import PartSize
@@ -26,7 +27,6 @@ from frazil.materialize.ingest.payloads import (
     narrow,
 )
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
-from frazil.materialize.ingest.writers import Writers
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError
@@ -73,8 +73,8 @@ class RecordDecoder:
         *,
         row_schema: pa.Schema,
         dead_letter_schema: pa.Schema,
-        values: Writers,
-        keys: Writers,
+        values: TaskDecoders,
+        keys: TaskDecoders,
         now: Callable[[], datetime],
         place_values: Place | None = None,
         place_keys: Place | None = None,

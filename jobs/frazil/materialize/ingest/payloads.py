@@ -12,8 +12,8 @@ import pyarrow as pa
 from frazil.formats.arrow import fit
 from frazil.formats.framing import HEADER_BYTES, Framed, Group
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row
+from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders
 from frazil.materialize.ingest.placing import Place
-from frazil.materialize.ingest.writers import LookupsSpentError, NewSchemaError, Writers
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import StoppedBy
 
@@ -63,7 +63,7 @@ class CrowdedError(Exception):
 
 @dataclass(slots=True)
 class _Room:
-    """What the nulls of columns that writers lack may take in the rows of `records` records, `most` bytes in all."""
+    """What the nulls of columns that decoders lack may take in the rows of `records` records, `most` bytes in all."""
 
     records: int
     most: int
@@ -78,7 +78,7 @@ class _Room:
             raise CrowdedError(max(1, min(self.records - 1, self.seen * self.most // self.taken)))
 
 
-def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None:
+def first_stop(decoders: TaskDecoders, framed: Framed, *, of_key: bool) -> Stop | None:
     """The first record of a schema that the plan does not know, if there is one."""
     first: Stop | None = None
     for group in framed.groups:
@@ -86,7 +86,7 @@ def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None
         if first is not None and index > first.index:
             continue
         try:
-            writers.decoder(group.schema_id)
+            decoders.decoder(group.schema_id)
         except NewSchemaError:
             first = Stop(index, "schema", group.schema_id, of_key)
         except LookupsSpentError:
@@ -97,7 +97,7 @@ def first_stop(writers: Writers, framed: Framed, *, of_key: bool) -> Stop | None
 def decode_framed(
     payloads: pa.LargeBinaryArray,
     framed: Framed,
-    writers: Writers,
+    decoders: TaskDecoders,
     *,
     target: pa.Schema,
     place: Place,
@@ -113,7 +113,7 @@ def decode_framed(
     room = _Room(len(payloads), _most_null_bytes(framed))
     for group, given in _by_group(payloads, framed.groups):
         chosen = group.indexes
-        decoder = writers.decoder(group.schema_id)
+        decoder = decoders.decoder(group.schema_id)
         if isinstance(decoder, Reason):
             rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
             continue

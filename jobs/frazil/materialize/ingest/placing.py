@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from frazil.formats.placement import Sources, homeless, place_by_name
+from frazil.formats.placement import ColumnSources, homeless, place_by_name
 from frazil.materialize.schema.compare import refusal
 from frazil.model.schemas import SchemaFinding
 
-Place = Callable[[int, pa.Schema], Sources]
+Place = Callable[[int, pa.Schema], ColumnSources]
 """From a schema's id and the columns that its decoder gives to the sources of the table's columns."""
 
 
@@ -22,14 +22,14 @@ class ByName:
     table: str
     target: pa.Schema
     former_names: Mapping[str, tuple[str, ...]]
-    found: dict[int, Sources] = field(default_factory=dict)
+    found: dict[int, ColumnSources] = field(default_factory=dict)
 
-    def __call__(self, schema_id: int, given: pa.Schema) -> Sources:
+    def __call__(self, schema_id: int, given: pa.Schema) -> ColumnSources:
         if schema_id not in self.found:
             self.found[schema_id] = self._placed(schema_id, given)
         return self.found[schema_id]
 
-    def _placed(self, schema_id: int, given: pa.Schema) -> Sources:
+    def _placed(self, schema_id: int, given: pa.Schema) -> ColumnSources:
         sources = place_by_name(given, self.target, self.former_names)
         lost = homeless(given, self.target, sources)
         if lost:
@@ -38,7 +38,7 @@ class ByName:
         return sources
 
 
-def nowhere(schema_id: int, given: pa.Schema) -> Sources:
+def nowhere(schema_id: int, given: pa.Schema) -> ColumnSources:
     """Place no column: for payloads that are judged and not stored."""
     del schema_id, given
     return {}

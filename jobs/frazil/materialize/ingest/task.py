@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
+from frazil.materialize.ingest.decoders import TaskDecoders, UnknownIds
 from frazil.materialize.ingest.isolate import defect
 from frazil.materialize.ingest.payloads import Indexes, Stop
 from frazil.materialize.ingest.write import DataFileWriter
-from frazil.materialize.ingest.writers import UnknownIds, Writers
 from frazil.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts, OffsetSums
@@ -31,8 +31,8 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         context,
         row_schema=rows.arrow_schema,
         dead_letter_schema=dead_letters.arrow_schema,
-        values=Writers(spec.value_type, dict(context.schemas.values), unknown, context.dead_letter_schemas),
-        keys=Writers(spec.key_type, dict(context.schemas.keys), unknown, context.dead_letter_schemas),
+        values=TaskDecoders(spec.value_type, dict(context.schemas.values), unknown, context.dead_letter_schemas),
+        keys=TaskDecoders(spec.key_type, dict(context.schemas.keys), unknown, context.dead_letter_schemas),
         now=now_utc,
     )
     work = _Work(decoder, rows, dead_letters)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from frazil.materialize.account import Ingested
 from frazil.materialize.ingest.decode import TOMBSTONE
-from frazil.materialize.ingest.writers import LOOKUPS_PER_TASK
+from frazil.materialize.ingest.decoders import LOOKUPS_PER_TASK
 from frazil.materialize.pause.pausing import Accepted
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import BadRecordLimitError

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.materialize.ingest.writers import (
+from frazil.materialize.ingest.decoders import (
     LARGEST_ID,
     LOOKUPS_PER_TASK,
     LookupsSpentError,
     NewSchemaError,
+    TaskDecoders,
     UnknownIds,
-    Writers,
 )
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import RegistryError
@@ -25,8 +25,8 @@ def registry() -> RegistryInMemory:
     return made
 
 
-def writers(registry: RegistryInMemory, *known: int) -> Writers:
-    return Writers("AVRO", {i: registry.schemas[i] for i in known}, UnknownIds(registry))
+def writers(registry: RegistryInMemory, *known: int) -> TaskDecoders:
+    return TaskDecoders("AVRO", {i: registry.schemas[i] for i in known}, UnknownIds(registry))
 
 
 def test_a_schema_of_the_plan_is_opened_once_and_never_asked_for(registry: RegistryInMemory) -> None:

@@ -56,7 +56,7 @@ class UnknownIds:
         return None
 
 
-class Writers:
+class TaskDecoders:
     """Decoders by schema id, for values or for keys. Records of the `refused` ids become dead letters.
 
     `schema_type` is what the spec says of them; None where no schema decodes them, and no decoder is asked for.
