@@ -363,7 +363,8 @@ def test_a_table_that_keeps_failing_beside_healthy_ones_is_told_of(
     assert (watched["namespace"], watched["metric_name"]) == (transformed["namespace"], transformed["name"])
     assert watched["period"] * alarm["evaluation_periods"] > 2 * FAILING_SECONDS
     assert watched["period"] > FAILING_SECONDS, "each period meets a try"
-    assert f'LOG.error("{counted["pattern"]}"' in inspect.getsource(waiting)
+    assert watched["period"] >= 2 * waiting.QUIET_SECONDS, "each period meets a line, however often it is tried"
+    assert f'_log(logging.ERROR, "{counted["pattern"]}"' in inspect.getsource(waiting)
 
 
 def test_alarms_are_mailed_where_there_is_an_address(synthesize: Synthesize, msk: EnvironmentSettings) -> None:
