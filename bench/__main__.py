@@ -19,8 +19,7 @@ from pathlib import Path
 from bench import comparison, orders, picture, sweeps
 from bench.measure import Cost
 from bench.sections import put
-from bench.subjects import FALLBACK, HOME, Run, call, drain, keep, kept
-from frazil.formats.native import native_available
+from bench.subjects import FALLBACK, HOME, Run, call, code_in_use, drain, keep, kept
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 
 
@@ -113,11 +112,10 @@ def conditions(part: str, asked: argparse.Namespace) -> str:
     """Return what was run, when, and on what: with the load of the machine before."""
     sizes = {"peers": f" --rows {asked.rows} --rounds {asked.rounds}", "sweeps": f" --sweep-rows {asked.sweep_rows}"}
     size = sizes.get(part, f" --rows {asked.rows}" if part == "fallback" else "")
-    decoder = "native code" if native_available() else "no native code on this machine"
     return (
         f"`python -m bench{size} --only {part}`, {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores of"
         f" {processor()} (load average before: {os.getloadavg()[0]:.1f}), Python {platform.python_version()},"
-        f" {decoder}."
+        f" {code_in_use()}."
     )
 
 

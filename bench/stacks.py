@@ -14,7 +14,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,14 +25,16 @@ from psutil import Process
 from bench import orders
 from bench.frazil_drain import drained, settings_of
 from bench.sections import put
-from bench.subjects import HOME
+from bench.subjects import HOME, code_in_use
 from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.clients import open_clients, table_runs
+from frazil.local.state import read_state
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 from frazil.model.errors import MissingToolError
 
 TITLE = "Where the time goes"
 RATE = 199
+STACKS_RATE = 49
 SHOWN = 12
 START_SECONDS = 2
 _SHARE = re.compile(r"^\s*(\d+\.\d+)%\s*\|([^|]+)\|(.+)$")
@@ -72,18 +73,26 @@ def require(tool: str) -> None:
 def by_library(runner: SparkRunner, services: LocalServices) -> list[tuple[str, str, float]]:
     """Return for each thread's name and library its percentage of all CPU time, the largest first."""
     data = HOME / "perf.data"
-    tree = ",".join(str(process.pid) for process in (Process(), *Process().children(recursive=True)))
-    with sampler(["perf", "record", "-F", str(RATE), "-e", "cpu-clock", "-o", str(data), "-p", tree]):
+    with sampler(["perf", "record", "-F", str(RATE), "-e", "cpu-clock", "-o", str(data), "-p", measured_processes()]):
         drain(runner, services)
     command = ["perf", "report", "-i", str(data), "--stdio", "-t", "|", "--sort", "comm,dso"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return shares_of(done.stdout.splitlines())
 
 
+def measured_processes() -> str:
+    """Return the ids of this process and those below it, without the broker and the registry, joined by commas."""
+    services = {state.process.pid for state in read_state((HOME / "local").absolute()).values() if state.process}
+    tree = (Process(), *Process().children(recursive=True))
+    return ",".join(str(process.pid) for process in tree if process.pid not in services)
+
+
 def by_function(runner: SparkRunner, services: LocalServices) -> Mapping[str, float]:
     """Return for each Python function its percentage of samples in Python processes, with what it calls in C."""
     stacks = HOME / "stacks.txt"
-    with sampler(["py-spy", "record", "-s", "-r", str(RATE), "-f", "raw", "-o", str(stacks), "-p", str(os.getpid())]):
+    with sampler(
+        ["py-spy", "record", "-s", "-r", str(STACKS_RATE), "-f", "raw", "-o", str(stacks), "-p", str(os.getpid())]
+    ):
         drain(runner, services)
     return leaves_of(stacks.read_text().splitlines())
 
@@ -106,7 +115,7 @@ def drain(runner: SparkRunner, services: LocalServices) -> None:
     shutil.rmtree(warehouse, ignore_errors=True)
     settings = settings_of(services.bootstrap_servers, services.schema_registry_url, warehouse, orders.TOPIC)
     (run,) = table_runs(open_clients(settings, runner, on_receipt=lambda _: None), settings.tables)
-    print(drained(run), file=sys.stderr)
+    drained(run)
 
 
 def shares_of(lines: Iterable[str]) -> list[tuple[str, str, float]]:
@@ -126,11 +135,15 @@ def leaves_of(lines: Iterable[str]) -> dict[str, float]:
 
 
 def report(rows: int, libraries: Sequence[tuple[str, str, float]], functions: Mapping[str, float]) -> str:
+    largest = ", ".join(f"`{frame.partition(' ')[0]}` ({share:.1f} %)" for frame, share in list(functions.items())[:3])
     return "\n".join(
         [
-            f"`python -m bench.stacks --rows {rows}`, {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores. Samples"
-            f" at {RATE} Hz of a run of Frazil after Spark has started; one run with each sampler. Below, `rdk:` are"
-            " threads of librdkafka, and `python` are the driver and the workers.",
+            f"`python -m bench.stacks --rows {rows}`, {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores (load"
+            f" average after: {os.getloadavg()[0]:.1f}), {code_in_use()}. One run with perf at {RATE} Hz, and one with"
+            f" py-spy at {STACKS_RATE} Hz, after Spark has started. `rdk:` are threads of librdkafka, `python` are the"
+            " driver and the workers.",
+            "",
+            f"The three largest costs of the Python processes, with what they call in C: {largest}.",
             "",
             "| thread | library | CPU time |",
             "|---|---|---|",

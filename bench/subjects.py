@@ -13,6 +13,8 @@ from pathlib import Path
 
 from bench.lakes import Contents, contents
 from bench.measure import Cost, read_costs
+from frazil.adapters.kafka.reader import why_not_native
+from frazil.formats.native import native_available
 from frazil.local.supervisor import LocalServices
 
 HOME = Path(".frazil/bench")
@@ -76,6 +78,13 @@ def call(
     if done.returncode != 0:
         raise SystemExit(f"{module} failed with exit status {done.returncode}: see {log.name}")
     return result
+
+
+def code_in_use() -> str:
+    """Return whether records are fetched and decoded in native code, in words, with the reason if not."""
+    reader = why_not_native()
+    fetch = "native fetch" if reader is None else f"**fetch in Python** ({reader})"
+    return f"{fetch}, {'native decode' if native_available() else '**decode in Python**'}"
 
 
 def keep(name: str, runs: Sequence[Run]) -> None:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import duckdb
 import pytest
 
-from bench import comparison, lakes, picture, sections, shapes, stacks, sweeps
+from bench import comparison, lakes, picture, sections, shapes, stacks, subjects, sweeps
 from bench.bars import Bars, svg
 from bench.comparison import SYSTEMS, Target
 from bench.lakes import Contents
@@ -213,3 +213,10 @@ def test_samples_are_added_up_by_innermost_function() -> None:
     sampled = ["main (run.py:1);add (write.py:2) 3", "work (run.py:9);add (write.py:2) 2", "main (run.py:1) 5"]
 
     assert stacks.leaves_of(sampled) == {"add (write.py:2)": 50.0, "main (run.py:1)": 50.0}
+
+
+def test_a_fallback_to_python_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subjects, "native_available", lambda: True)
+    monkeypatch.setattr(subjects, "why_not_native", lambda: "it is too old")
+
+    assert subjects.code_in_use() == "**fetch in Python** (it is too old), native decode"
