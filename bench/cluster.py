@@ -85,7 +85,7 @@ def drain(workers: str, place: str, bootstrap: str, registry: str, packages: str
         runner = SparkRunner(log_file=folder / "spark.log", cluster=SparkCluster(cluster.master, packages))
         stack.callback(runner.stop)
         runner.start()
-        clients = open_clients(settings, runner, announce=lambda _: None)
+        clients = open_clients(settings, runner, on_receipt=lambda _: None)
 
         def rows() -> int:
             report = run_once(table_runs(clients, settings.tables), Stopping())[0]
