@@ -97,22 +97,19 @@ def resume(
 
 
 def _change_excluded(settings: Settings, lake: Lake, spec: TableSpec, excluded: list[int], included: list[int]) -> bool:
-    """Exclude and include these schemas; return whether there were any. Raises Misuse as `exclude` and `include`."""
+    """Exclude and include these schemas; return whether there were any. Raises as `change_excluded`."""
     from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
-    from frazil.materialize.pause.excluding import exclude, include  # noqa: PLC0415
+    from frazil.materialize.pause.excluding import change_excluded  # noqa: PLC0415
 
-    if included:
-        include(lake, spec, included)
-        for schema_id in included:
-            print_lines(
-                [f"later records of {spec.identifier} with the schema {schema_id} become rows again"], sys.stderr
-            )
-    if excluded:
-        with closing(ConfluentRegistry(settings.registry)) as registry:
-            exclude(lake, registry, spec, excluded)
-        for schema_id in excluded:
-            print_lines([f"records of {spec.identifier} with the schema {schema_id} become dead letters"], sys.stderr)
-    return bool(excluded or included)
+    if not excluded and not included:
+        return False
+    with closing(ConfluentRegistry(settings.registry)) as registry:
+        change_excluded(lake, registry, spec, exclude=excluded, include=included)
+    for schema_id in included:
+        print(f"later records of {spec.identifier} with the schema {schema_id} become rows again", file=sys.stderr)
+    for schema_id in excluded:
+        print(f"records of {spec.identifier} with the schema {schema_id} become dead letters", file=sys.stderr)
+    return True
 
 
 def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: str) -> None:

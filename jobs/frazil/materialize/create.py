@@ -192,7 +192,7 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
     try:
         return _initial_columns(spec, latest)
     except IncompatibleSchemaError as refused:
-        raise IncompatibleSchemaError(refused.what, hint=NOT_MADE) from refused
+        raise IncompatibleSchemaError(refused.what, hint=NOT_MADE, schema_id=refused.schema_id) from refused
 
 
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:

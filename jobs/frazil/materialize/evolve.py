@@ -17,7 +17,7 @@ from frazil.materialize.schema.notices import differences, left_out_property, no
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import Change
 from frazil.model.columns import Column, walk
-from frazil.model.errors import CommitError, CommitRejectedError
+from frazil.model.errors import CommitError, CommitRejectedError, IncompatibleSchemaError
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
@@ -170,6 +170,16 @@ def evolution_for(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Ev
         evolution = needed(ever_kept(spec, view.properties), each, columns, total.former_names, view.partition_names)
         columns, total = applied(columns, evolution.changes), total + evolution
     return total
+
+
+def fits(spec: TableSpec, view: TableView, schema: RegisteredSchema, *, of_key: bool) -> bool:
+    """Return whether the table can hold records with this writer schema, as that of their values or of their keys."""
+    try:
+        wanted = _of_keys(spec, schema) if of_key else _of_values(spec, schema)
+    except IncompatibleSchemaError:
+        return False
+    known = former_names_of(view.properties)
+    return not needed(ever_kept(spec, view.properties), wanted, view.columns, known, view.partition_names).findings
 
 
 def differences_of_newest(

@@ -84,7 +84,14 @@ class DataError(FrazilError):
 
 
 class IncompatibleSchemaError(DataError):
-    """A writer schema requires a change that would not be safe for the table."""
+    """A writer schema requires a change that would not be safe for the table.
+
+    `schema_id` is that of the writer schema, if a table refused one.
+    """
+
+    def __init__(self, what: str, *, hint: str, schema_id: int | None = None) -> None:
+        super().__init__(what, hint=hint)
+        self.schema_id = schema_id
 
 
 class SourceChangedError(DataError):

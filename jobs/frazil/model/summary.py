@@ -25,6 +25,8 @@ from frazil.model.receipt import Receipt
 from frazil.model.snapshot import Snapshot
 
 FORMAT_VERSION = "2"
+UNRELEASED = 1
+"""The last format version before the first release."""
 
 VERSION = "frazil.format-version"
 PIPELINE = "frazil.pipeline"
@@ -61,6 +63,7 @@ def store(state: TableState, receipt: Receipt | None = None) -> StoredState:
     document = zlib.compress(packed.encode(), level=1)
     through = state.complete_through
     summary = {
+        VERSION: FORMAT_VERSION,
         **_identity(state),
         **({} if through is None else {COMPLETE_THROUGH: through.isoformat()}),
         STATE_BYTES: str(len(document)),
@@ -92,11 +95,11 @@ def receipt_in(snapshot: Snapshot) -> Receipt | None:
 
 
 def _document_in(snapshot: Snapshot) -> _Document:
-    _check_version(snapshot)
+    version = _version_of(snapshot)
     document = snapshot.read_document()
     _check_document(snapshot, document)
     try:
-        found = _READERS[snapshot.summary[VERSION]](document or b"")
+        found = _READERS[version](document or b"")
     except (KeyError, ValueError, TypeError, zlib.error) as problem:
         raise StateLostError(
             f"the state of snapshot {snapshot.id} in {snapshot.manifest_list} has the right checksum but cannot be"
@@ -113,21 +116,31 @@ def _parsed(document: bytes) -> _Document:
     return parsed
 
 
-_READERS: Mapping[str, Callable[[bytes], _Document]] = {FORMAT_VERSION: _parsed}
-"""What reads each format version that a release wrote; 2 is the first."""
+_READERS: Mapping[int, Callable[[bytes], _Document]] = {int(FORMAT_VERSION): _parsed}
+"""The reader of each format version that a release wrote; 2 is the first."""
 
 
-def _check_version(snapshot: Snapshot) -> None:
-    version = snapshot.summary.get(VERSION)
-    if version in _READERS:
-        return
-    older = version is None or not version.isdigit() or int(version) < int(min(_READERS))
+def _version_of(snapshot: Snapshot) -> int:
+    """Return the format version of the state. Raises StateLostError if this release does not read it."""
+    said = snapshot.summary.get(VERSION)
+    version = int(said) if said is not None and said.isdecimal() else None
+    if version is not None and version in _READERS:
+        return version
     raise StateLostError(
-        f"the state of snapshot {snapshot.id} has format version {version}, this Frazil reads {', '.join(_READERS)}",
-        hint="no release wrote this version: drop the table and its dead letters table, then run `frazil materialize`"
-        if older
-        else "run the Frazil release that wrote the table, or a newer one",
+        f"the state of snapshot {snapshot.id} has format version {said}, this Frazil reads"
+        f" {', '.join(map(str, _READERS))}",
+        hint=_way_out(version),
     )
+
+
+def _way_out(version: int | None) -> str:
+    if version is None:
+        return f"another tool changed the summary: restore the table's metadata from a backup, {_ROLL_BACK}"
+    if version <= UNRELEASED:
+        return "no release wrote this version: drop the table and its dead letters table, then run `frazil materialize`"
+    if version < min(_READERS):
+        return "run a Frazil release that reads this version; it brings the table to a later one with its next batch"
+    return "run the Frazil release that wrote the table, or a newer one"
 
 
 def _check_document(snapshot: Snapshot, document: bytes | None) -> None:
@@ -154,7 +167,6 @@ def _check_identity(snapshot: Snapshot, state: TableState) -> None:
 
 def _identity(state: TableState) -> dict[str, str]:
     return {
-        VERSION: FORMAT_VERSION,
         PIPELINE: state.pipeline,
         EPOCH: str(state.epoch),
         WRITER: state.writer,

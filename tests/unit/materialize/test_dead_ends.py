@@ -15,7 +15,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.status import remarks
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.pause.by_operator import resume
-from frazil.materialize.pause.excluding import exclude, include
+from frazil.materialize.pause.excluding import change_excluded
 from frazil.materialize.preview.explain import explain
 from frazil.materialize.preview.next_refusal import next_refusal
 from frazil.materialize.preview.preflight import problems
@@ -63,7 +63,7 @@ def test_records_of_a_schema_that_cannot_be_rows_can_be_given_up_by_its_id(world
     with pytest.raises(IncompatibleSchemaError):
         again.batch()
 
-    exclude(world.lake, world.registry, SPEC, [2])
+    change_excluded(world.lake, world.registry, SPEC, exclude=[2])
     resume(world.lake, SPEC)
     outcome = world.table(SPEC).batch()
 
@@ -88,7 +88,7 @@ def test_resume_says_whether_the_next_run_would_refuse_the_registered_schema_aga
 
     assert type(again) is IncompatibleSchemaError
     assert (again.what, again.hint) == (refused.what, refused.hint)
-    exclude(world.lake, world.registry, SPEC, [2])
+    change_excluded(world.lake, world.registry, SPEC, exclude=[2])
     resume(world.lake, SPEC)
     assert next_refusal(world.lake, world.registry, SPEC) is None
 
@@ -115,7 +115,7 @@ def test_a_schema_that_aliases_rule_out_can_be_given_up(world: World, refused: s
         table.batch()
     assert f"`frazil resume lake.orders --dead-letter-schema {late}`" in paused.value.hint
 
-    exclude(world.lake, world.registry, SPEC, [late])
+    change_excluded(world.lake, world.registry, SPEC, exclude=[late])
     resume(world.lake, SPEC)
 
     outcome = world.table(SPEC).batch()
@@ -139,7 +139,7 @@ def test_a_given_up_schema_is_a_dead_letter_whatever_becomes_of_bad_records(worl
     world.table(strict).create()
     world.registry.register("orders-value", TEXT)
     world.values.append(framed(2, TEXT, {"n": "a"}))
-    exclude(world.lake, world.registry, strict, [2])
+    change_excluded(world.lake, world.registry, strict, exclude=[2])
     resume(world.lake, strict)
 
     table = world.table(strict)
@@ -154,7 +154,7 @@ def test_a_schema_that_the_table_has_columns_for_cannot_be_given_up(world: World
     world.table(SPEC).batch()
 
     with pytest.raises(Misuse, match="the schema 1 has columns in "):
-        exclude(world.lake, world.registry, SPEC, [1])
+        change_excluded(world.lake, world.registry, SPEC, exclude=[1])
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_only_a_schema_that_the_table_cannot_hold_can_be_given_up(world: World, 
     world.registry.register("orders-value", WIDER)
 
     with pytest.raises(Misuse, match=said):
-        exclude(world.lake, world.registry, SPEC, [schema_id])
+        change_excluded(world.lake, world.registry, SPEC, exclude=[schema_id])
 
     world.values.append(framed(2, WIDER, {"n": 9, "channel": "web"}))
     outcome = world.table(SPEC).batch()
@@ -174,11 +174,49 @@ def test_only_a_schema_that_the_table_cannot_hold_can_be_given_up(world: World, 
     assert outcome.receipt.counts.rows == 1
 
 
+def test_a_value_schema_that_fits_cannot_be_given_up_where_keys_have_a_schema_too(world: World) -> None:
+    keyed = spec(key="avro")
+    world.registry.register("orders-key", '"string"')
+    world.table(keyed).create()
+    fitting = world.registry.register("orders-value", WIDER).id
+    neither = world.registry.register("orders-key", TEXT).id
+
+    for schema_id in (fitting, 2):
+        with pytest.raises(Misuse, match=f"can hold the schema {schema_id}"):
+            change_excluded(world.lake, world.registry, keyed, exclude=[schema_id])
+    change_excluded(world.lake, world.registry, keyed, exclude=[neither])
+
+
+def test_the_schema_that_caused_the_pause_can_be_given_up_whatever_else_it_fits(world: World) -> None:
+    """A record as a key may fit the table as a value."""
+    keyed = spec(key="avro")
+    world.registry.register("orders-key", '"string"')
+    world.table(keyed).create()
+    as_record = world.registry.register("orders-key", WIDER).id
+    with pytest.raises(Misuse, match="can hold the schema"):
+        change_excluded(world.lake, world.registry, keyed, exclude=[as_record])
+    assert type(_raised(world.table(keyed))) is IncompatibleSchemaError
+
+    change_excluded(world.lake, world.registry, keyed, exclude=[as_record])
+
+
+def test_nothing_is_included_if_what_is_to_be_excluded_fits(world: World) -> None:
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", TEXT)
+    change_excluded(world.lake, world.registry, SPEC, exclude=[2])
+    fitting = world.registry.register("orders-value", WIDER).id
+
+    with pytest.raises(Misuse, match="can hold the schema"):
+        change_excluded(world.lake, world.registry, SPEC, exclude=[fitting], include=[2])
+
+    assert _status(world).excluded_schemas == (2,)
+
+
 def test_a_schema_of_another_format_can_be_given_up(world: World) -> None:
     world.table(SPEC).batch()
     other = world.registry.register("orders-value", "{}", schema_format="JSON").id
 
-    exclude(world.lake, world.registry, SPEC, [other])
+    change_excluded(world.lake, world.registry, SPEC, exclude=[other])
 
     assert _status(world).excluded_schemas == (other,)
 
@@ -186,17 +224,17 @@ def test_a_schema_of_another_format_can_be_given_up(world: World) -> None:
 def test_status_names_schemas_that_were_given_up_and_how_to_take_them_back(world: World) -> None:
     world.table(SPEC).batch()
     world.registry.register("orders-value", TEXT)
-    exclude(world.lake, world.registry, SPEC, [2])
+    change_excluded(world.lake, world.registry, SPEC, exclude=[2])
 
     (remark,) = (line for line in remarks([_status(world)]) if "become dead letters" in line)
 
     assert "these schemas become dead letters: 2" in remark
     assert "`frazil resume lake.orders --no-dead-letter-schema 2`" in remark
-    include(world.lake, SPEC, [2])
+    change_excluded(world.lake, world.registry, SPEC, include=[2])
     assert _status(world).excluded_schemas == ()
     assert type(next_refusal(world.lake, world.registry, SPEC)) is IncompatibleSchemaError
     with pytest.raises(Misuse, match=r"the schema 2 is not excluded from lake\.orders; excluded schemas: none"):
-        include(world.lake, SPEC, [2])
+        change_excluded(world.lake, world.registry, SPEC, include=[2])
 
 
 def test_bad_records_over_the_limit_can_be_looked_at_before_they_are_accepted(world: World) -> None:

@@ -225,7 +225,8 @@ def damaged(document: bytes | None = None, **summary: str) -> FrazilError:
 
 
 @pytest.mark.parametrize(
-    ("version", "hint"), [("1", "drop the table"), ("3", "the Frazil release that wrote"), ("", "drop the table")]
+    ("version", "hint"),
+    [("1", "drop the table"), ("3", "the Frazil release that wrote"), ("", "restore the table")],
 )
 def test_a_state_of_another_format_version_is_refused(version: str, hint: str) -> None:
     lost = damaged(format_version=version)

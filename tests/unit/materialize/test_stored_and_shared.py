@@ -17,6 +17,7 @@ from values_of_tables import NOW, SPEC, names, progress, spec, state
 from frazil.materialize.changed_spec.applied_spec import applied_by, ever_kept, spec_property
 from frazil.materialize.ingest.distribute import SMALL_BATCH, tasks_of
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
+from frazil.model import summary
 from frazil.model.columnar import pack, unpack
 from frazil.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.errors import StateLostError
@@ -40,6 +41,7 @@ from frazil.model.summary import (
     FORMAT_VERSION,
     STATE_BYTES,
     STATE_CHECKSUM,
+    VERSION,
     StoredState,
     checksum,
     receipt_in,
@@ -136,6 +138,17 @@ def test_the_state_that_a_release_stored_is_read_for_ever(version: str) -> None:
 
     assert state_in(snapshot) == FULL
     assert receipt_in(snapshot) == RECEIPT
+
+
+def test_a_state_of_an_earlier_format_version_is_read_by_its_own_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = carrier(stored_by_a_release("2"))
+    two = summary._READERS[2]
+    monkeypatch.setattr(summary, "FORMAT_VERSION", "10")
+    monkeypatch.setattr(summary, "_READERS", {2: two, 10: two})
+
+    assert state_in(earlier) == FULL
+    assert store(FULL).summary[VERSION] == "10"
+    assert state_in(carrier(store(FULL))) == FULL
 
 
 def test_every_format_version_has_a_stored_example() -> None:

@@ -54,8 +54,8 @@ def without_dead_letter_schemas(schemas: WriterSchemas, properties: Mapping[str,
 class Pause:
     """Why a table is paused, and how to continue (`hint`).
 
-    `accept` is how far `resume` lets bad records through; None where none were bad. `by_run` says that a run paused
-    the table, and no operator.
+    `schema_id` is that of the writer schema that caused it, if one did. `accept` is how far `resume` lets bad records
+    through; None where none were bad. `by_run` says that a run paused the table, and no operator.
     """
 
     by: str
@@ -64,6 +64,7 @@ class Pause:
     accept: Accepted | None = None
     hint: str = ""
     by_run: bool = False
+    schema_id: int | None = None
 
     def __str__(self) -> str:
         who = "by an unknown user" if self.by == UNKNOWN else f"by {self.by} at {self.at}"
@@ -79,8 +80,8 @@ def pause_of(properties: Mapping[str, str]) -> Pause | None:
         accept = value.get("accept")
         ends = None if accept is None else accepted_through({ACCEPTED_PROPERTY: json.dumps(accept)})
         by, at = str(value.get("by", "?")), str(value.get("at", "?"))
-        by_run = value.get("by_run") is True
-        return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")), by_run)
+        by_run, schema_id = value.get("by_run") is True, value.get("schema_id")
+        return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")), by_run, schema_id)
     except (ValueError, AttributeError):
         return Pause(UNKNOWN, UNKNOWN, said)
 
@@ -90,9 +91,11 @@ def pause_property(*, by: str, why: str, at: datetime) -> str:
     return json.dumps(_said(by, why, at))
 
 
-def pause_by_run(*, why: str, at: datetime, accept: Accepted | None = None, hint: str = "") -> str:
+def pause_by_run(
+    *, why: str, at: datetime, accept: Accepted | None = None, hint: str = "", schema_id: int | None = None
+) -> str:
     """The property's value for a pause by a run; `accept` is how far `resume` lets bad records through."""
-    more = {"by_run": True, "accept": accept, "hint": hint or None}
+    more = {"by_run": True, "accept": accept, "hint": hint or None, "schema_id": schema_id}
     return json.dumps(_said(BY_FRAZIL, why, at) | {name: value for name, value in more.items() if value is not None})
 
 

@@ -71,6 +71,7 @@ def refusal(table: str, schema_id: int | None, findings: tuple[SchemaFinding, ..
     return IncompatibleSchemaError(
         f"{table}: {what} is not a safe change for the table, {count}:\n{listed}",
         hint=_way_out(table, schema_id),
+        schema_id=schema_id,
     )
 
 
