@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -125,6 +126,33 @@ def test_partitions_that_are_larger_than_what_is_fetched_ahead(reader: KafkaRead
         assert [value and value.rstrip(b"\0") for value in values(rows)] == [
             b"%d-%d" % (number, n) for n in range(5, count - number)
         ]
+
+
+@pytest.mark.parametrize(("chunk_bytes", "end"), [(None, 6), (1 << 20, 8)])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_records_that_come_after_the_end_of_a_partition_was_met_are_read(
+    place: Place, engine: Engine, chunk_bytes: int | None, end: int
+) -> None:
+    """The broker that answers may lag behind the one that the plan asked: a follower, or a new leader."""
+    topic = place.topic(partitions=2)
+    place.send(topic, b"a0", partition=0)
+    place.send(topic, *[b"b%d" % n for n in range(5)], partition=1)
+
+    with closing(open_reader(place, engine, chunk_bytes)) as reader:
+        reads = reader.read([part(topic, 0, 0, 2), part(topic, 1, 5, end)], ALL)
+        first = next(reads)
+        before = list(next(first).offsets)
+        time.sleep(1)  # the end of the other partition is met meanwhile
+        place.send(topic, b"b5", b"b6", b"b7", partition=1)
+        assert before == [0]
+        sending = threading.Timer(1, place.send, [topic, b"a1"], {"partition": 0})
+        sending.start()
+        after = rows_of(list(first))
+        sending.join()
+        found = rows_of(list(next(reads)))
+
+    assert values(after) == [b"a1"]
+    assert values(found) == [b"b5", b"b6", b"b7"][: end - 5]
 
 
 def test_what_is_lost_in_one_of_many_ranges_is_named(reader: KafkaReader, place: Place) -> None:

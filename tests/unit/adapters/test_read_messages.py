@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from frazil.adapters.kafka import message_consumer
 from frazil.adapters.kafka.message_consumer import TWICE_BYTES
@@ -45,3 +45,59 @@ def test_large_values_are_not_held_by_the_messages_as_well(
     assert [len(each) for each in records.values.to_pylist()] == [size] * 10
     assert [message.value() is not None for message in messages] == [held] * 10
     assert records.headers[3] == [("trace", b"1")]
+
+
+class Queue:
+    """One queue for all partitions, as the client has it: `came` is what it hands out, in this order."""
+
+    def __init__(self, came: list[Message]) -> None:
+        self.came = came
+        self.removed: list[tuple[str, int]] = []
+
+    def assign(self, partitions: object) -> None: ...
+
+    def unassign(self) -> None: ...
+
+    def incremental_assign(self, partitions: object) -> None: ...
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self.removed += [(each.topic, each.partition) for each in partitions]
+
+    def consume(self, count: int, timeout: float) -> list[Message]:
+        del timeout
+        taken, self.came = self.came[:count], self.came[count:]
+        return taken
+
+
+def ranges_of(count: int) -> list[OffsetRange]:
+    return [OffsetRange("orders", n, 0, 2, 2, max_bytes=1 << 30) for n in range(count)]
+
+
+def test_a_late_error_of_a_range_that_was_left_is_not_blamed_on_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Message("orders", 0, 2, error=KafkaError(KafkaError._AUTO_OFFSET_RESET, "offset not available"))
+    rows = [Message("orders", number, n, b"k", b"v", timestamp=(1, 1)) for number in (0, 1) for n in (0, 1)]
+    queue = Queue([*rows[:2], late, *rows[2:]])
+    monkeypatch.setattr(message_consumer, "Consumer", lambda settings: queue)
+
+    reads = KafkaReader({}, engine="python").read(
+        ranges_of(2), OptionalFields(timestamp_type=False, leader_epoch=False)
+    )
+    found = [[offset for chunk in chunks for offset in chunk.offsets] for chunks in reads]
+
+    assert found == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("value", [None, b"", b"v"])
+def test_messages_without_bytes_take_memory_too(value: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough of them are put aside: their partition leaves the assignment."""
+    monkeypatch.setattr(message_consumer, "ASIDE_BYTES", 100 << 10)
+    others = [Message("orders", 1, n, None, value, timestamp=(1, 1)) for n in range(200)]
+    queue = Queue([*others, *(Message("orders", 0, n, b"k", b"v", timestamp=(1, 1)) for n in (0, 1))])
+    monkeypatch.setattr(message_consumer, "Consumer", lambda settings: queue)
+
+    reads = KafkaReader({}, engine="python").read(
+        ranges_of(2), OptionalFields(timestamp_type=False, leader_epoch=False)
+    )
+    next(next(reads))
+
+    assert queue.removed == [("orders", 1)]

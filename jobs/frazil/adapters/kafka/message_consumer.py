@@ -32,8 +32,11 @@ from frazil.records import (
     unreadable_key,
 )
 
-ASIDE_BYTES = 1 << 20
-"""Keys and values of a partition that are put aside before it is paused."""
+ASIDE_BYTES = 2 << 20
+"""The memory of a partition's messages that are put aside before the partition leaves the assignment."""
+
+MESSAGE_BYTES = 1 << 10
+"""The memory of a message without its key and value, about: librdkafka's part, the object and headers of usual size."""
 
 TWICE_BYTES = 1 << 20
 """Values of a chunk that are not held twice: dropping them from the messages takes about 30 ns a record."""
@@ -97,6 +100,9 @@ class MessageConsumer:
         self._consumer.unassign()
 
     def position(self, wanted: OffsetRange) -> int:
+        """Return the position, or a negative number while messages before it are put aside: they are still to come."""
+        if self._stashes[_place(wanted)].messages:
+            return -1
         return self._consumer.position([_start(wanted)])[0].offset
 
     def close(self) -> None:
@@ -135,25 +141,28 @@ class MessageConsumer:
         stash = self._stashes[place]
         while not stash.messages:
             came = self._consumer.consume(count, 0) or self._consumer.consume(1, max(deadline - time.monotonic(), 0))
-            if not came or len(self._stashes) == 1:
+            if not came or (len(self._stashes) == 1 and not any(map(Message.error, came))):
                 return came
             self._put_aside(came, stash)
+            if not stash.messages and time.monotonic() >= deadline:
+                return []
         if not stash.assigned and len(stash.messages) <= count:
             self._consumer.incremental_assign([TopicPartition(*place, stash.next_offset)])
             stash.assigned = True
         taken = [stash.messages.popleft() for _ in range(min(count, len(stash.messages)))]
-        stash.bytes -= _payload_bytes(taken)
+        stash.bytes -= _memory_of(taken)
         return taken
 
     def _put_aside(self, messages: list[Message], asked: Stash) -> None:
         """Sort messages by partition. An error without a partition belongs to the one that is asked for."""
         for message in messages:
-            stash = self._stashes.get((message.topic() or "", message.partition() or 0))
-            if stash is None and message.error() is None:
-                continue  # fetched before its partition was removed
-            stash = stash or asked
+            topic, partition = message.topic() or "", message.partition()
+            named = topic and partition is not None and partition >= 0
+            stash = self._stashes.get((topic, partition or 0)) if named else asked
+            if stash is None:
+                continue  # fetched, or failed, before its partition was removed
             stash.messages.append(message)
-            stash.bytes += _payload_bytes([message])
+            stash.bytes += _memory_of([message])
         full = {
             place: stash
             for place, stash in self._stashes.items()
@@ -176,6 +185,10 @@ def _start(wanted: OffsetRange) -> TopicPartition:
 def _payload_bytes(messages: Sequence[Message]) -> int:
     """Bytes of keys and values."""
     return sum(map(len, messages)) + sum(map(len, filter(None, map(Message.key, messages))))
+
+
+def _memory_of(messages: Sequence[Message]) -> int:
+    return len(messages) * MESSAGE_BYTES + _payload_bytes(messages)
 
 
 def _errors(polled: list[Message]) -> tuple[KafkaError | None, int | None]:
