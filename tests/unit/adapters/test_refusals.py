@@ -12,7 +12,7 @@ from typing import Any
 import pyspark
 import pytest
 from botocore.exceptions import ClientError
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -111,21 +111,12 @@ class Consumer:
 
     def consume(self, count: int, timeout: float) -> list[Any]:
         del count, timeout
-        return [Message(self._error)]
-
-
-class Message:
-    def __init__(self, error: KafkaError) -> None:
-        self._error = error
-
-    def error(self) -> KafkaError:
-        return self._error
+        return [Message("orders", 0, error=self._error)]
 
 
 def test_a_task_that_may_not_read_a_topic_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     forbidden = KafkaError.TOPIC_AUTHORIZATION_FAILED
     monkeypatch.setattr(message_consumer, "Consumer", lambda settings: Consumer(settings, code=forbidden))
-    monkeypatch.setattr(message_consumer, "Message", Message)
     ten = OffsetRange("orders", 0, 0, 10, 10, max_bytes=1 << 20)
 
     with pytest.raises(BrokerError, match="grant READ and DESCRIBE on the topic orders"):
