@@ -298,7 +298,7 @@ class IcebergLake:
         except Exception as problem:
             raise CommitUnknownError(f"{type(problem).__name__}: {problem}") from problem
         with suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is not removed now is left to maintenance
+            warnings.simplefilter("ignore")  # what is not removed now stays as orphans
             self.catalog._delete_old_metadata(table.io, table.metadata, committed.metadata)
 
     def _ensure_namespace(self, identifier: str) -> None:

@@ -22,7 +22,7 @@ from frazil.records import Records
 
 
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
-    """Run one task. A failure leaves unreferenced files, which maintenance removes."""
+    """Run one task. A failure leaves files that no table refers to; Frazil does not delete them."""
     context, spec = task.context, task.context.spec
     rows = _files(context, dead_letters=False)
     dead_letters = _files(context, dead_letters=True)
