@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from frazil.model.errors import CatalogError, CommitError, CommitUnknownError, ContendedError, FrazilError
-from frazil.model.ingested import WrittenFile
 from frazil.model.snapshot import TableView
+from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
 STAGE_PREFIX = "frazil_stage_"
@@ -23,13 +23,13 @@ class BaseExpiredError(Exception):
 class Staged:
     """A staged snapshot. `base` is the snapshot that its branch began at.
 
-    `figures` must be in the snapshot's summary before it becomes visible.
+    `figures` must be in the snapshot's summary before it becomes visible; dead letters have none.
     """
 
     branch: str
     snapshot_id: int
     base: int
-    figures: Mapping[str, int] = field(default_factory=dict)
+    figures: Mapping[str, int]
 
 
 def branch_names(prefix: str, writer: str) -> Iterator[str]:
@@ -46,12 +46,12 @@ def stage_on_branch(
     *,
     base: int,
     names: Iterator[str],
-    files: Sequence[WrittenFile],
+    change: BatchChange,
     summary: Mapping[str, str],
     document: bytes = b"",
     without: str | None = None,
 ) -> Staged:
-    """Stage files on top of `base`, `without` the rows that meet that condition.
+    """Stage a change on top of `base`, `without` the rows that meet that condition.
 
     Raises BaseExpiredError; ContendedError where the catalog refuses, CatalogError where it does not answer, each time.
     """
@@ -61,16 +61,16 @@ def stage_on_branch(
         branch = next(names)
         try:
             head = lake.stage(
-                view, base=base, branch=branch, files=files, summary=summary, document=document, without=without
+                view, base=base, branch=branch, files=change.files, summary=summary, document=document, without=without
             )
-            return Staged(branch, head, base)
+            return Staged(branch, head, base, change.figures)
         except CommitError as failed:
             reason: Exception = failed
         fresh = lake.load(view.identifier)
         if fresh is not None:
             view = fresh
         if branch in view.branches:
-            return Staged(branch, view.branches[branch], base)
+            return Staged(branch, view.branches[branch], base, change.figures)
     raise given_up(view.identifier, "stage", reason) from reason
 
 

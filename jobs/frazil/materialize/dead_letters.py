@@ -28,6 +28,7 @@ from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, ROWS_UUID, VERSION
+from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
 LOG = logging.getLogger(__name__)
@@ -195,11 +196,12 @@ def _stage(
     summary: Mapping[str, str],
     beginning: Beginning,
 ) -> None:
+    change = BatchChange(files, figures={})
     for _ in range(ATTEMPTS):
         place = _parent_for(view, int(summary[EPOCH]), beginning.rows_uuid)
         without = None if place.whole else beginning.condition
         try:
-            stage_on_branch(lake, view, base=place.base, names=names, files=files, summary=summary, without=without)
+            stage_on_branch(lake, view, base=place.base, names=names, change=change, summary=summary, without=without)
         except BaseExpiredError as expired:
             view, reason = _load(lake, view.identifier), expired
         else:
@@ -259,7 +261,7 @@ def _prepared_of(view: TableView, batch_id: str) -> Staged | None:
         return None
     head = view.branches[branch]
     base = next((s.id for s in view.ancestry(head) if s.summary.get(BATCH_ID) != batch_id), 0)
-    return Staged(branch, head, base)
+    return Staged(branch, head, base, figures={})
 
 
 def _carries(view: TableView, batch_id: str) -> bool:

@@ -52,16 +52,15 @@ class ReadBatch:
         state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
         change = open_mode(self.spec.write).change(self.got.row_files, self.got.counts, here.view)
         stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))
-        staged = stage_on_branch(
+        return stage_on_branch(
             self.lake,
             here.view,
             base=here.view.head,
             names=self.names,
-            files=change.files,
+            change=change,
             summary=stored.summary,
             document=stored.document,
         )
-        return replace(staged, figures=change.figures)
 
     def receipt(self, now: Standing) -> Receipt:
         return receipt_of(self.plan, self.got, now.state, seconds=self.seconds)

@@ -24,7 +24,7 @@ AFTER = state({0: progress(0, 9)}, epoch=4, batch_id="batch4")
 PLAN = BatchPlan(SPEC.identifier, "batch4", 1, BEFORE, (), WriterSchemas({}, {}), ())
 BASE = snapshot(1, None, carries=BEFORE, total_records=7)
 STAGED = snapshot(2, 1, carries=AFTER, added_records=2, total_records=9)
-ATTEMPT = Staged("frazil_stage_w1_1", 2, base=1)
+ATTEMPT = Staged("frazil_stage_w1_1", 2, base=1, figures={"added-records": 2, "deleted-records": 0})
 BRANCH = {"frazil_stage_w1_1": 2}
 
 

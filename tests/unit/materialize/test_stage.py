@@ -1,0 +1,69 @@
+"""The rows of a batch are staged on the head that the table has then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+from values_of_tables import NOW, SPEC, progress, snapshot, state, view
+
+from frazil.materialize import stage
+from frazil.materialize.account import Ingested
+from frazil.materialize.branches import Staged, branch_names
+from frazil.materialize.stage import ReadBatch
+from frazil.materialize.state import standing
+from frazil.model.ingested import WrittenFile
+from frazil.model.plan import BatchPlan, WriterSchemas
+from frazil.model.progress import Counts
+from frazil.model.snapshot import TableView
+from frazil.modes.append import APPEND
+from frazil.modes.mode import BatchChange, Mode
+from frazil.ports import Lake
+
+BEFORE = state({0: progress(0, 7)})
+BASE = snapshot(1, None, carries=BEFORE, total_records=7)
+THEIRS = snapshot(2, 1, operation="delete", deleted_records=3, total_records=4)
+
+
+class LakeThatStages:
+    """Notes the files of each stage, which gets the snapshot id 100, 101 and so on."""
+
+    def __init__(self) -> None:
+        self.files: list[list[str]] = []
+
+    def stage(self, _: TableView, *, files: Sequence[WrittenFile], **__: object) -> int:
+        self.files.append([file.path for file in files])
+        return 99 + len(self.files)
+
+
+def replace_every_row(_: Sequence[WrittenFile], __: Counts, head: TableView) -> BatchChange:
+    """Take out all rows of the head, and add one file that is named after it."""
+    snapshot = head.head_snapshot()
+    assert snapshot is not None
+    file = WrittenFile(f"for-{snapshot.id}", rows=2, size=1, partition=(), spec_id=0)
+    return BatchChange([file], {"added-records": 2, "deleted-records": snapshot.figure("total-records")})
+
+
+def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = Mode("append", change=replace_every_row, prove_rows=APPEND.prove_rows)
+    monkeypatch.setattr(stage, "open_mode", {SPEC.write: mode}.__getitem__)
+    lake = LakeThatStages()
+    batch = ReadBatch(
+        lake=cast(Lake, lake),
+        spec=SPEC,
+        writer="w1",
+        names=branch_names("stage_", "w1"),
+        plan=BatchPlan(SPEC.identifier, "batch4", 1, BEFORE, (), WriterSchemas({}, {}), ()),
+        got=Ingested((), (), (), (), 0),
+        planned_at=NOW,
+        seconds={},
+    )
+
+    staged = [batch.stage_on(standing(view(*chain), pipeline=SPEC.pipeline)) for chain in ([BASE], [BASE, THEIRS])]
+
+    assert lake.files == [["for-1"], ["for-2"]]
+    assert staged == [
+        Staged("stage_w1_1", 100, base=1, figures={"added-records": 2, "deleted-records": 7}),
+        Staged("stage_w1_2", 101, base=2, figures={"added-records": 2, "deleted-records": 4}),
+    ]
