@@ -26,7 +26,8 @@ from typing import Any, cast
 
 from bench.frazil_drain import spec_of
 from bench.sections import put
-from frazil.materialize.run import Outcome, Published, TableRun
+from frazil.materialize.outcome import Outcome, Published
+from frazil.materialize.run import TableRun
 from frazil.materialize.scheduling import schedule
 from frazil.materialize.scheduling.fair_queue import FairQueue, in_flight
 from frazil.materialize.scheduling.schedule import Stopping, run_every

@@ -18,7 +18,8 @@ from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.clients import open_clients, table_runs
 from frazil.local.produce import produce
 from frazil.local.supervisor import LocalServices
-from frazil.materialize.run import Published, TableRun
+from frazil.materialize.outcome import Published
+from frazil.materialize.run import TableRun
 from frazil.model.plan import NothingToDo
 
 SMALL = 1_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 from frazil.materialize.clients import Step
-from frazil.materialize.run import Outcome, TableRun
+from frazil.materialize.outcome import Outcome
+from frazil.materialize.run import TableRun
 from tests.faults.moments import Moment
 from tests.faults.world import WAIT_SECONDS, World
 

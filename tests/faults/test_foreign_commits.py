@@ -11,7 +11,8 @@ import pytest
 from pyiceberg.expressions import And, EqualTo
 
 from frazil.materialize.branches import STAGE_PREFIX
-from frazil.materialize.run import Again, Published, TableRun
+from frazil.materialize.outcome import Again, Published
+from frazil.materialize.run import TableRun
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import FencedError, StateLostError
 from tests.faults.moments import BOUNDARIES, EVERY_MOMENT, MOMENTS, Moment, at

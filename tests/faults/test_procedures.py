@@ -10,7 +10,7 @@ import pytest
 
 from frazil.adapters.iceberg.lake import CATALOG_NAME
 from frazil.local.supervisor import LocalServices
-from frazil.materialize.run import Again, Published
+from frazil.materialize.outcome import Again, Published
 from frazil.model.spec import CatalogSettings
 from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.procedures import Procedures, procedures

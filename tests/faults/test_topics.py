@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
 from frazil.local.supervisor import LocalServices
-from frazil.materialize.run import Again, Published
+from frazil.materialize.outcome import Again, Published
 from frazil.model.errors import BrokerError, RecordsLostError, SourceChangedError
 from frazil.model.plan import NothingToDo, PartitionFacts, TopicFacts
 from frazil.model.spec import Start

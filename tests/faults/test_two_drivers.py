@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from frazil.materialize.clients import STEPS
-from frazil.materialize.run import Again, Published
+from frazil.materialize.outcome import Again, Published
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FencedError
 from frazil.model.plan import NothingToDo

@@ -11,7 +11,7 @@ from pyiceberg.exceptions import CommitFailedException
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.branches import STAGE_PREFIX
-from frazil.materialize.run import Published
+from frazil.materialize.outcome import Published
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import ContendedError, CountMismatchError, PausedError
 from frazil.model.ingested import WrittenFile

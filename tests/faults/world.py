@@ -28,7 +28,8 @@ from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.clients import Clients, Observer
-from frazil.materialize.run import Outcome, TableRun
+from frazil.materialize.outcome import Outcome
+from frazil.materialize.run import TableRun
 from frazil.materialize.state import Standing, standing
 from frazil.model.plan import NothingToDo
 from frazil.model.progress import FOREIGN_NAMES_KEPT, MODULUS, OffsetSums

@@ -26,8 +26,9 @@ from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.clients import Clients
+from frazil.materialize.outcome import Outcome, Published
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
-from frazil.materialize.run import Outcome, Published, TableRun
+from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
 from frazil.model.plan import NothingToDo
 from frazil.model.progress import TableState

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from frazil.materialize.account import Ingested
 from frazil.materialize.announce import Announcing
@@ -14,13 +15,14 @@ from frazil.materialize.branches import STAGE_PREFIX, Staged, branch_names
 from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
 from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
-from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, keep_pending, prepare, reveal
+from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
 from frazil.materialize.evolve import Absorbed, evolve
 from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.ingest.run_tasks import read_batch, schemas_met
+from frazil.materialize.outcome import Again, Outcome, Published
+from frazil.materialize.pause.bad_records import pause_above_limit
 from frazil.materialize.pause.fenced_pause import Pauser
-from frazil.materialize.pause.limits import check_limits
-from frazil.materialize.pause.pausing import PAUSED_PROPERTY, Accepted, accepted_through
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, accepted_through
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.publish import publish
 from frazil.materialize.schema.fitted import fitted
@@ -29,31 +31,11 @@ from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
 from frazil.materialize.warn_once import WarnOnce
-from frazil.model.delta import Announced
-from frazil.model.errors import BadRecordLimitError, CountMismatchError, RecordsLostError
+from frazil.model.errors import CountMismatchError, RecordsLostError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
 from frazil.model.progress import TableState
-from frazil.model.receipt import Receipt
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A batch became visible; `delta` is the result of announcing it to Delta readers, if the spec has any."""
-
-    receipt: Receipt
-    standing: Standing
-    delta: Announced | None
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Nothing became visible, and the next plan will differ: a new schema was met, the table was rolled back, or the
-    topic changed."""
-
-
-Outcome = Published | Again | NothingToDo
 
 
 @dataclass(slots=True)
@@ -101,7 +83,29 @@ class TableRun:
             got = self._ingest(plan, here.view, dead_letters)
         if got is None or not got.advanced:
             return Again()
-        return self._make_visible(plan, here, got, planned_at)
+        batch = self._read_batch(plan, here, got, planned_at)
+        try:
+            with self._step("prepare"):
+                self._prepare(batch)
+            with self._step("stage"):
+                staged = batch.stage_on(here)
+            with self._step("publish"):
+                view = publish(batch.lake, plan, staged, stage_on=partial(self._staged_again, batch))
+        except OvertakenError:
+            return Again()
+        except CountMismatchError as mismatch:
+            self.pauser.pause(self.clients, mismatch)
+            raise
+        now = standing(view, pipeline=self.spec.pipeline)
+        self.state = now.state
+        with self._step("reveal"):
+            self._reveal(plan, now.state)
+        receipt = batch.receipt(now, schema_changes=self.absorbed.take_changes())
+        with self._step("announce"):
+            self.clients.on_receipt(receipt)
+            delta = self.announcing.announce(self.clients, now.view)
+        self.housekeeping.between_batches(self.clients, now.view)
+        return Published(receipt, now, delta)
 
     def create(self) -> TableView:
         """Make the tables and bring them to the spec, as a batch begins, and the log beside them if there is one."""
@@ -110,59 +114,40 @@ class TableRun:
         return here.view
 
     def _made_ready(self) -> tuple[Standing, TableView]:
-        """The tables: they exist, show the whole last batch, and have columns for all that known writers write."""
+        """The tables: they exist, show the whole last batch, and have columns for all that known writers write.
+
+        The steps before the plan; a paused table is not brought to the spec.
+        """
+        clients, spec, lake = self.clients, self.spec, self.clients.lake
         with self._step("create"):
-            here = self._created()
+            view = ensure_table(lake, clients.topics, clients.registry, spec, new_writer=self.writer, adopt=self.adopt)
+            here = self._stands(view)
         with self._step("create_dead_letters"):
-            dead_letters = ensure_dead_letters(self.clients.lake, self.spec, here)
+            dead_letters = ensure_dead_letters(lake, spec, here)
         with self._step("recover"):
-            dead_letters = self._recovered(here, dead_letters)
-        self.housekeeping.rows.look(here.view, now=self.clients.now())
-        self.housekeeping.dead_letters.look(dead_letters, now=self.clients.now())
-        return self._brought_to_spec(here), dead_letters
-
-    def _created(self) -> Standing:
-        clients = self.clients
-        view = ensure_table(
-            clients.lake, clients.topics, clients.registry, self.spec, new_writer=self.writer, adopt=self.adopt
-        )
-        return self._stands(view)
-
-    def _recovered(self, here: Standing, dead_letters: TableView) -> TableView:
-        """Reveal the dead letters of the last batch, if the process that published it died before."""
-        if not here.state.batch_id:
-            return dead_letters
-        return reveal(self.clients.lake, dead_letters.identifier, state=here.state, rows_uuid=here.view.uuid)
-
-    def _brought_to_spec(self, here: Standing) -> Standing:
-        """A paused table stays as it is."""
+            if here.state.batch_id:
+                dead_letters = reveal(lake, dead_letters.identifier, state=here.state, rows_uuid=here.view.uuid)
+        self.housekeeping.rows.look(here.view, now=clients.now())
+        self.housekeeping.dead_letters.look(dead_letters, now=clients.now())
         if PAUSED_PROPERTY in here.view.properties:
-            return here
+            return here, dead_letters
         with self._step("follow_spec"):
-            followed = follow_spec(self.clients.lake, self.spec, here.view)
+            followed = follow_spec(lake, spec, here.view)
             self.absorbed.changes += followed.renames
             here = self._stands(followed.view)
-        with self._step("evolve"):
-            here = self._stands(self._evolve(here))
+        with self._step("evolve"), self.pauser.for_schemas(clients):
+            view = evolve(
+                lake, clients.registry, spec, here.view, state=here.state, met=self.met, absorbed=self.absorbed
+            )
+            here = self._stands(view)
         with self._step("repartition"):
-            return self._stands(follow_partitioning(self.clients.lake, self.spec, here.view))
+            here = self._stands(follow_partitioning(lake, spec, here.view))
+        return here, dead_letters
 
     def _stands(self, view: TableView) -> Standing:
         here = standing(view, pipeline=self.spec.pipeline)
         self.pauser.planned_on = here.state
         return here
-
-    def _evolve(self, here: Standing) -> TableView:
-        with self.pauser.for_schemas(self.clients):
-            return evolve(
-                self.clients.lake,
-                self.clients.registry,
-                self.spec,
-                here.view,
-                state=here.state,
-                met=self.met,
-                absorbed=self.absorbed,
-            )
 
     def _plan(self, here: Standing) -> Plan:
         topics = describe_topics(self.clients.topics, self.spec)
@@ -184,27 +169,18 @@ class TableRun:
         try:
             with self.pauser.for_schemas(self.clients):
                 got = read_batch(self.clients, self.spec, plan, rows, dead_letters, writer=self.writer)
-            self.met = schemas_met(self.clients.registry, got)
-            self._check_limits(plan, got, accepted=accepted_through(rows.properties))
         except RecordsLostError:
             if plan.state.epoch:
                 raise
             return None
+        self.met = schemas_met(self.clients.registry, got)
+        accepted = accepted_through(rows.properties)
+        pause_above_limit(self.pauser, self.clients, plan, got, writer=self.writer, accepted=accepted)
         return None if replaced_since(plan, describe_topics(self.clients.topics, self.spec)) else got
 
-    def _check_limits(self, plan: BatchPlan, got: Ingested, *, accepted: Accepted) -> None:
-        """Pause the table for a batch with too many bad records; they are kept where people can look at them."""
-        try:
-            check_limits(self.spec, got, accepted=accepted)
-        except BadRecordLimitError as exceeded:
-            keep_pending(self.clients.lake, self.spec, plan=plan, writer=self.writer, files=got.dead_letter_files)
-            self.pauser.pause(self.clients, exceeded, got)
-            raise
-
-    def _make_visible(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> Outcome:
-        clients, known = self.clients, fitted(self.spec, here.view, plan.schemas)
-        batch = ReadBatch(
-            lake=clients.lake,
+    def _read_batch(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> ReadBatch:
+        return ReadBatch(
+            lake=self.clients.lake,
             spec=self.spec,
             writer=self.writer,
             names=self.stage_names,
@@ -212,42 +188,18 @@ class TableRun:
             got=got,
             planned_at=planned_at,
             seconds=self.seconds,
-            fitted=known,
+            fitted=fitted(self.spec, here.view, plan.schemas),
         )
 
-        def again(now: Standing) -> Staged:
-            """Stage after others have committed, who may also have dropped the prepared dead letters."""
-            self._prepare(plan, got)
-            return batch.stage_on(now)
-
-        try:
-            with self._step("prepare"):
-                self._prepare(plan, got)
-            with self._step("stage"):
-                staged = batch.stage_on(here)
-            with self._step("publish"):
-                view = publish(clients.lake, plan, staged, stage_on=again)
-        except OvertakenError:
-            return Again()
-        except CountMismatchError as mismatch:
-            self.pauser.pause(clients, mismatch)
-            raise
-        now = standing(view, pipeline=self.spec.pipeline)
-        self.state = now.state
-        with self._step("reveal"):
-            self._reveal(plan, now.state)
-        receipt = replace(batch.receipt(now), seconds=dict(self.seconds), snapshot_id=now.carrier.id)
-        receipt = replace(receipt, schema_changes=self.absorbed.take_changes())
-        with self._step("announce"):
-            clients.on_receipt(receipt)
-            delta = self.announcing.announce(clients, now.view)
-        self.housekeeping.between_batches(clients, now.view)
-        return Published(receipt, now, delta)
-
-    def _prepare(self, plan: BatchPlan, got: Ingested) -> None:
+    def _prepare(self, batch: ReadBatch) -> None:
         """Stage the dead letters, invisible to readers, before the rows become visible."""
-        table, files = self.spec.dead_letters_identifier, got.dead_letter_files
-        prepare(self.clients.lake, table, plan=plan, writer=self.writer, files=files)
+        table, files = self.spec.dead_letters_identifier, batch.got.dead_letter_files
+        prepare(batch.lake, table, plan=batch.plan, writer=self.writer, files=files)
+
+    def _staged_again(self, batch: ReadBatch, now: Standing) -> Staged:
+        """Stage after others have committed, who may also have dropped the prepared dead letters."""
+        self._prepare(batch)
+        return batch.stage_on(now)
 
     def _reveal(self, plan: BatchPlan, state: TableState) -> None:
         lake, table = self.clients.lake, self.spec.dead_letters_identifier

@@ -62,5 +62,7 @@ class ReadBatch:
             document=stored.document,
         )
 
-    def receipt(self, now: Standing) -> Receipt:
-        return receipt_of(self.plan, self.got, now.state, seconds=self.seconds)
+    def receipt(self, now: Standing, *, schema_changes: tuple[str, ...]) -> Receipt:
+        """Return the receipt of the published batch, with the seconds of all steps so far."""
+        receipt = receipt_of(self.plan, self.got, now.state, seconds=self.seconds)
+        return replace(receipt, snapshot_id=now.carrier.id, schema_changes=schema_changes)

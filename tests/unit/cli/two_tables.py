@@ -20,7 +20,7 @@ from frazil.adapters.spark import runner as spark_runner
 from frazil.cli import app, materialize
 from frazil.cli.progress import WatchedRunner
 from frazil.maintain.background import Background
-from frazil.materialize.run import Outcome
+from frazil.materialize.outcome import Outcome
 from frazil.model.plan import NothingToDo, TopicFacts
 from frazil.model.progress import TableState
 

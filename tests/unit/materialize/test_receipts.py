@@ -10,7 +10,7 @@ from values_of_tables import spec
 from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.materialize.run import Published
+from frazil.materialize.outcome import Published
 from frazil.model.spec import CatalogSettings, MetadataColumns
 
 

@@ -14,7 +14,8 @@ import pytest
 from values_of_tables import SPEC, spec, state
 
 from frazil.cli.logs import fields_of
-from frazil.materialize.run import Again, Outcome, TableRun
+from frazil.materialize.outcome import Again, Outcome
+from frazil.materialize.run import TableRun
 from frazil.materialize.scheduling import schedule
 from frazil.materialize.scheduling.fair_queue import LEAST
 from frazil.materialize.scheduling.schedule import Stopping, retrying, run_every, run_once

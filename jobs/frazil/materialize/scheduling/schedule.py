@@ -12,7 +12,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
-from frazil.materialize.run import Again, Outcome, Published, TableRun
+from frazil.materialize.outcome import Again, Outcome, Published
+from frazil.materialize.run import TableRun
 from frazil.materialize.scheduling.fair_queue import FairQueue, in_flight
 from frazil.materialize.scheduling.waiting import Failures, Waits
 from frazil.materialize.sources import describe_topics
