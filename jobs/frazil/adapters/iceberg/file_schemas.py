@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.table.name_mapping import NameMapping
 
+from frazil.adapters.iceberg.undecodable import one_line
+
 
 class FileSchemas:
     """The schemas of a table's files. Each distinct one is converted once: a table may have 100,000 files."""
@@ -23,7 +25,7 @@ class FileSchemas:
         try:
             schema: pa.Schema = footer.schema.to_arrow_schema()
         except (pa.ArrowException, OSError) as problem:
-            return _said(problem)
+            return one_line(problem)
         key = schema.serialize().to_pybytes()
         if key not in self._known:
             self._known[key] = self._convert(schema)
@@ -33,9 +35,5 @@ class FileSchemas:
         try:
             pyarrow_to_schema(schema, self._mapping, downcast_ns_timestamp_to_us=True, format_version=2)
         except Exception as problem:  # noqa: BLE001 - the library raises ValueError, TypeError and classes of its own
-            return _said(problem)
+            return one_line(problem)
         return ""
-
-
-def _said(problem: Exception) -> str:
-    return " ".join(f"{type(problem).__name__}: {problem}".split())

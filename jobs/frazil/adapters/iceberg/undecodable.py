@@ -36,7 +36,7 @@ def decoding(io: FileIO, path: str) -> Iterator[None]:
     except Exception as problem:
         if not _returns_bytes(io, path):
             raise
-        raise UndecodableFileError(path, _said(problem)) from problem
+        raise UndecodableFileError(path, one_line(problem)) from problem
 
 
 @cache
@@ -55,5 +55,6 @@ def _returns_bytes(io: FileIO, path: str) -> bool:
     return True
 
 
-def _said(problem: Exception) -> str:
+def one_line(problem: Exception) -> str:
+    """Return the class and the text of an exception of a library."""
     return " ".join(f"{type(problem).__name__}: {problem}".split())
