@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from frazil.cli.app import named, run
+from frazil.cli.app import run
+from frazil.cli.printed_errors import named
 from frazil.model.errors import FrazilError, ServiceError, SettingError
+from frazil.specs.settings_keys import TABLES_FOLDER
 
 CONFIG_FILE = "frazil.yaml"
-TABLES_FOLDER = "tables"
 
 
 def main() -> NoReturn:

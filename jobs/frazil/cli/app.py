@@ -28,6 +28,7 @@ from frazil.cli import (
     status,
     verify,
 )
+from frazil.cli.printed_errors import named, print_error
 from frazil.model.errors import FrazilError, MissingToolError
 
 VERBS = (demo, local, peek, init, check, materialize, status, verify, query, dead_letters, pause, doctor)
@@ -88,7 +89,7 @@ def _run(arguments: Sequence[str]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except FrazilError as error:
-        _print_error(error)
+        print_error(error)
         return error.exit_status
     except KeyboardInterrupt:
         return 130
@@ -98,20 +99,6 @@ def _run(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         return 1
     return 0
-
-
-def _print_error(error: FrazilError) -> None:
-    from frazil.cli.columns import print_line  # noqa: PLC0415 - rarely needed
-    from frazil.cli.screen import fitting_lines  # noqa: PLC0415
-
-    text = "\n".join(fitting_lines([named(error)], sys.stderr))
-    print_line(text, sys.stderr, head=type(error).__name__, style="bold red")
-
-
-def named(error: FrazilError) -> str:
-    """Return the error's text with its class name, which docs/operate.md lists; a list of errors has several names."""
-    said = config_name.with_config_name(str(error))
-    return said if type(error) is FrazilError else f"{type(error).__name__}: {said}"
 
 
 def _without_a_package(missing: ModuleNotFoundError) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
+from frazil.cli.printed_errors import print_error
 from frazil.cli.screen import print_lines
 from frazil.model.errors import FrazilError, SettingError, SubjectMissingError, TopicMissingError
 from frazil.model.spelling import plural
@@ -183,9 +184,8 @@ def _create(runs: Sequence[TableRun]) -> None:
         else:
             print(f"{table}: {'exists' if there else 'created, empty'}", file=sys.stderr)
     if failures and all(isinstance(each, TopicMissingError | SubjectMissingError) for each in failures):
-        not_there_yet = _together(failures, "materialize --create-only")
-        not_there_yet.exit_status = NOT_THERE_YET
-        raise not_there_yet
+        print_error(_together(failures, "materialize --create-only"))
+        raise typer.Exit(NOT_THERE_YET)
     _raise_all(failures, "materialize --create-only")
 
 

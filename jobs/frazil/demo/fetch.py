@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from frazil.cli.app import named
+from frazil.cli.printed_errors import named
 from frazil.local.broker import BROKER
 from frazil.local.registry import REGISTRY
 from frazil.model.errors import FrazilError

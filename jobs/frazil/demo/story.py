@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from frazil.cli.app import named
+from frazil.cli.printed_errors import named
 from frazil.demo.victim import STAGED
 from frazil.local.produce import produce
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from frazil.cli.app import _print_error
 from frazil.cli.columns import Column, fitting, show
+from frazil.cli.printed_errors import print_error
 from frazil.cli.query import show_on_screen
 from frazil.cli.screen import print_lines
 from frazil.cli.status import _show, overview
@@ -144,7 +144,7 @@ def test_errors_are_broken_between_words_on_a_terminal(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "stderr", stderr)
     hint = "run `frazil doctor --application 00f1234567890` and then " + "read what it says " * 3
 
-    _print_error(CatalogError("the catalog does not answer " * 4, hint=hint.strip()))
+    print_error(CatalogError("the catalog does not answer " * 4, hint=hint.strip()))
 
     lines = [line.rstrip() for line in stderr.getvalue().splitlines()]
     assert lines[0].startswith("CatalogError: the catalog")
