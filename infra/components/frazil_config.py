@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from frazil.specs.settings_keys import TABLES_FOLDER
 from infra.components.kafka import Kafka
 from infra.settings.model import ExistingWarehouse, Snowflake
 from shared import naming
 from shared.accounts import key_field, secret_field
 
 FILE = "frazil.yaml"
-TABLES_FOLDER = "tables"
 REFERENCE = "$${secret:"
 Values = Mapping[str, "str | bool | Values"]
 HEAD = "# Made by the stack `jobs`, from the settings of the environment. Secrets are given by name."

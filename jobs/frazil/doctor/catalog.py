@@ -8,6 +8,7 @@ from pathlib import Path
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.storage.probe import bounded
+from frazil.adapters.storage.warehouse_folder import CATALOG_FILE
 from frazil.doctor.asking import Asking
 from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked
@@ -20,7 +21,6 @@ from frazil.ports import Lake
 
 NOT_MADE = "not created yet"
 MAKES_IT = "`frazil materialize` creates it"
-EMBEDDED = "catalog.db"
 FILE_SECONDS = 60.0
 """The time limit of a check of a catalog in a file, which no network keeps waiting."""
 LAKE_FORMATION = "Lake Formation permission"
@@ -39,8 +39,8 @@ def ask_catalog(catalog: CatalogSettings, database: str, specs: Sequence[TableSp
     names = tables_of(specs)
     if lacks_a_secret(catalog.properties):
         return _unasked(names, "a secret of `catalog` is missing")
-    if catalog.type == "jdbc" and not (Path(catalog.warehouse) / EMBEDDED).exists():
-        none = Finding("catalog", EMBEDDED, "ok", f"{NOT_MADE}: {MAKES_IT}")
+    if catalog.type == "jdbc" and not (Path(catalog.warehouse) / CATALOG_FILE).exists():
+        none = Finding("catalog", CATALOG_FILE, "ok", f"{NOT_MADE}: {MAKES_IT}")
         return Listed((none, *_unasked(names, "there is no catalog yet").findings), {})
     lake = IcebergLake(replace(catalog, properties={**bounded(asking.seconds), **catalog.properties}))
     patient = _on_disk(asking) if catalog.type == "jdbc" else replace(asking, seconds=asking.seconds + SLACK_SECONDS)
@@ -57,7 +57,7 @@ def ask_catalog(catalog: CatalogSettings, database: str, specs: Sequence[TableSp
 
 def _on_disk(asking: Asking) -> Asking:
     """Return more time for a catalog in a file: a busy machine takes long to import the libraries."""
-    hint = f"the catalog is a file: check what else uses {EMBEDDED} or its disk, and how busy this machine is"
+    hint = f"the catalog is a file: check what else uses {CATALOG_FILE} or its disk, and how busy this machine is"
     return replace(asking, seconds=max(asking.seconds, FILE_SECONDS), if_silent=hint)
 
 

@@ -7,14 +7,12 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 from frazil.model.expiry import Expiry
-from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.snapshot import MAIN, Snapshot, TableView
 from frazil.model.spec import KeepSnapshots
 from frazil.model.summary import carries_state
 
 DAILY_PREFIX = "frazil_daily_"
 """The prefix of daily tags, followed by a day in UTC. Each keeps the last snapshot of its day for time travel."""
-
-MAIN = "main"
 
 PASSES_A_DAY = 24
 """Expiry waits until `count` / this many snapshots can be removed, so that one commit serves many batches."""

@@ -9,6 +9,9 @@ from typing import Any
 
 from frazil.model.columns import Column
 
+MAIN = "main"
+"""The branch of a table that readers see."""
+
 
 def no_document() -> bytes | None:
     return None

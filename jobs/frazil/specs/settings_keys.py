@@ -9,6 +9,7 @@ from frazil.specs.shapes import Choice, FilePath, NotYet, SecretText
 from frazil.specs.snowflake_keys import SNOWFLAKE
 
 NONE = Derived("none")
+TABLES_FOLDER = "tables"
 
 REGISTRY_URL = Key("url", URL, "The URL of the registry, which must have Confluent's REST API.", Required())
 REGISTRY_KEYS: tuple[Key[object], ...] = (
@@ -47,7 +48,7 @@ KAFKA_KEY = Key("kafka", KAFKA, "The Kafka cluster, as librdkafka settings.", Re
 REGISTRY_KEY = Key("schema_registry", REGISTRY, "The Confluent-compatible schema registry.", Required())
 CATALOG_KEY = Key("catalog", CATALOG, "The Iceberg catalog.", "{}")
 DATABASE = Key("database", TABLE_NAME, "The default database of tables.", "lake")
-TABLES = Key("tables", TEXT, "The folder with one YAML file per table, relative to frazil.yaml.", "tables/")
+TABLES = Key("tables", TEXT, "The folder with one YAML file per table, relative to frazil.yaml.", f"{TABLES_FOLDER}/")
 
 SNOWFLAKE_KEY = Key("snowflake", SNOWFLAKE, "A Snowflake account that reads the tables.", Derived("none"))
 

@@ -11,6 +11,7 @@ from threading import Event
 import pytest
 
 from frazil.adapters.storage.probe import _hint as storage_hint
+from frazil.adapters.storage.warehouse_folder import CATALOG_FILE
 from frazil.doctor import catalog
 from frazil.doctor.asking import Asking
 from frazil.doctor.catalog import ask_tables
@@ -98,7 +99,7 @@ def test_a_table_that_lake_formation_refuses_is_told_with_the_setting() -> None:
 def test_a_catalog_in_a_file_that_is_slow_is_no_matter_of_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / catalog.EMBEDDED).touch()
+    (tmp_path / CATALOG_FILE).touch()
     monkeypatch.setattr(catalog, "FILE_SECONDS", 0.02)
     monkeypatch.setattr(catalog, "_opened", lambda *_: Event().wait(1) or "late")
 

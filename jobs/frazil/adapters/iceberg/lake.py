@@ -44,16 +44,15 @@ from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, written_file
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.adapters.iceberg.view import read_document, view_of
-from frazil.adapters.storage.warehouse_folder import make_warehouse
+from frazil.adapters.storage.warehouse_folder import CATALOG_FILE, make_warehouse
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import WrittenFile
-from frazil.model.snapshot import TableView
+from frazil.model.snapshot import MAIN, TableView
 from frazil.model.spec import CatalogSettings, SettingValue, revealed
 
-MAIN = "main"
 CATALOG_NAME = "frazil"
 """The name under which a JDBC catalog stores its tables; other engines must use the same one."""
 
@@ -334,7 +333,7 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
         case "jdbc":
             folder = Path(settings.warehouse)
             make_warehouse(folder)
-            uri = f"sqlite:///{folder / 'catalog.db'}"
+            uri = f"sqlite:///{folder / CATALOG_FILE}"
             implementation = "frazil.adapters.iceberg.sql_catalog.QuickSqlCatalog"
             return {"py-catalog-impl": implementation, "uri": uri, "warehouse": settings.warehouse, **given}
         case "glue":

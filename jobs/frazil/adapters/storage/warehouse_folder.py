@@ -8,6 +8,9 @@ from pathlib import Path
 from frazil.model.errors import CatalogError
 from frazil.model.spec import CatalogSettings
 
+CATALOG_FILE = "catalog.db"
+"""The database of an embedded catalog, in the folder of the warehouse."""
+
 
 def check_warehouse(settings: CatalogSettings) -> None:
     """Raise CatalogError, which is not worth retrying, if the folder or its database cannot be written.
@@ -18,7 +21,7 @@ def check_warehouse(settings: CatalogSettings) -> None:
         return
     folder = Path(settings.warehouse)
     nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    database = folder / "catalog.db"
+    database = folder / CATALOG_FILE
     if not nearest.is_dir():
         raise _in_the_way(folder, nearest, "a folder")
     if not os.access(nearest, os.W_OK | os.X_OK):
