@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
+from http import HTTPStatus
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from frazil.model.errors import LocalServicesError, RegistryError
@@ -28,6 +30,7 @@ _HINTS = {
 """By HTTP status: up it is, and refuses."""
 
 _IS_IT_UP = "check `schema_registry` in frazil.yaml and that the registry is up; no record is lost"
+_IS_IT_THE_REGISTRY = "correct `schema_registry.url` in frazil.yaml: another server answers there, or its path is wrong"
 
 Answer = TypeVar("Answer")
 
@@ -146,6 +149,24 @@ class ConfluentRegistry:
 
     def _failed(self, what: str, problem: Exception) -> RegistryError:
         return RegistryError(
-            f"the schema registry at {self._url} could not {what}: {problem}",
-            hint=_HINTS.get(getattr(problem, "http_status_code", 0), _IS_IT_UP),
+            f"the schema registry at {self._url} could not {what}: {_answered(problem) or problem}",
+            hint=_hint(problem),
         )
+
+
+def _hint(problem: Exception) -> str:
+    status = getattr(problem, "http_status_code", 0)
+    is_another_server = _answered(problem) and status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return _HINTS.get(status, _IS_IT_THE_REGISTRY if is_another_server else _IS_IT_UP)
+
+
+def _answered(problem: Exception) -> str:
+    """Return what is said of an answer that no registry gives, such as a page in HTML; an empty text for others."""
+    status = getattr(problem, "http_status_code", None)
+    if isinstance(problem, JSONDecodeError):
+        said = "no JSON"
+    elif status is not None and getattr(problem, "error_code", None) in (None, -1):
+        said = f"HTTP status {status}"
+    else:
+        return ""
+    return f"the answer was not one of a schema registry ({said})"

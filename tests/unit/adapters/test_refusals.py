@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from concurrent.futures import Future
 from itertools import chain
+from json import JSONDecodeError
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.kafka import message_consumer, reader, topics
+from frazil.adapters.kafka import errors, message_consumer, reader, topics
 from frazil.adapters.kafka.batch_consumer import refusals
 from frazil.adapters.kafka.partition_consumer import NO_RECORDS, Polled
 from frazil.adapters.kafka.reader import KafkaReader
@@ -135,6 +136,64 @@ def test_a_registry_that_refuses_is_not_down(status: int, said: str, monkeypatch
 
     with pytest.raises(RegistryError, match=said):
         registry.latest("orders-value")
+
+
+PAGE = "Unknown Schema Registry Error: b'<html>\\n<body>not here</body></html>'"
+"""What the client makes of a page in HTML."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (SchemaRegistryError(404, None, None), "HTTP status 404"),  # type: ignore[arg-type]
+        (SchemaRegistryError(404, -1, PAGE), "HTTP status 404"),
+        (SchemaRegistryError(200, -1, PAGE), "HTTP status 200"),
+        (JSONDecodeError("Expecting value", "<html>", 0), "no JSON"),
+    ],
+    ids=["a wrong path", "a web server's page", "a status of success", "success without JSON"],
+)
+def test_an_answer_that_no_registry_gives_is_told_as_a_matter_of_the_url(
+    answer: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = ConfluentRegistry(RegistrySettings("http://registry:8081/api", {}))
+
+    def refuse(subject: str) -> None:
+        raise answer
+
+    monkeypatch.setattr(registry._client, "get_latest_version", refuse)
+
+    with pytest.raises(RegistryError) as refused:
+        registry.latest("orders-value")
+
+    assert refused.value.what == (
+        "the schema registry at http://registry:8081/api could not look up the subject orders-value:"
+        f" the answer was not one of a schema registry ({said})"
+    )
+    assert "`schema_registry.url`" in refused.value.hint
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "basic.auth.user.info"), (503, "that the registry is up")])
+def test_a_gateway_before_the_registry_leaves_the_hint_of_its_status(
+    status: int, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = ConfluentRegistry(RegistrySettings("http://registry:8081", {}))
+
+    def refuse(subject: str) -> None:
+        raise SchemaRegistryError(status, -1, PAGE)
+
+    monkeypatch.setattr(registry._client, "get_latest_version", refuse)
+
+    with pytest.raises(RegistryError, match=rf"\(HTTP status {status}\)\n") as refused:
+        registry.latest("orders-value")
+
+    assert hint in refused.value.hint
+
+
+def test_brokers_that_are_down_are_not_counted() -> None:
+    """librdkafka counts the brokers that it knows at the moment, which may be none: "0/2 brokers are down"."""
+    heard = [KafkaError(KafkaError._ALL_BROKERS_DOWN, f"{down}/2 brokers are down") for down in (0, 2)]
+
+    assert errors.said(heard) == "; all brokers are down"
 
 
 @pytest.mark.parametrize(

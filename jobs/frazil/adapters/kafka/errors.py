@@ -29,8 +29,15 @@ def ear() -> Heard:
 
 def said(heard: Iterable[KafkaError]) -> str:
     """Return the distinct errors that the client received, without their counts and times."""
-    texts = dict.fromkeys(error.str().partition(" (after ")[0] for error in heard)
+    texts = dict.fromkeys(map(_text, heard))
     return "".join(f"; {text}" for text in list(texts)[:MOST_SAID])
+
+
+def _text(error: KafkaError) -> str:
+    """Return the error's text. librdkafka counts the brokers that it knows at the moment: "0/2 brokers are down"."""
+    if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        return "all brokers are down"
+    return error.str().partition(" (after ")[0]
 
 
 def hint_of(errors: Iterable[KafkaError], *, otherwise: str, topic: str | None = None) -> str:
