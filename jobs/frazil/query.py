@@ -26,6 +26,9 @@ S3_EXTENSIONS = ("httpfs", "aws")
 LISTS_TABLES = re.compile(r"\bshow\b|\binformation_schema\b|\bduckdb_\w+\(", re.IGNORECASE)
 """What asks for the tables themselves: then all of them are needed."""
 
+NO_SUCH_TABLE = re.compile(r"(Table with name \S+ does not exist!)\nDid you mean .*")
+"""DuckDB knows only the tables that the SQL names, so it suggests one of its own."""
+
 SECRET_OPTIONS = {
     "KEY_ID": ("s3.access-key-id", "client.access-key-id"),
     "SECRET": ("s3.secret-access-key", "client.secret-access-key"),
@@ -100,7 +103,7 @@ def _as_errors(sql: str) -> Iterator[None]:
         ) from problem
     except (duckdb.Error, pa.ArrowInvalid) as problem:
         raise Misuse(
-            f"the query failed: {problem}",
+            f"the query failed: {NO_SUCH_TABLE.sub(lambda found: found[1], str(problem))}",
             hint="fix the SQL; `frazil query 'SHOW TABLES'` lists the tables",
         ) from problem
 

@@ -91,10 +91,12 @@ def _write_all(
             continue
         path = _write(draft, folder)
         taken.add(draft.name)
+        written = f"wrote {path}"
         if not sys.stdout.isatty():
             print(path)
+            written = "wrote a spec"
         next_step = with_config_name(f"`frazil explain {draft.name}` shows what a batch would do")
-        print_lines([f"{topic}: wrote {path}; {next_step}"], sys.stderr)
+        print_lines([f"{topic}: {written}; {next_step}"], sys.stderr)
 
 
 def _draft(settings: Settings, broker: KafkaTopics, topic: str, taken: Collection[str]) -> Draft:

@@ -17,6 +17,7 @@ from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.model.plan import TopicFacts
+    from frazil.model.spec import TableSpec
     from frazil.peek import PeekedRecord
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic of the cluster; it needs no table spec.")]
@@ -52,7 +53,7 @@ def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config =
         print(json.dumps([_to_json(each) for each in found], indent=2, ensure_ascii=False))
         return
     print("\n".join(line for each in found for line in lines(each, width=width_of(sys.stdout))))
-    print_lines([_summary(facts, found)], sys.stderr)
+    print_lines([summary(facts, found, settings.tables)], sys.stderr)
 
 
 def lines(each: PeekedRecord, *, width: int) -> Iterator[str]:
@@ -101,21 +102,25 @@ def _reason(each: PeekedRecord) -> str:
     return f"{each.reject.reason.value}{where}: {each.reject.detail}"
 
 
-def _summary(facts: TopicFacts, found: Sequence[PeekedRecord]) -> str:
+def summary(facts: TopicFacts, found: Sequence[PeekedRecord], specs: Sequence[TableSpec]) -> str:
+    """Return how many records are shown, and what to do next."""
     partitions = plural(len(facts.partitions), "partition")
     if not found:
         return f"{facts.topic} has no records in {partitions}"
     dead = sum(each.reject is not None for each in found)
     bad = f", {dead:,} of them would be {'a dead letter' if dead == 1 else 'dead letters'}" if dead else ""
     count = f"{plural(len(found), 'record')} of at most {facts.offsets:,}"
-    return f"({count} in {partitions}{bad}; {_next(facts, found, dead)})"
+    return f"({count} in {partitions}{bad}; {_next(facts.topic, specs, nothing_fits=dead == len(found))})"
 
 
-def _next(facts: TopicFacts, found: Sequence[PeekedRecord], dead: int) -> str:
+def _next(topic: str, specs: Sequence[TableSpec], *, nothing_fits: bool) -> str:
     """Return what to do next: a table spec helps only if some record can become a row."""
-    if dead == len(found):
+    if nothing_fits:
         return "only Avro values that were written with a schema registry become rows"
-    return with_config_name(f"`frazil init {facts.topic}` writes a table spec")
+    table = next((spec.identifier for spec in specs if topic in spec.topics), None)
+    if table is not None:
+        return with_config_name(f"`frazil explain {table}` shows what a batch would do")
+    return with_config_name(f"`frazil init {topic}` writes a table spec")
 
 
 def _to_json(each: PeekedRecord) -> dict[str, Any]:

@@ -171,7 +171,8 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
             yield f"{each.table}: {each.problem}"
         if each.pause is not None:
             hint = each.pause.hint or f"resume it with `frazil resume {each.table}`"
-            yield f"{each.table}: paused {each.pause}; {hint}"
+            yield f"{each.table}: paused {each.pause}"
+            yield f"    hint: {hint}"
         if each.rolled_back:
             yield f"{each.table}: the table was rolled back; the next run continues from there"
         if each.foreign.snapshots:

@@ -13,7 +13,8 @@ from frazil.cli.columns import Column, fitting, show
 from frazil.cli.printed_errors import print_error
 from frazil.cli.query import show_on_screen
 from frazil.cli.screen import print_lines
-from frazil.cli.status import _show, overview
+from frazil.cli.status import _show, overview, remarks
+from frazil.materialize.pause.pausing import Pause
 from frazil.model.errors import CatalogError
 from frazil.model.progress import Counts
 from frazil.status import LastBatch, PartitionLag, TableStatus
@@ -53,6 +54,12 @@ def test_a_name_that_is_wider_than_the_width_stays_whole() -> None:
     name, lag = Column("table", ("x" * 50,), is_number=False), Column("lag", ("7",), rank=1)
 
     assert fitting([name, lag], 20) == [name]
+
+
+def test_a_pause_and_what_to_do_are_two_lines() -> None:
+    paused = replace(ORDERS, table="lake.a", pause=Pause("ann", "2026-01-31", "a test", hint="wait"))
+
+    assert list(remarks([paused])) == ["lake.a: paused by ann at 2026-01-31: a test", "    hint: wait"]
 
 
 def test_partitions_are_shown_for_named_tables_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import fastavro
+from values_of_tables import spec
 
-from frazil.cli.peek import lines
+from frazil.cli.peek import lines, summary
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
+from frazil.model.spec import TableSpec
 from frazil.peek import FIRST_WINDOW, peek
 from frazil.records import OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
@@ -108,6 +110,14 @@ def test_values_are_shortened_to_the_width_and_names_never() -> None:
     assert "  a_rather_long_name_of_a_column  xxx" in shown[3]
     assert shown[3].endswith("…")
     assert len(list(lines(found, width=10))[3]) > 32 + 10
+
+
+def test_a_topic_without_a_spec_gets_one_and_another_is_explained() -> None:
+    def next_step(*specs: TableSpec) -> str:
+        return summary(facts(1), peek(Partitions({0: {0: GOOD}}), registry(), facts(1), 1), specs)
+
+    assert next_step(spec(topics=("returns",))).endswith("`frazil init orders` writes a table spec)")
+    assert next_step(spec()).endswith("`frazil explain lake.orders` shows what a batch would do)")
 
 
 def test_maps_with_text_keys_are_objects() -> None:
