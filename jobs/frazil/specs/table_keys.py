@@ -92,7 +92,8 @@ PARTITION_BY = Key(
     Derived("the day of the record's timestamp, if that column is kept"),
 )
 READERS = Key("readers", ListOf(Choice(get_args(Reader))),
-              "The engines that must be able to read the table.", "[snowflake, athena, duckdb]")  # fmt: skip
+              "The engines that must be able to read the table; [] checks none.",
+              "[snowflake, athena, duckdb]")  # fmt: skip
 ON_BAD_RECORD = Key("on_bad_record", Choice(get_args(OnBadRecord)),
                     "What happens to a record that cannot become a row.", "dead_letter")  # fmt: skip
 SHARE_KEY = Key("share", SHARE, "The share of a batch's records that may be bad.", "5%", "percent")
@@ -177,7 +178,7 @@ START = Key("start", WordOr(START_WORDS, Built(START_SECTION, start_of)),
             "Where the first batch starts; an existing table continues from its own offsets.", "earliest")  # fmt: skip
 PREFIX_KEY = Key("prefix", PREFIX, "The prefix of the metadata columns' names.", KEPT_METADATA.prefix)
 KEEP = Key("keep", ListOf(Choice(METADATA_NAMES)),
-           "The metadata columns that are kept; partition and offset always, topic if there are several.",
+           "The metadata columns that are kept; partition and offset always, also of [], topic if there are several.",
            f"[{', '.join(KEPT_METADATA.keep)}]")  # fmt: skip
 METADATA_SECTION = Section((PREFIX_KEY, KEEP))
 METADATA = Key("metadata", METADATA_SECTION, "Columns with the Kafka metadata of each record.", "{}")

@@ -115,6 +115,12 @@ def test_a_table_that_is_not_there_shows_its_columns_and_the_ranges_of_its_first
     assert explained.plan.ranges == world.next_plan().ranges
 
 
+def test_the_error_that_halts_a_table_is_named_and_told_once() -> None:
+    halted = Explanation("lake.orders", Halt("lake.orders", PausedError("lake.orders is paused: why", hint="resume")))
+
+    assert list(lines(halted)) == ["lake.orders", "  halt: PausedError"]
+
+
 def by_record(world: World, naming: SubjectNaming) -> list[str]:
     """What `explain` says where each record names its own subject. Others have the topic's name in front as well."""
     prefix = "orders-" if naming == "topic-record" else ""
@@ -176,7 +182,7 @@ def test_a_paused_table_shows_why_it_halts(world: World) -> None:
 
     assert isinstance(explained.plan, Halt)
     assert type(explained.plan.error) is PausedError
-    assert "a look first" in list(lines(explained))[-1]
+    assert "a look first" in explained.plan.error.what
 
 
 def test_a_table_that_is_caught_up_shows_that_there_is_nothing_to_do(world: World) -> None:

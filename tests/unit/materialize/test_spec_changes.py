@@ -277,6 +277,15 @@ def test_a_record_that_lacks_a_key_names_it(world: World) -> None:
         world.run(spec).batch()
 
 
+def test_the_share_of_bad_records_is_shown_in_percent(world: World) -> None:
+    before, after = world.spec("bad_record_limit: {share: 0.5%}"), world.spec("bad_record_limit: off")
+    world.make(before)
+
+    (change,) = explain(world.run(after)).spec_changes
+
+    assert (change.table_has, change.spec_says) == ("0.5% and at least 100", "off")
+
+
 CASES = [pytest.param(each, id=f"{path}-{n}") for path, found in EXAMPLES.items() for n, each in enumerate(found)]
 
 

@@ -182,6 +182,17 @@ def _target_file(judged: _Judged) -> Iterator[SpecChange]:
         yield replace(change, properties={TARGET_FILE_PROPERTY: size})
 
 
+def _bad_record_limit(judged: _Judged) -> Iterator[SpecChange]:
+    for change in _at_once("bad_record_limit")(judged):
+        yield replace(change, table_has=_in_percent(change.table_has), spec_says=_in_percent(change.spec_says))
+
+
+def _in_percent(limit: str) -> str:
+    """Return a limit as the spec says it; tables record the share as a fraction: `0.05 and at least 100`."""
+    share, has_share, rest = limit.partition(" and ")
+    return f"{float(share) * 100:.10g}% and {rest}" if has_share else limit
+
+
 def _formats(judged: _Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["formats"] == TEXTS["formats"](judged.spec):
         return
@@ -275,7 +286,7 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "partition_by": _partition_by,
     "readers": _readers,
     "on_bad_record": _at_once("on_bad_record"),
-    "bad_record_limit": _at_once("bad_record_limit"),
+    "bad_record_limit": _bad_record_limit,
     "on_tombstone": _at_once("on_tombstone"),
     "on_incompatible_schema": _at_once("on_incompatible_schema"),
     "trigger.every": _at_once("trigger.every", "from the next start of `frazil materialize` on"),

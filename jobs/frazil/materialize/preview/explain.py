@@ -127,7 +127,7 @@ def _not_made_yet(run: TableRun, state: TableState) -> Standing:
 
 
 def lines(explanation: Explanation) -> Iterator[str]:
-    """An explanation for people."""
+    """An explanation for people. An error that halts the table is only named: the command prints it at the end."""
     yield explanation.table
     for column in explanation.new_columns:
         yield f"  new table: {column.name}: {column.type}"
@@ -143,7 +143,7 @@ def lines(explanation: Explanation) -> Iterator[str]:
         case NothingToDo(_, state):
             yield f"  nothing to do: read to the end of every partition, {plural(state.total().rows, 'row')} so far"
         case Halt(_, error):
-            yield f"  halt: {error.what}"
+            yield f"  halt: {type(error).__name__}"
         case BatchPlan():
             yield from _plan_lines(explanation.plan, new=bool(explanation.new_columns))
         case never:
