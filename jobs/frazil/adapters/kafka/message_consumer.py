@@ -137,7 +137,11 @@ class MessageConsumer:
         return polled
 
     def _step(self, place: Place, count: int, deadline: float) -> list[Message]:
-        """Return the next messages of a partition, up to `count`; none if none has come by the deadline."""
+        """Return the next messages of a partition, up to `count`; none if none has come by the deadline.
+
+        The only partition that is left needs no sorting: of those that were removed, librdkafka discards the messages,
+        which have the version of an earlier assignment (`rd_kafka_op_version_outdated`), and may return errors.
+        """
         stash = self._stashes[place]
         while not stash.messages:
             came = self._consumer.consume(count, 0) or self._consumer.consume(1, max(deadline - time.monotonic(), 0))
@@ -160,7 +164,7 @@ class MessageConsumer:
             named = topic and partition is not None and partition >= 0
             stash = self._stashes.get((topic, partition or 0)) if named else asked
             if stash is None:
-                continue  # fetched, or failed, before its partition was removed
+                continue  # an error from before its partition was removed
             stash.messages.append(message)
             stash.bytes += _memory_of([message])
         full = {
