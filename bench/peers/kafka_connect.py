@@ -10,6 +10,7 @@ read `timestamp-micros` (it takes microseconds as milliseconds). It has no dead 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -36,8 +37,10 @@ from frazil.formats.avro.schema import parse_schema
 from frazil.local import jars
 from frazil.local.java import find_java
 
-NAME = "iceberg-sink"
-CONTROL_TOPIC = "bench-connect-control"
+NAME = f"iceberg-sink-{os.getpid()}"
+CONTROL_TOPIC = f"bench-connect-control-{os.getpid()}"
+"""Names of this run only: the groups of the last run keep their members until a session times out."""
+
 COMMIT_SECONDS = 5
 READY_SECONDS = 120
 DRAIN_SECONDS = 1_800
@@ -59,7 +62,7 @@ def main(bootstrap: str, registry: str, folder: str, result: str, topic: str) ->
     shutil.rmtree(warehouse, ignore_errors=True)
     warehouse.mkdir(parents=True)
     create_table(warehouse, registry, topic)
-    recreate_control_topic(bootstrap)
+    create_control_topic(bootstrap)
     facts = KafkaTopics({"bootstrap.servers": bootstrap}).describe(topic)
     assert facts is not None
     expected = sum(partition.end - partition.earliest for partition in facts.partitions.values())
@@ -85,21 +88,10 @@ def create_table(warehouse: Path, registry: str, topic: str) -> None:
     catalog.create_table(f"bench.{topic}", Schema(*columns, *added), properties=PROPERTIES)
 
 
-def recreate_control_topic(bootstrap: str) -> None:
-    """Make the topic through which tasks tell the coordinator what they wrote; what earlier runs told is gone."""
+def create_control_topic(bootstrap: str) -> None:
+    """Make the topic through which tasks tell the coordinator what they wrote."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    if CONTROL_TOPIC in admin.list_topics(timeout=30).topics:
-        admin.delete_topics([CONTROL_TOPIC])[CONTROL_TOPIC].result(30)
-    groups = [group.group_id for group in admin.list_consumer_groups().result(30).valid]
-    for future in admin.delete_consumer_groups([g for g in groups if NAME in g]).values() if groups else ():
-        future.result(30)
-    for _ in range(20):
-        try:
-            admin.create_topics([NewTopic(CONTROL_TOPIC, 1, 1)])[CONTROL_TOPIC].result(30)
-            return
-        except Exception:  # noqa: BLE001 - the old one is still being deleted
-            time.sleep(0.5)
-    raise SystemExit(f"the topic {CONTROL_TOPIC} cannot be created")
+    admin.create_topics([NewTopic(CONTROL_TOPIC, 1, 1)])[CONTROL_TOPIC].result(30)
 
 
 @contextmanager
