@@ -154,10 +154,13 @@ def read_through(reader: KafkaReader, ranges: Sequence[OffsetRange]) -> None:
 def peaks_of(services: LocalServices) -> list[Peak]:
     fill(services, "many", values(WIDE, 1_000 * MANY_PARTITIONS), WIDE, MANY_PARTITIONS)
     fill(services, "one", values(LARGE, 20_000), LARGE)
+    fill(services, "small", (bytes(40) for _ in range(24 * 60_000)), Shape("small", 40, codec="lz4"), 24)
     found = []
     for name, topic, count, partitions in (
         (f"{MANY_PARTITIONS} ranges of 1,000 records of 1 KB", "many", 1_000, MANY_PARTITIONS),
         ("1 range of 20,000 records of 10 KB", "one", 20_000, 1),
+        ("24 ranges of 60,000 records of 40 equal bytes, lz4", "small", 60_000, 24),
+        ("the first 1,000 records of each of them", "small", 1_000, 24),
     ):
         ranges = [OffsetRange(topic, n, 0, count, count, 1 << 60) for n in range(partitions)]
         found.append(Peak(name, **{engine: peak_mb(services, engine, ranges) for engine in ENGINES}))

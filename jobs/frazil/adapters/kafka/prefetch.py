@@ -14,9 +14,15 @@ from frazil.model.plan import OffsetRange
 FETCHED_RANGES = 24
 """Ranges that are fetched at a time, the one that is read included: so many queues may be full."""
 
+RECORDS_AHEAD = 50_000
+"""Ranges after the one that is read are fetched until they have so many offsets: the last of them may exceed it."""
+
 
 class Prefetch:
-    """Fetches the next few ranges of a task, in their order. Half of them are replaced at once, in one request."""
+    """Fetches the next few ranges of a task, in their order. Half of them are replaced at once, in one request.
+
+    The next range is always fetched; more are if they are small, because large ones would only take memory.
+    """
 
     def __init__(self, consumer: PartitionConsumer, ranges: Sequence[OffsetRange]) -> None:
         self._consumer = consumer
@@ -26,8 +32,8 @@ class Prefetch:
 
     def reach(self, wanted: OffsetRange) -> None:
         """Fetch the next range, and some after it."""
-        if wanted not in self._fetched or len(self._fetched) <= FETCHED_RANGES // 2:
-            self._fill()
+        if len(self._fetched) <= FETCHED_RANGES // 2 and self._ahead(wanted) <= RECORDS_AHEAD // 2:
+            self._fill(wanted)
 
     def leave(self, wanted: OffsetRange) -> None:
         """Fetch the range no longer. What the client refuses does not matter: the range has been read."""
@@ -43,9 +49,9 @@ class Prefetch:
         with suppress(KafkaException):
             self._consumer.unassign()
 
-    def _fill(self) -> None:
+    def _fill(self, wanted: OffsetRange) -> None:
         added: list[OffsetRange] = []
-        while self._waiting and len(self._fetched) < FETCHED_RANGES and not self._is_fetched(self._waiting[0]):
+        while self._waiting and self._has_room(wanted) and not self._is_fetched(self._waiting[0]):
             added.append(self._waiting.popleft())
             self._fetched.append(added[-1])
         if added and self._began:
@@ -53,6 +59,13 @@ class Prefetch:
         elif added:
             self._began = True
             self._consumer.assign(added)
+
+    def _has_room(self, wanted: OffsetRange) -> bool:
+        return len(self._fetched) < FETCHED_RANGES and self._ahead(wanted) < RECORDS_AHEAD
+
+    def _ahead(self, wanted: OffsetRange) -> int:
+        """The offsets of the ranges that are fetched while this one is read."""
+        return sum(each.end - each.start for each in self._fetched if each != wanted)
 
     def _is_fetched(self, wanted: OffsetRange) -> bool:
         """Return whether another range of the same partition is fetched."""

@@ -95,7 +95,7 @@ def consumer_settings(settings: Mapping[str, SettingValue]) -> dict[str, object]
         "enable.partition.eof": True,
         "fetch.wait.max.ms": 10,
         "fetch.queue.backoff.ms": 5,
-        "fetch.message.max.bytes": 1 << 20,
+        "fetch.message.max.bytes": 256 << 10,
         "fetch.max.bytes": FETCH_BYTES,
         "queued.min.messages": 10_000,
         "queued.max.messages.kbytes": 64 << 10,
