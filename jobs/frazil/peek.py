@@ -78,8 +78,8 @@ def _last_of(reader: RecordReader, topic: str, number: int, partition: Partition
 
 
 def _rows_of(topic: str, partition: int, chunk: Records) -> Iterator[RawRecord]:
-    columns = zip(chunk.offsets, chunk.timestamps_ms, chunk.keys.to_pylist(), chunk.values.to_pylist(), strict=True)
-    for offset, milliseconds, key, value in columns:
+    columns = (chunk.offsets, chunk.timestamps_ms, chunk.keys, chunk.values)
+    for offset, milliseconds, key, value in zip(*(column.to_pylist() for column in columns), strict=True):
         yield RawRecord(topic, partition, offset, _moment(milliseconds), key, value)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Headers = Sequence[tuple[str, bytes | None]]
+HEADER = pa.struct([pa.field("key", pa.large_binary(), nullable=False), pa.field("value", pa.large_binary())])
+HEADERS = pa.large_list(pa.field("item", HEADER, nullable=False))
 
-HEADER_OBJECTS = 100
-"""The bytes of Python overhead for the tuple, the text and the bytes object of a header."""
+HEADER_BYTES = 64
+"""The memory of a header without its key and value, about. `native/src/batch.rs` has the same number."""
+
+SHOWN_BYTES = 40
+"""The maximum length of a header key in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,118 +28,169 @@ class UnreadableHeaders:
     problem: str
 
 
-SHOWN_BYTES = 40
-"""The maximum length of a header key in a message."""
+HeaderList = Sequence[tuple[str, bytes | None]] | UnreadableHeaders | None
+"""The headers of one record as Python has them; None if it has no headers."""
 
 
-def unreadable_key(key: bytes) -> UnreadableHeaders:
-    shown = f"0x{key[:SHOWN_BYTES].hex()}{'…' if len(key) > SHOWN_BYTES else ''}"
-    return UnreadableHeaders(f"a header key is not UTF-8: {shown}")
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Headers of records, of the type `HEADERS`: null where a record has none, or where they cannot be read.
 
+    `problems` says for each record why its headers cannot be read, and is null if they can.
+    """
 
-Item_co = TypeVar("Item_co", covariant=True)
+    lists: pa.LargeListArray
+    problems: pa.StringArray
 
-
-class ColumnView(Sequence[Item_co], Generic[Item_co]):
-    """An Arrow array as a sequence of Python values. numpy and pyarrow take the array itself, without a copy."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: pa.Array) -> None:
-        self.array = array
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    @overload
-    def __getitem__(self, index: int) -> Item_co: ...
-    @overload
-    def __getitem__(self, index: slice) -> ColumnView[Item_co]: ...
-    def __getitem__(self, index: int | slice) -> Item_co | ColumnView[Item_co]:
-        if isinstance(index, slice):
-            return ColumnView(self.array[index])
-        return cast("Item_co", self.array[int(index)].as_py())
-
-    def __iter__(self) -> Iterator[Item_co]:
-        return iter(self.array.to_pylist())
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        del copy
-        return np.asarray(self.array.to_numpy(zero_copy_only=False), dtype)
-
-    def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array:  # noqa: A002 - pyarrow's name
-        return self.array if type is None else self.array.cast(type)
-
-
-class HeaderColumn(Sequence[Headers | UnreadableHeaders | None]):
-    """Headers in an Arrow array of lists of keys and values, read when they are asked for: most tables never do."""
-
-    __slots__ = ("array", "problems")
-
-    def __init__(self, array: pa.LargeListArray, problems: pa.StringArray) -> None:
-        """`problems` says for each record why its headers cannot be read, and is null if they can."""
-        self.array = array
-        self.problems = problems
+    @classmethod
+    def of(cls, found: Sequence[HeaderList]) -> Headers:
+        builder = HeadersBuilder()
+        for each in found:
+            builder.add(each)
+        return builder.finish()
 
     def __len__(self) -> int:
-        return len(self.array)
-
-    @overload
-    def __getitem__(self, index: int) -> Headers | UnreadableHeaders | None: ...
-    @overload
-    def __getitem__(self, index: slice) -> HeaderColumn: ...
-    def __getitem__(self, index: int | slice) -> Headers | UnreadableHeaders | HeaderColumn | None:
-        if isinstance(index, slice):
-            return HeaderColumn(self.array[index], self.problems[index])
-        return _headers(self.array[int(index)].as_py(), self.problems[int(index)].as_py())
-
-    def __iter__(self) -> Iterator[Headers | UnreadableHeaders | None]:
-        return map(_headers, self.array.to_pylist(), self.problems.to_pylist())
+        return len(self.lists)
 
     @property
     def memory(self) -> int:
-        """The memory that all of them take when they are read."""
-        each = self.array.flatten()
-        held = sum(_total_length(each.field(n)) for n in range(2))
-        return held + len(each) * HEADER_OBJECTS
+        each = self.lists.flatten()
+        return sum(_total_length(each.field(n)) for n in range(2)) + len(each) * HEADER_BYTES
 
+    def take(self, indexes: pa.Int64Array) -> Headers:
+        """Return the headers of these records; a null index has none."""
+        return Headers(self.lists.take(indexes), self.problems.take(indexes))
 
-def _headers(found: list[dict[str, bytes | None]] | None, problem: str | None) -> Headers | UnreadableHeaders | None:
-    if problem is not None:
-        return UnreadableHeaders(problem)
-    if found is None:
-        return None
-    headers: list[tuple[str, bytes | None]] = []
-    for each in found:
-        key = each["key"] or b""
+    def slice(self, start: int, length: int | None = None) -> Headers:
+        return Headers(self.lists.slice(start, length), self.problems.slice(start, length))
+
+    def filter(self, kept: pa.BooleanArray) -> Headers:
+        return Headers(self.lists.filter(kept), self.problems.filter(kept))
+
+    def checked(self) -> Headers:
+        """Return the headers with a problem in place of those with a key that is not UTF-8."""
+        keys = self.lists.flatten().field("key")
         try:
-            headers.append((key.decode(), each["value"]))
-        except UnicodeDecodeError:
-            return unreadable_key(key)
-    return headers
+            keys.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            return self._without_bad_keys(keys)
+        return self
+
+    def _without_bad_keys(self, keys: pa.LargeBinaryArray) -> Headers:
+        problems: dict[int, str] = {}
+        counts = pc.fill_null(pc.list_value_length(self.lists), 0).to_numpy()
+        for index, key in zip(np.repeat(np.arange(len(self)), counts).tolist(), keys.to_pylist(), strict=True):
+            if index not in problems and not _is_text(key):
+                problems[index] = unreadable_key(key)
+        bad = np.isin(np.arange(len(self)), list(problems))
+        lists = self.lists.take(pa.array(np.arange(len(self)), mask=bad))
+        texts = [problems.get(index, problem) for index, problem in enumerate(self.problems.to_pylist())]
+        return Headers(lists, pa.array(texts, pa.string()))
+
+
+class HeadersBuilder:
+    """Takes the headers of one record after the other apart, so that Python need not keep a list for each."""
+
+    def __init__(self) -> None:
+        self.memory = 0
+        self._keys: list[str] = []
+        self._values: list[bytes | None] = []
+        self._counts: list[int] = []
+        self._problems: dict[int, str] = {}
+
+    def add(self, found: HeaderList) -> None:
+        if found is None or isinstance(found, UnreadableHeaders):
+            if found is not None:
+                self._problems[len(self._counts)] = found.problem
+            self._counts.append(_NO_HEADERS)
+            return
+        for key, value in found:
+            self._keys.append(key)
+            self._values.append(value)
+            self.memory += len(key) + len(value or b"") + HEADER_BYTES
+        self._counts.append(len(found))
+
+    def finish(self) -> Headers:
+        """Return the headers of all records that were added."""
+        counts = np.asarray(self._counts, np.int64)
+        keys = pa.array(self._keys, pa.large_string()).cast(pa.large_binary())
+        each = pa.StructArray.from_arrays([keys, binary(self._values)], fields=[*HEADER])
+        ends = np.concatenate([[0], np.maximum(counts, 0).cumsum()])
+        lists = pa.LargeListArray.from_arrays(pa.array(ends), each, type=HEADERS, mask=pa.array(counts == _NO_HEADERS))
+        problems = [self._problems.get(index) for index in range(len(counts))]
+        return Headers(lists, pa.array(problems, pa.string()))
+
+
+_NO_HEADERS = -1
+
+
+def unreadable_key(key: bytes) -> str:
+    """Return the problem of headers with a key that is not UTF-8."""
+    shown = f"0x{key[:SHOWN_BYTES].hex()}{'…' if len(key) > SHOWN_BYTES else ''}"
+    return f"a header key is not UTF-8: {shown}"
+
+
+def _is_text(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Some consecutive records of one partition. `next_offset` is where reading continues: all before it is read.
+    """Some consecutive records of one partition, in Arrow.
 
-    `keys` and `values` have 64-bit offsets, so that no chunk is too large for them. `timestamps_ms` are milliseconds
-    since the epoch, None where the record has none. `last_leader_epoch` is the last record's (KIP-320).
-    `timestamp_types` and `leader_epochs` are empty unless asked for.
+    `next_offset` is where reading continues: all before it is read. `keys` and `values` have 64-bit offsets, so that
+    no chunk is too large for them. `timestamps_ms` are milliseconds since the epoch, null where the record has none.
+    `last_leader_epoch` is the last record's (KIP-320). `timestamp_types` and `leader_epochs` are None unless asked for.
     """
 
-    offsets: Sequence[int]
-    timestamps_ms: Sequence[int | None]
+    offsets: pa.Int64Array
+    timestamps_ms: pa.Int64Array
     keys: pa.LargeBinaryArray
     values: pa.LargeBinaryArray
-    headers: Sequence[Headers | UnreadableHeaders | None]
+    headers: Headers
     next_offset: int
     last_leader_epoch: int | None = None
-    timestamp_types: Sequence[str | None] = ()
-    leader_epochs: Sequence[int | None] = ()
+    timestamp_types: pa.Array | None = None
+    leader_epochs: pa.Int32Array | None = None
+
+    @classmethod
+    def of(
+        cls,
+        offsets: Sequence[int],
+        timestamps_ms: Sequence[int | None],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[HeaderList],
+        next_offset: int,
+        last_leader_epoch: int | None = None,
+    ) -> Records:
+        """Return the records of columns that Python has."""
+        return cls(
+            offsets=pa.array(offsets, pa.int64()),
+            timestamps_ms=pa.array(timestamps_ms, pa.int64()),
+            keys=binary(keys),
+            values=binary(values),
+            headers=Headers.of(headers),
+            next_offset=next_offset,
+            last_leader_epoch=last_leader_epoch,
+        )
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def first_offset(self) -> int:
+        """The first record's offset. Raises IndexError if there is none."""
+        return int(self.offsets[0].as_py())
+
+    @property
+    def last_offset(self) -> int:
+        """The last record's offset. Raises IndexError if there is none."""
+        return int(self.offsets[-1].as_py())
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -149,29 +204,32 @@ class Records:
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of keys and values, and the memory that headers take, which are decoded if they are not yet."""
-        return self.total_size + headers_memory(self.headers)
+        """Bytes of keys and values, and the memory that headers take."""
+        return self.total_size + self.headers.memory
 
     def first(self, count: int) -> Records:
         """Return the first records only; `next_offset` is then the first record left out."""
-        return self if count >= len(self) else self._cut(slice(count), next_offset=self.offsets[count])
+        if count >= len(self):
+            return self
+        return self._each(lambda column: column.slice(0, count), next_offset=self.offsets[count].as_py())
 
     def after(self, count: int) -> Records:
         """The records without the first ones."""
-        return self._cut(slice(count, None), next_offset=self.next_offset)
+        return self._each(lambda column: column.slice(count), next_offset=self.next_offset)
 
-    def _cut(self, part: slice, *, next_offset: int) -> Records:
-        return replace(
-            self,
-            offsets=self.offsets[part],
-            timestamps_ms=self.timestamps_ms[part],
-            keys=self.keys[part],
-            values=self.values[part],
-            headers=self.headers[part],
-            timestamp_types=self.timestamp_types[part],
-            leader_epochs=self.leader_epochs[part],
-            next_offset=next_offset,
-        )
+    def filter(self, kept: pa.BooleanArray) -> Records:
+        """The records where the mask is true; `next_offset` stays."""
+        if kept.true_count == len(kept):
+            return self
+        return self._each(lambda column: column.filter(kept), next_offset=self.next_offset)
+
+    def _each(self, change: Callable[[Any], Any], *, next_offset: int) -> Records:
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        changed = {name: change(column) for name, column in columns.items() if column is not None}
+        return replace(self, **changed, next_offset=next_offset)
+
+
+_COLUMNS = ("offsets", "timestamps_ms", "keys", "values", "headers", "timestamp_types", "leader_epochs")
 
 
 def binary(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
@@ -198,17 +256,6 @@ def _total_length(values: pa.LargeBinaryArray) -> int:
         return int(_lengths(values).sum())
     ends = value_ends(values)
     return int(ends[-1] - ends[0])
-
-
-def headers_memory(headers: Sequence[Headers | UnreadableHeaders | None]) -> int:
-    """Return the bytes of memory that headers take, which are decoded if they are not yet."""
-    return headers.memory if isinstance(headers, HeaderColumn) else sum(map(_header_bytes, headers))
-
-
-def _header_bytes(headers: Headers | UnreadableHeaders | None) -> int:
-    if headers is None or isinstance(headers, UnreadableHeaders):
-        return 0
-    return sum(len(key) + len(value or b"") + HEADER_OBJECTS for key, value in headers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from frazil.model.plan import OffsetRange
-from frazil.records import Headers, OptionalFields, Records, UnreadableHeaders, binary
+from frazil.records import HeaderList, OptionalFields, Records
 
 Sent = tuple[bytes | None, bytes | None]
 
@@ -19,7 +19,7 @@ class ReaderInMemory:
     records: Sequence[Sent | None]
     chunk: int = 1_000
     first_ms: int = 1_000
-    headers: Mapping[int, Headers | UnreadableHeaders | None] = field(default_factory=dict)
+    headers: Mapping[int, HeaderList] = field(default_factory=dict)
     stamps: Sequence[int | None] | None = None
 
     def read(self, ranges: Sequence[OffsetRange], optional: OptionalFields) -> Iterator[Iterator[Records]]:
@@ -32,11 +32,11 @@ class ReaderInMemory:
         for start in range(wanted.start, wanted.end, self.chunk):
             end = min(start + self.chunk, wanted.end)
             held = [(n, r) for n in range(start, end) if (r := self.records[n]) is not None]
-            yield Records(
+            yield Records.of(
                 offsets=[n for n, _ in held],
                 timestamps_ms=[self._stamp(n) for n, _ in held],
-                keys=binary([r[0] for _, r in held]),
-                values=binary([r[1] for _, r in held]),
+                keys=[r[0] for _, r in held],
+                values=[r[1] for _, r in held],
                 headers=[self.headers.get(n, [("h", b"\xff"), ("h", None)]) for n, _ in held],
                 next_offset=end,
                 last_leader_epoch=3 if held else None,

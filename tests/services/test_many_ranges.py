@@ -23,6 +23,7 @@ from frazil.adapters.kafka.reader import Engine, KafkaReader
 from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange
 from frazil.records import OptionalFields, Records
+from tests.headers import header_lists
 from tests.sampling import examples
 
 ALL = OptionalFields(timestamp_type=True, leader_epoch=True)
@@ -51,11 +52,11 @@ def rows_of(chunks: Sequence[Records]) -> list[Row]:
         row
         for chunk in chunks
         for row in zip(
-            chunk.offsets,
+            chunk.offsets.to_pylist(),
             chunk.keys.to_pylist(),
             chunk.values.to_pylist(),
-            chunk.timestamps_ms,
-            chunk.headers,
+            chunk.timestamps_ms.to_pylist(),
+            header_lists(chunk.headers),
             strict=True,
         )
     ]
@@ -99,7 +100,7 @@ def test_ranges_that_are_left_early_or_never_read_take_nothing_from_others(reade
     topic = sent(place)
     ranges = [part(topic, number, 0, number + 1) for number in range(PARTITIONS)]
 
-    firsts = [next(chunks).offsets[0] if n % 3 else None for n, chunks in enumerate(reader.read(ranges, ALL))]
+    firsts = [next(chunks).first_offset if n % 3 else None for n, chunks in enumerate(reader.read(ranges, ALL))]
     found = read_all(reader, ranges[::3])
 
     assert firsts == [0 if n % 3 else None for n in range(PARTITIONS)]
@@ -141,7 +142,7 @@ def test_records_that_come_after_the_end_of_a_partition_was_met_are_read(
     with closing(open_reader(place, engine, chunk_bytes)) as reader:
         reads = reader.read([part(topic, 0, 0, 2), part(topic, 1, 5, end)], ALL)
         first = next(reads)
-        before = list(next(first).offsets)
+        before = next(first).offsets.to_pylist()
         time.sleep(1)  # the end of the other partition is met meanwhile
         place.send(topic, b"b5", b"b6", b"b7", partition=1)
         assert before == [0]

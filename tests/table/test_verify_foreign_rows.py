@@ -17,7 +17,7 @@ from frazil.materialize.foreign import count_foreign
 from frazil.materialize.state import standing
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.proof.verification import FindingKind
-from frazil.records import Records, binary
+from frazil.records import Records
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
@@ -329,8 +329,8 @@ class Topic:
         noon = int(NOON.timestamp() * 1000)
         times = [noon + n * 3_600_000 for n in offsets]
         values = [struct.pack(">bIb", 0, 1, 4) + f"S{n % 7}".encode() for n in offsets]
-        keys = binary([str(n).encode() for n in offsets])
-        yield Records(offsets, times, keys, binary(values), [None] * len(offsets), wanted.end)
+        keys = [str(n).encode() for n in offsets]
+        yield Records.of(offsets, times, keys, values, [None] * len(offsets), wanted.end)
 
     def side(self, ends: dict[int, int]) -> KafkaSide:
         registry = RegistryInMemory()

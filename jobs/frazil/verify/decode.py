@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import compress
-from typing import Literal, TypeVar
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
@@ -29,8 +26,6 @@ from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import SchemaRegistry
 from frazil.records import OptionalFields, Records
 from frazil.verify.placement import ByFieldId
-
-Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
@@ -58,7 +53,7 @@ class Redecoder:
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
         """Yield decoded parts as ingest would, with every schema that the registry has. Raises RegistryError."""
-        while records.offsets:
+        while len(records):
             for part, decoded in self.decoder.decode(topic, partition, records):
                 if decoded.stop is not None:
                     self._learn(decoded.stop)
@@ -128,24 +123,3 @@ def _context(spec: TableSpec, at: Standing, dead_letters: TableView) -> TaskCont
         storage={},
         source_ids={source.topic: (source.topic_id, source.generation) for source in at.state.sources},
     )
-
-
-def chosen(records: Records, where: npt.NDArray[np.bool_]) -> Records:
-    """Return the records where the mask is true."""
-    if where.all():
-        return records
-    mask, kept = where.tolist(), pa.array(where)
-    return replace(
-        records,
-        offsets=_kept(records.offsets, mask),
-        timestamps_ms=_kept(records.timestamps_ms, mask),
-        keys=records.keys.filter(kept),
-        values=records.values.filter(kept),
-        headers=_kept(records.headers, mask),
-        timestamp_types=_kept(records.timestamp_types, mask),
-        leader_epochs=_kept(records.leader_epochs, mask),
-    )
-
-
-def _kept(items: Sequence[Item], mask: list[bool]) -> Sequence[Item]:
-    return list(compress(items, mask)) if items else items

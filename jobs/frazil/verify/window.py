@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,13 +13,13 @@ from pyroaring import BitMap64
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.arrow import project
 from frazil.formats.framing import group_by_schema_id
-from frazil.materialize.ingest.dead_rows import header_structs, micros
+from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.columns import differing
-from frazil.verify.decode import Redecoder, chosen
+from frazil.verify.decode import Redecoder
 
 Offsets = npt.NDArray[np.int64]
 
@@ -107,7 +106,7 @@ class PartitionComparison:
         Only rows that Kafka has too are held: compaction may have left few of millions. Where they take more than
         `SIDE_BYTES`, because their nulls or another writer made them larger than the records, the window is halved.
         """
-        in_kafka = np.asarray([offset for records in chunks for offset in records.offsets], np.int64)
+        in_kafka = np.concatenate([np.empty(0, np.int64), *(records.offsets.to_numpy() for records in chunks)])
         sides = self._sides(start, end, in_kafka)
         if sides is None:
             middle = int(in_kafka[len(in_kafka) // 2])
@@ -153,23 +152,23 @@ class PartitionComparison:
                 yield batch if there.all() else batch.filter(pa.array(there))
 
     def _chunk(self, records: Records, rows: Side, dead: Side) -> None:
-        offsets = np.asarray(records.offsets, np.int64)
+        offsets = records.offsets.to_numpy()
         is_row, is_dead = rows.has(offsets), dead.has(offsets)
         if is_row.any():
-            self._compare_rows(chosen(records, is_row), rows)
+            self._compare_rows(records.filter(pa.array(is_row)), rows)
         if is_dead.any():
-            self._compare_dead_letters(chosen(records, is_dead), dead)
+            self._compare_dead_letters(records.filter(pa.array(is_dead)), dead)
         left = ~is_row & ~is_dead
         if left.any():
-            self._sort_out(chosen(records, left))
+            self._sort_out(records.filter(pa.array(left)))
 
     def _compare_rows(self, records: Records, rows: Side) -> None:
         self.found.rows += len(records)
-        while records.offsets:
+        while len(records):
             differences = list(self._differences(records, rows))
             moved = self._first_moved(records, rows, sorted({offset for offset, _ in differences}))
             for offset, what in differences:
-                if moved is None or offset < records.offsets[moved]:
+                if moved is None or offset < records.offsets[moved].as_py():
                     self._differs(FindingKind.DIFFERENT_ROW, offset, what)
             if moved is None:
                 return
@@ -181,7 +180,7 @@ class PartitionComparison:
         From now on the fields of its writer are placed there.
         """
         placed = self.as_rows.placed
-        for index in map(int, np.searchsorted(np.asarray(records.offsets, np.int64), differing)):
+        for index in map(int, np.searchsorted(records.offsets.to_numpy(), differing)):
             record = records.after(index).first(1)
             schema_id = _schema_id(record)
             before = placed.chosen.get(schema_id, 0)
@@ -210,7 +209,7 @@ class PartitionComparison:
                 yield letter["offset"], what
 
     def _compare_dead_letters(self, records: Records, dead: Side) -> None:
-        offsets = np.asarray(records.offsets, np.int64)
+        offsets = records.offsets.to_numpy()
         self.found.dead_letters += len(records)
         stored = dead.at(offsets)
         for name, there in _dead_columns(records):
@@ -235,7 +234,7 @@ class PartitionComparison:
 
 def _cut(chunks: Sequence[Records], at: int) -> tuple[list[Records], list[Records]]:
     """The records before an offset, and those from it on."""
-    places = [(records, bisect_left(records.offsets, at)) for records in chunks]
+    places = [(records, int(np.searchsorted(records.offsets.to_numpy(), at))) for records in chunks]
     before = [records.first(place) for records, place in places if place]
     return before, [records.after(place) for records, place in places if place < len(records)]
 
@@ -249,9 +248,8 @@ def _schema_id(record: Records) -> int:
 def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
     yield "key", records.keys.cast(pa.binary())
     yield "value", records.values.cast(pa.binary())
-    stamps = [micros(stamp) for stamp in records.timestamps_ms]
-    yield "timestamp", pa.array(stamps, pa.int64()).cast(pa.timestamp("us", "UTC"))
-    yield "headers", pa.array(list(map(header_structs, records.headers)), HEADERS)
+    yield "timestamp", timestamps(records.timestamps_ms, pa.timestamp("us", "UTC"))
+    yield "headers", records.headers.checked().lists.cast(HEADERS)
 
 
 def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Schema) -> Side:

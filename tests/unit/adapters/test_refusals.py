@@ -27,7 +27,7 @@ from frazil.adapters.spark import application
 from frazil.model.errors import BrokerError, CatalogError, RegistryError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import CatalogSettings, RegistrySettings
-from frazil.records import OptionalFields, Records, binary
+from frazil.records import OptionalFields, Records
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 
@@ -307,7 +307,7 @@ class Slow(Refusing):
     """A consumer that has a record, then none for one poll, and then the partition's end."""
 
     def __init__(self) -> None:
-        one = Records([0], [0], binary([None]), binary([b"v"]), [None], next_offset=1)
+        one = Records.of([0], [0], [None], [b"v"], [None], next_offset=1)
         self._polled = [Polled(one), Polled(NO_RECORDS), Polled(NO_RECORDS, partition_end=5)]
 
     def poll(self, wanted: object, limits: object, optional: object) -> Polled:

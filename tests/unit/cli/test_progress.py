@@ -14,7 +14,7 @@ from frazil.cli.backlog import Progress
 from frazil.cli.materialize import _waiting
 from frazil.cli.progress import Display, WatchedRunner, bar_line
 from frazil.model.plan import OffsetRange
-from frazil.records import OptionalFields, Records, binary
+from frazil.records import OptionalFields, Records
 
 
 def receipt(read: int) -> Any:
@@ -145,9 +145,7 @@ def test_a_task_keeps_its_progress_in_a_file(tmp_path: Any, monkeypatch: pytest.
     monkeypatch.setattr("frazil.adapters.spark.task_progress.WRITE_SECONDS", 0.0)
 
     def chunks(*ends: int) -> Any:
-        return SimpleNamespace(
-            read=lambda *_: iter([(Records([], [], binary([]), binary([]), [], end) for end in ends)])
-        )
+        return SimpleNamespace(read=lambda *_: iter([(Records.of([], [], [], [], [], end) for end in ends)]))
 
     wanted = OffsetRange("orders", 0, 10, 50, 50, 1)
     for number, ends in enumerate([(30, 50), (20,)]):

@@ -24,7 +24,6 @@ from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.open import open_decoder
 from frazil.materialize.ingest import decoders, isolate
-from frazil.materialize.ingest.dead_rows import header_structs
 from frazil.materialize.ingest.task import ingest
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns
@@ -34,7 +33,7 @@ from frazil.model.ingested import IngestTask, RangeResult, TaskContext, TaskResu
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.spec import RegistrySettings, TableSpec
-from frazil.records import Headers, Records, UnreadableHeaders
+from frazil.records import HeaderList, Records, UnreadableHeaders
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.fakes.reader_in_memory import ReaderInMemory, Sent
 
@@ -114,7 +113,7 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
         max_bytes: int = 10**9,
         first_ms: int = 1_000,
         former_names: dict[str, tuple[str, ...]] | None = None,
-        headers: Mapping[int, Headers | UnreadableHeaders | None] | None = None,
+        headers: Mapping[int, HeaderList] | None = None,
         stamps: Sequence[int | None] | None = None,
         partition_by: str | None = None,
         added_by_others: tuple[Column, ...] = (),
@@ -600,6 +599,6 @@ def test_whatever_is_in_a_record_it_is_a_row_or_a_dead_letter(
         if headers is BAD_HEADERS and keeps_headers:
             assert n in dead
         elif n in rows and keeps_headers:
-            assert rows[n]["kafka_headers"] == header_structs(headers)
+            assert rows[n]["kafka_headers"] == (headers and [{"key": key, "value": value} for key, value in headers])
         if n in rows and value is not None:
             assert framed(2, NEW, {"m": rows[n]["m"], "s": rows[n]["s"]}) == value

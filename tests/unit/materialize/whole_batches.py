@@ -22,7 +22,7 @@ from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import TaskRunner
-from frazil.records import OptionalFields, Records, binary
+from frazil.records import OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 LONG = record(a_field("n"))
@@ -55,7 +55,7 @@ class World:
         offsets = range(wanted.start, wanted.end)
         nothing = [None] * len(offsets)
         values = [self.values[n] for n in offsets]
-        yield Records(offsets, [1_000] * len(offsets), binary(nothing), binary(values), nothing, wanted.end, 0)
+        yield Records.of(offsets, [1_000] * len(offsets), nothing, values, nothing, wanted.end, 0)
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.records import Records, binary
+from frazil.records import Records
 from frazil.verify import window
 from frazil.verify.placement import ByFieldId
 from frazil.verify.window import PartitionComparison, SometimesKept
@@ -102,7 +101,7 @@ class Decoding:
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[Any]:
         del topic, partition
-        offsets = np.asarray(records.offsets, np.int64)
+        offsets = records.offsets.to_numpy()
         written = pa.RecordBatch.from_pydict({"offset": offsets, "x": offsets * 10})
         rows = fit(written, self.row_schema, self.placed(7, written.schema))
         yield SimpleNamespace(row_offsets=offsets, rows=rows, dead_letters=None)
@@ -120,7 +119,7 @@ def differing_rows(y: Sequence[int | None], x: Sequence[int | None]) -> list[tup
         SometimesKept(),
     )  # fmt: skip
     value = b"\0\0\0\0\x07"
-    records = Records(range(count), [0] * count, binary([None] * count), binary([value] * count), [None] * count, count)
+    records = Records.of(range(count), [0] * count, [None] * count, [value] * count, [None] * count, count)
     for chunk in (records.first(2), records.after(2)):
         comparison._chunk(chunk, *_sides(comparison, count))
     return [finding.offsets for finding in comparison.found.differences]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from confluent_kafka import Message
 from frazil.adapters.kafka.message_consumer import MessageConsumer, Stash
 from frazil.adapters.kafka.partition_consumer import PollLimits
 from frazil.dead_letters import _newest
-from frazil.records import HEADER_OBJECTS, OptionalFields, Records, binary
+from frazil.records import HEADER_BYTES, OptionalFields, Records, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
 from frazil.verify.window import (
     DEAD_LETTER_BYTES,
@@ -37,7 +37,8 @@ NONE = OptionalFields(timestamp_type=False, leader_epoch=False)
 
 def records(first: int, count: int, size: int) -> Records:
     offsets = range(first, first + count)
-    return Records(offsets, [0] * count, nulls(count), zeros(count, size), [None] * count, first + count)
+    only = Records.of(offsets, [0] * count, [None] * count, [None] * count, [None] * count, first + count)
+    return replace(only, values=zeros(count, size))
 
 
 @cache
@@ -130,7 +131,7 @@ class Sides(PartitionComparison):
 
     def _chunk(self, records: Records, rows: Side, dead: Side) -> None:
         del dead
-        self.compared.append((list(records.offsets), rows.offsets.tolist(), rows.columns.nbytes))
+        self.compared.append((records.offsets.to_pylist(), rows.offsets.tolist(), rows.columns.nbytes))
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -188,20 +189,20 @@ def test_a_chunk_ends_with_the_record_that_reaches_its_bytes(headers: list[tuple
     polled_from = SimpleNamespace(consume=lambda count, _: [left.popleft() for _ in range(count)])
     consumer._consumer = cast(Any, polled_from)
 
-    polled = consumer._polled(("t", 0), PollLimits(5_000, CHUNK_BYTES, exact=True, end=5_000), {})
+    polled, _, _ = consumer._polled(("t", 0), PollLimits(5_000, CHUNK_BYTES, exact=True, end=5_000))
 
     assert polled == large[: CHUNK_BYTES >> 20]
 
 
 def test_headers_count_as_the_memory_that_they_take() -> None:
-    only = Records([0], [0], binary([b"ab"]), binary([None]), [[("key", b"value"), ("k", None)]], 1)
+    only = Records.of([0], [0], [b"ab"], [None], [[("key", b"value"), ("k", None)]], 1)
 
-    assert only.payload_bytes == 2 + (8 + HEADER_OBJECTS) + (1 + HEADER_OBJECTS)
+    assert only.payload_bytes == 2 + (8 + HEADER_BYTES) + (1 + HEADER_BYTES)
 
 
 @pytest.mark.parametrize("stamp", [2**62, -(2**62), 253_402_300_800_000, None])
 def test_a_dead_letters_stamp_is_compared_however_far_off(stamp: int | None) -> None:
-    column = dict(_dead_columns(Records([0], [stamp], binary([None]), binary([None]), [None], 1)))["timestamp"]
+    column = dict(_dead_columns(Records.of([0], [stamp], [None], [None], [None], 1)))["timestamp"]
 
     beyond = stamp is None or abs(stamp) >= 2**63 // 1000
     assert column.cast(pa.int64()).to_pylist() == [None if beyond else stamp * 1000]
@@ -221,9 +222,7 @@ def test_a_dead_letters_headers_are_compared(stored: object, same: bool) -> None
     side = _side([pa.RecordBatch.from_pydict(columns)], "offset", DEAD_LETTER_BYTES)
     comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any, Any, Any]", (None,) * 6))
 
-    comparison._compare_dead_letters(
-        Records([7], [0], binary([b"k"]), binary([b"v"]), [[("h", b"v"), ("h", None)]], 8), side
-    )
+    comparison._compare_dead_letters(Records.of([7], [0], [b"k"], [b"v"], [[("h", b"v"), ("h", None)]], 8), side)
 
     assert [str(each).partition(": ")[2].partition(": ")[0] for each in comparison.found.differences] == (
         [] if same else ["dead letter, headers"]

@@ -17,7 +17,7 @@ from frazil.adapters.kafka.errors import Heard
 from frazil.adapters.kafka.partition_consumer import POLL_SECONDS, Polled, PollLimits
 from frazil.formats.native import native_available
 from frazil.model.plan import OffsetRange
-from frazil.records import ColumnView, HeaderColumn, OptionalFields, Records
+from frazil.records import Headers, OptionalFields, Records
 
 if TYPE_CHECKING:
     import frazil_native
@@ -193,13 +193,13 @@ def _records(batch: pa.RecordBatch, optional: OptionalFields) -> Records:
     offsets, timestamps_ms, timestamp_types, leader_epochs, keys, values, headers, problems = batch.columns
     some = len(offsets) > 0
     return Records(
-        offsets=ColumnView(offsets),
-        timestamps_ms=ColumnView(timestamps_ms),
+        offsets=offsets,
+        timestamps_ms=timestamps_ms,
         keys=keys,
         values=values,
+        headers=Headers(headers, problems),
         next_offset=offsets[-1].as_py() + 1 if some else -1,
         last_leader_epoch=leader_epochs[-1].as_py() if some else None,
-        headers=HeaderColumn(headers, problems),
-        timestamp_types=ColumnView(timestamp_types) if optional.timestamp_type else (),
-        leader_epochs=ColumnView(leader_epochs) if optional.leader_epoch else (),
+        timestamp_types=timestamp_types if optional.timestamp_type else None,
+        leader_epochs=leader_epochs if optional.leader_epoch else None,
     )

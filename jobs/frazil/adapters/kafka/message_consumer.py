@@ -7,9 +7,9 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
-from typing import Any, cast, overload
+from typing import Any, cast
 
+import pyarrow as pa
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
@@ -23,12 +23,13 @@ from frazil.adapters.kafka.errors import Heard
 from frazil.adapters.kafka.partition_consumer import NO_RECORDS, POLL_SECONDS, Polled, PollLimits
 from frazil.model.plan import OffsetRange
 from frazil.records import (
+    HeaderList,
     Headers,
+    HeadersBuilder,
     OptionalFields,
     Records,
     UnreadableHeaders,
     binary,
-    headers_memory,
     unreadable_key,
 )
 
@@ -37,9 +38,6 @@ ASIDE_BYTES = 2 << 20
 
 MESSAGE_BYTES = 1 << 10
 """The memory of a message without its key and value, about: librdkafka's part, the object and headers of usual size."""
-
-TWICE_BYTES = 1 << 20
-"""Values of a chunk that are not held twice: dropping them from the messages takes about 30 ns a record."""
 
 MOST_MESSAGES = 5_000
 """The maximum of one poll: all messages are held at once, and more of them cost up to a fifth more CPU each."""
@@ -109,32 +107,35 @@ class MessageConsumer:
         self._consumer.close()
 
     def poll(self, wanted: OffsetRange, limits: PollLimits, optional: OptionalFields) -> Polled:
-        unreadable: dict[int, UnreadableHeaders] = {}
         fewer = replace(limits, records=min(limits.records, MOST_MESSAGES))
-        polled = self._polled(_place(wanted), fewer, unreadable)
-        error, partition_end = _errors(polled)
+        messages, headers, special = self._polled(_place(wanted), fewer)
+        error, partition_end = _errors(special)
         if error is not None:
             return Polled(NO_RECORDS, error=error)
-        messages = polled if partition_end is None else [each for each in polled if each.error() is None]
-        records = _records(messages, optional, unreadable)
-        if limits.exact or records.values.nbytes >= TWICE_BYTES:
-            _drop_values(messages)
-        return Polled(records, partition_end)
+        return Polled(_records(messages, headers, optional), partition_end)
 
-    def _polled(self, place: Place, limits: PollLimits, unreadable: dict[int, UnreadableHeaders]) -> list[Message]:
-        """Return messages of a partition up to the limits, its end or an error, or what came within POLL_SECONDS."""
+    def _polled(self, place: Place, limits: PollLimits) -> tuple[list[Message], Headers, list[Message]]:
+        """Return a partition's records up to the limits, its end or an error, or what came within POLL_SECONDS.
+
+        They are messages, their headers, and the messages that are no records.
+        """
         deadline = time.monotonic() + POLL_SECONDS
         polled: list[Message] = []
-        held = 0
-        while not limits.reached(len(polled), held):
+        special: list[Message] = []
+        headers = HeadersBuilder()
+        payload = 0
+        while not limits.reached(len(polled), payload + (headers.memory if limits.exact else 0)):
+            held = payload + (headers.memory if limits.exact else 0)
             step = self._step(place, limits.step(len(polled), held), deadline)
-            polled += step
-            if not step or any(map(Message.error, step)) or (step[-1].offset() or 0) >= limits.end - 1:
+            special = [each for each in step if each.error() is not None] if any(map(Message.error, step)) else []
+            records = [each for each in step if each.error() is None] if special else step
+            polled += records
+            payload += _payload_bytes(records)
+            for message in records:
+                headers.add(_headers(message))
+            if not step or special or (step[-1].offset() or 0) >= limits.end - 1:
                 break
-            held += _payload_bytes(step)
-            if limits.exact:
-                held += headers_memory(_HeadersOf(step, unreadable))
-        return polled
+        return polled, headers.finish(), special
 
     def _step(self, place: Place, count: int, deadline: float) -> list[Message]:
         """Return the next messages of a partition, up to `count`; none if none has come by the deadline.
@@ -195,57 +196,30 @@ def _memory_of(messages: Sequence[Message]) -> int:
     return len(messages) * MESSAGE_BYTES + _payload_bytes(messages)
 
 
-def _errors(polled: list[Message]) -> tuple[KafkaError | None, int | None]:
+def _errors(special: list[Message]) -> tuple[KafkaError | None, int | None]:
     """The first error, and the offset of the partition's end where the broker said that it was met."""
     partition_end = None
-    if any(map(Message.error, polled)):
-        for message in polled:
-            error = message.error()
-            if error is None:
-                continue
-            if error.code() != KafkaError._PARTITION_EOF:
-                return error, None
-            partition_end = message.offset()
+    for message in special:
+        error = message.error()
+        if error is None or error.code() != KafkaError._PARTITION_EOF:
+            return error, None
+        partition_end = message.offset()
     return None, partition_end
 
 
-Found = Headers | UnreadableHeaders | None
+def _headers(message: Message) -> HeaderList:
+    """The headers of a message, which must be asked once.
 
-
-class _HeadersOf(Sequence[Found]):
-    """Headers, read from their message only when they are asked for: most tables never do.
-
-    A message is asked once for headers that cannot be decoded: the client answers a second time with a list that has
-    holes, and reading a hole crashes the process.
+    For headers that cannot be decoded, the client answers a second time with a list that has holes, and reading a hole
+    crashes the process.
     """
-
-    def __init__(self, messages: list[Message], unreadable: dict[int, UnreadableHeaders]) -> None:
-        self._messages = messages
-        self._unreadable = unreadable
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    @overload
-    def __getitem__(self, index: int) -> Found: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Found]: ...
-    def __getitem__(self, index: int | slice) -> Found | Sequence[Found]:
-        if isinstance(index, slice):
-            return _HeadersOf(self._messages[index], self._unreadable)
-        message = self._messages[index]
-        return self._unreadable.get(_offset(message)) or self._read(message)
-
-    def _read(self, message: Message) -> Found:
-        try:
-            return cast("Headers | None", _ask_for_headers(message))
-        except (UnicodeDecodeError, SystemError) as bad:
-            cause = bad if isinstance(bad, UnicodeDecodeError) else bad.__cause__
-            if not isinstance(cause, UnicodeDecodeError):
-                raise
-            problem = unreadable_key(cause.object)
-            self._unreadable[_offset(message)] = problem
-            return problem
+    try:
+        return cast("HeaderList", _ask_for_headers(message))
+    except (UnicodeDecodeError, SystemError) as bad:
+        cause = bad if isinstance(bad, UnicodeDecodeError) else bad.__cause__
+        if not isinstance(cause, UnicodeDecodeError):
+            raise
+        return UnreadableHeaders(unreadable_key(cause.object))
 
 
 _ask_for_headers = operator.methodcaller("headers")
@@ -253,29 +227,21 @@ _ask_for_headers = operator.methodcaller("headers")
 a plain call that the interpreter has optimized does not, and the exception shows up anywhere."""
 
 
-def _offset(message: Message) -> int:
-    return cast("int", message.offset())
-
-
-def _records(messages: list[Message], optional: OptionalFields, unreadable: dict[int, UnreadableHeaders]) -> Records:
+def _records(messages: list[Message], headers: Headers, optional: OptionalFields) -> Records:
     """Columns of the messages, most of them one pass in C: this is what a record costs in Python."""
     offsets = cast("list[int]", list(map(Message.offset, messages)))
+    epochs = pa.array(list(map(Message.leader_epoch, messages)), pa.int32()) if optional.leader_epoch else None
     return Records(
-        offsets=offsets,
-        timestamps_ms=_milliseconds(messages),
+        offsets=pa.array(offsets, pa.int64()),
+        timestamps_ms=pa.array(_milliseconds(messages), pa.int64()),
         keys=binary(cast("list[bytes | None]", list(map(Message.key, messages)))),
         values=binary(cast("list[bytes | None]", list(map(Message.value, messages)))),
+        headers=headers,
         next_offset=offsets[-1] + 1 if offsets else -1,
         last_leader_epoch=messages[-1].leader_epoch() if messages else None,
-        headers=_HeadersOf(messages, unreadable),
-        timestamp_types=list(map(_kind, messages)) if optional.timestamp_type else (),
-        leader_epochs=list(map(Message.leader_epoch, messages)) if optional.leader_epoch else (),
+        timestamp_types=pa.array(list(map(_kind, messages)), pa.string()) if optional.timestamp_type else None,
+        leader_epochs=epochs,
     )
-
-
-def _drop_values(messages: list[Message]) -> None:
-    """Free what `Records` has a copy of: the messages live on for their headers."""
-    deque(map(Message.set_value, messages, repeat(None)), maxlen=0)
 
 
 def _milliseconds(messages: list[Message]) -> list[int | None]:

@@ -9,7 +9,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError
 
 from frazil.model.plan import OffsetRange
-from frazil.records import OptionalFields, Records, binary
+from frazil.records import OptionalFields, Records
 
 POLL_SECONDS = 0.2
 """How long a poll waits for records."""
@@ -17,7 +17,7 @@ POLL_SECONDS = 0.2
 FIRST_STEP = 16
 """How many records a poll takes first, since their size is not known."""
 
-NO_RECORDS = Records((), (), binary([]), binary([]), (), next_offset=-1)
+NO_RECORDS = Records.of([], [], [], [], [], next_offset=-1)
 
 
 @dataclass(frozen=True, slots=True)

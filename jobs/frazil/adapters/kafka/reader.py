@@ -93,8 +93,8 @@ class KafkaReader:
                 progressed = time.monotonic()
             elif time.monotonic() - progressed > STALLED_SECONDS:
                 raise self._stalled(wanted, position)
-            if inside and inside.offsets[0] < position:
-                raise self._jumped_back(wanted, position, inside.offsets[0])
+            if inside and inside.first_offset < position:
+                raise self._jumped_back(wanted, position, inside.first_offset)
             position = min(reached, end)
             if inside or position >= end:
                 yield replace(inside, next_offset=position)
@@ -189,6 +189,6 @@ def _warn_once(problem: str) -> None:
 
 def _before(records: Records, end: int) -> Records:
     """The records before an offset."""
-    if not records or records.offsets[-1] < end:
+    if not records or records.last_offset < end:
         return records
-    return records.first(int(np.searchsorted(np.asarray(records.offsets, np.int64), end)))
+    return records.first(int(np.searchsorted(records.offsets.to_numpy(), end)))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from frazil.formats.framing import HEADER_BYTES
+from frazil.formats.framing import schema_ids
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import TaskContext
-from frazil.records import Headers, Records, UnreadableHeaders
+from frazil.records import Records
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_LARGEST_MS = (2**63 - 1) // 1000
+"""The largest number of milliseconds whose microseconds have 64 bits."""
 
 
 def dead_rows(
@@ -33,60 +37,61 @@ def dead_rows(
     if not dead:
         return None
     topic_id, generation = context.source_ids[topic]
-    places = [reject.index for reject in dead]
-    headers = [records.headers[i] for i in places]
-    keys, values = (column.take(pa.array(places, pa.int64())).to_pylist() for column in (records.keys, records.values))
-    columns: dict[str, list[Any]] = {
-        "topic": [topic] * len(dead),
-        "topic_id": [topic_id] * len(dead),
-        "generation": [generation] * len(dead),
-        "partition": [partition] * len(dead),
-        "offset": [records.offsets[i] for i in places],
-        "timestamp": [micros(records.timestamps_ms[i]) for i in places],
-        "key": keys,
-        "value": values,
-        "headers": [header_structs(each) for each in headers],
-        "reason": [reject.reason.value for reject in dead],
-        "detail": [_detail(reject, each) for reject, each in zip(dead, headers, strict=True)],
-        "path": [reject.path for reject in dead],
-        "schema_id": list(map(_schema_id, values)),
-        "batch_id": [context.batch_id] * len(dead),
-        "read_at": [(now() - _EPOCH).total_seconds() * 1e6 // 1] * len(dead),
-        "table_uuid": [context.rows.uuid] * len(dead),
+    constants = {
+        "topic": topic,
+        "topic_id": topic_id,
+        "generation": generation,
+        "partition": partition,
+        "batch_id": context.batch_id,
+        "read_at": int((now() - _EPOCH).total_seconds() * 1e6),
+        "table_uuid": context.rows.uuid,
     }
-    unknown = [None] * len(dead)
-    return pa.RecordBatch.from_arrays([_column(columns.get(f.name, unknown), f.type) for f in schema], schema=schema)
+    places = pa.array([reject.index for reject in dead], pa.int64())
+    headers = records.headers.take(places).checked()
+    values = records.values.take(places)
+    columns = {
+        "offset": records.offsets.take(places),
+        "timestamp": records.timestamps_ms.take(places),
+        "key": records.keys.take(places),
+        "value": values,
+        "headers": headers.lists,
+        "reason": pa.array([reject.reason.value for reject in dead]),
+        "detail": pa.array(list(map(_detail, dead, headers.problems.to_pylist()))),
+        "path": pa.array([reject.path for reject in dead], pa.string()),
+        "schema_id": _named_ids(values),
+    }
+    arrays = [_column(field, columns, constants, len(dead)) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def header_structs(headers: Headers | UnreadableHeaders | None) -> list[dict[str, Any]] | None:
-    """Return the headers as Arrow structs, or None if the record has no headers or they cannot be read."""
-    if headers is None or isinstance(headers, UnreadableHeaders):
-        return None
-    return [{"key": key, "value": value} for key, value in headers]
+def timestamps(milliseconds: pa.Int64Array, arrow_type: pa.DataType) -> pa.Array:
+    """Return records' timestamps as tables store them, in microseconds; null where they are missing or exceed 64 bits.
+
+    A producer may stamp a record with any number.
+    """
+    stored = pc.and_(pc.greater_equal(milliseconds, -_LARGEST_MS), pc.less_equal(milliseconds, _LARGEST_MS))
+    return pc.multiply(pc.if_else(stored, milliseconds, pa.scalar(None, pa.int64())), 1000).cast(arrow_type)
 
 
-def _detail(reject: Reject, headers: Headers | UnreadableHeaders | None) -> str:
+def _column(
+    field: pa.Field, columns: Mapping[str, pa.Array], constants: Mapping[str, str | int | None], count: int
+) -> pa.Array:
+    if field.name == "timestamp":
+        return timestamps(columns["timestamp"], field.type)
+    if field.name in columns:
+        return columns[field.name].cast(field.type)
+    value = constants.get(field.name)
+    return pa.nulls(count, field.type) if value is None else pa.repeat(pa.scalar(value), count).cast(field.type)
+
+
+def _detail(reject: Reject, headers_problem: str | None) -> str:
     """Return what was wrong, including headers that could not be read."""
-    if not isinstance(headers, UnreadableHeaders) or reject.reason is Reason.UNREADABLE_HEADERS:
+    if headers_problem is None or reject.reason is Reason.UNREADABLE_HEADERS:
         return reject.detail
-    return f"{reject.detail}; the headers are left out: {headers.problem}"
+    return f"{reject.detail}; the headers are left out: {headers_problem}"
 
 
-def _column(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(arrow_type):
-        return pa.array(values, pa.int64()).cast(arrow_type)
-    return pa.array(values, arrow_type)
-
-
-def micros(milliseconds: int | None) -> int | None:
-    """Return a record's timestamp as tables store it, or None if it is missing or exceeds 64 bits."""
-    if milliseconds is None or not -(2**63) <= milliseconds * 1000 < 2**63:
-        return None
-    return milliseconds * 1000
-
-
-def _schema_id(value: bytes | None) -> int | None:
-    """The id that a framed value names, as the signed number that registries count with."""
-    if value is None or len(value) < HEADER_BYTES or value[0] != 0:
-        return None
-    return int.from_bytes(value[1:HEADER_BYTES], "big", signed=True)
+def _named_ids(values: pa.LargeBinaryArray) -> pa.Int32Array:
+    """The ids that framed values name, as the signed numbers that registries count with."""
+    ids = schema_ids(values)
+    return pa.array(ids.astype(np.uint32).view(np.int32), mask=ids < 0)

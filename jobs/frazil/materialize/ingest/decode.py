@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.formats.framing import Framed, group_by_schema_id
-from frazil.materialize.ingest.dead_rows import dead_rows, header_structs, micros
+from frazil.materialize.ingest.dead_rows import dead_rows, timestamps
 from frazil.materialize.ingest.decoders import TaskDecoders
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
 from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, text_keys
@@ -31,7 +32,7 @@ from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError
 from frazil.model.ingested import TaskContext
-from frazil.records import OptionalFields, Records, UnreadableHeaders
+from frazil.records import OptionalFields, Records
 
 TOMBSTONE = "tombstone"
 """The reason under which skipped tombstones are counted."""
@@ -124,7 +125,7 @@ class RecordDecoder:
                 continue
             yield part, decoded
             records = records.after(len(part))
-            if decoded.stop is not None or not records.offsets:
+            if decoded.stop is not None or not len(records):
                 return
             size.fitted()
 
@@ -144,7 +145,7 @@ class RecordDecoder:
         accepted = _except(here, both(values.accepted, keys.accepted), len(given))
         rejects = {**{r.index: r for r in keys.rejects}, **{r.index: r for r in values.rejects}, **here}
         skipped, dead = self._sort_out(chunk, rejects)
-        offsets = np.asarray(given.offsets, np.int64)
+        offsets = given.offsets.to_numpy()
         return DecodedRecords(
             read=len(given),
             rows=self._rows(chunk, values, keys, accepted),
@@ -168,11 +169,11 @@ class RecordDecoder:
         """Headers are read where the table keeps them, and only there can they refuse a record."""
         if "headers" not in self._metadata.values():
             return records, refused
-        headers = list(records.headers)
+        headers = records.headers.checked()
+        column = self._spec.metadata.prefix + "headers"
         bad = {
-            index: Reject(index, Reason.UNREADABLE_HEADERS, each.problem, self._spec.metadata.prefix + "headers")
-            for index, each in enumerate(headers)
-            if isinstance(each, UnreadableHeaders)
+            index: Reject(index, Reason.UNREADABLE_HEADERS, headers.problems[index].as_py(), column)
+            for index in pc.indices_nonzero(headers.problems.is_valid()).to_pylist()
         }
         return replace(records, headers=headers), {**bad, **refused}
 
@@ -280,29 +281,23 @@ def _except(refused: Refused, accepted: Indexes | None, count: int) -> Indexes |
 def _about(chunk: _Chunk, name: str, arrow_type: pa.DataType) -> pa.Array:
     """A metadata column of all the chunk's records."""
     records = chunk.records
-    if name in ("topic", "partition"):
-        return pa.repeat(pa.scalar(chunk.topic if name == "topic" else chunk.partition, arrow_type), len(records))
-    if name == "timestamp":
-        return _timestamps(records.timestamps_ms, arrow_type)
-    if name == "headers":
-        return pa.array([header_structs(headers) for headers in records.headers], arrow_type)
-    if name == "value":
-        return records.values.cast(arrow_type)
-    return pa.array(_PLAIN[name](records), arrow_type)
+    match name:
+        case "topic" | "partition":
+            value = chunk.topic if name == "topic" else chunk.partition
+            return pa.repeat(pa.scalar(value, arrow_type), len(records))
+        case "timestamp":
+            return timestamps(records.timestamps_ms, arrow_type)
+        case _:
+            return _COLUMNS[name](records).cast(arrow_type)
 
 
-_PLAIN: Mapping[str, Callable[[Records], Sequence[object]]] = {
+_COLUMNS: Mapping[str, Callable[[Records], pa.Array]] = {
     "offset": lambda records: records.offsets,
     "timestamp_type": lambda records: records.timestamp_types,
+    "headers": lambda records: records.headers.lists,
+    "value": lambda records: records.values,
     "leader_epoch": lambda records: records.leader_epochs,
 }
-
-
-def _timestamps(milliseconds: Sequence[int | None], arrow_type: pa.DataType) -> pa.Array:
-    try:
-        return pa.array(milliseconds, pa.timestamp("ms", tz="UTC")).cast(arrow_type)
-    except pa.ArrowInvalid:  # a producer may stamp a record with any number
-        return pa.array([micros(each) for each in milliseconds], pa.int64()).cast(arrow_type)
 
 
 def now_utc() -> datetime:

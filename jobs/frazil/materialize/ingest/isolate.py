@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from frazil.materialize.ingest.payloads import CrowdedError
@@ -20,7 +21,6 @@ Refused = Mapping[int, Reject]
 """By index in a chunk: records that must not be decoded, and why."""
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 Decode = Callable[[Records, Refused], Result]
 
 
@@ -31,7 +31,7 @@ def isolating(decode: Decode[Result], records: Records, *, where: str) -> Result
     chunk has to be decoded in several parts.
     """
     refused: dict[int, Reject] = {}
-    if not records.offsets:
+    if not len(records):
         return decode(records, refused)
     while True:
         problem = _failure(decode, records, refused)
@@ -39,13 +39,14 @@ def isolating(decode: Decode[Result], records: Records, *, where: str) -> Result
             return problem
         culprit = _first_failing(decode, records, refused)
         if culprit is None or len(refused) == MOST_DEFECTS:
-            raise defect(where, records.offsets, problem) from problem
+            raise defect(where, records, problem) from problem
         refused[culprit] = Reject(culprit, Reason.DEFECT, f"{type(problem).__name__}: {problem}")
 
 
-def defect(where: str, offsets: Sequence[int], problem: BaseException) -> DefectError:
-    """Return the error for the records at these offsets. `offsets` is not empty."""
-    span = f"offset {offsets[0]}" if len(offsets) == 1 else f"offsets {offsets[0]} to {offsets[-1]}"
+def defect(where: str, records: Records, problem: BaseException) -> DefectError:
+    """Return the error for these records, of which there is at least one."""
+    first, last = records.first_offset, records.last_offset
+    span = f"offset {first}" if first == last else f"offsets {first} to {last}"
     return DefectError(
         f"{where}, {span}: {type(problem).__name__}: {problem}",
         hint="this is a defect in Frazil: report it with these offsets; nothing was published, no record is lost",
@@ -89,19 +90,12 @@ def blanked(records: Records, refused: Refused) -> Records:
     """The records with nothing in those that are refused."""
     if not refused:
         return records
-
+    everything = np.arange(len(records))
+    kept = pa.array(everything, mask=np.isin(everything, list(refused)))
     return replace(
         records,
-        timestamps_ms=_without(records.timestamps_ms, refused),
-        keys=_nulled(records.keys, refused),
-        values=_nulled(records.values, refused),
-        headers=_without(records.headers, refused),
+        timestamps_ms=records.timestamps_ms.take(kept),
+        keys=records.keys.take(kept),
+        values=records.values.take(kept),
+        headers=records.headers.take(kept),
     )
-
-
-def _nulled(values: pa.LargeBinaryArray, refused: Refused) -> pa.LargeBinaryArray:
-    return values.take(pa.array([None if index in refused else index for index in range(len(values))], pa.int64()))
-
-
-def _without(values: Sequence[Item], refused: Refused) -> list[Item | None]:
-    return [None if index in refused else value for index, value in enumerate(values)]

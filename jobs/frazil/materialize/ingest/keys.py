@@ -10,6 +10,7 @@ import pyarrow as pa
 from frazil.formats.mapped import VALUE
 from frazil.materialize.ingest.payloads import Part
 from frazil.model.dead_letter import Reason, Reject
+from frazil.records import value_ends
 
 
 def text_keys(keys: pa.LargeBinaryArray, field: pa.Field) -> Part:
@@ -17,12 +18,19 @@ def text_keys(keys: pa.LargeBinaryArray, field: pa.Field) -> Part:
     try:
         return Part([keys.cast(field.type)], None, ())
     except pa.ArrowInvalid:
-        found = (_bad_text(index, key) for index, key in enumerate(keys.to_pylist()))
+        found = (_bad_text(index, keys[index].as_py()) for index in _beyond_ascii(keys))
         rejects = tuple(reject for reject in found if reject is not None)
-    refused = {reject.index for reject in rejects}
-    kept = [index for index in range(len(keys)) if index not in refused]
-    accepted = np.asarray(kept, np.int64)
+    accepted = np.delete(np.arange(len(keys)), [reject.index for reject in rejects])
     return Part([keys.take(pa.array(accepted)).cast(field.type)], accepted, rejects)
+
+
+def _beyond_ascii(keys: pa.LargeBinaryArray) -> list[int]:
+    """The keys with a byte beyond ASCII, in order: all others are text."""
+    ends = value_ends(keys)
+    places = np.flatnonzero(np.frombuffer(keys.buffers()[2], np.uint8)[: ends[-1]] >= 0x80)
+    inside = places[places >= ends[0]]
+    found: list[int] = np.unique(np.searchsorted(ends, inside, side="right") - 1).tolist()
+    return found
 
 
 def key_schema(field: pa.Field) -> pa.Schema:

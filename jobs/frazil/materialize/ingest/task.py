@@ -87,7 +87,7 @@ def _defects_named(table: str, wanted: OffsetRange, records: Records) -> Iterato
         yield
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as problem:
         where = f"{table}: writing {wanted.topic}-{wanted.partition}"
-        raise defect(where, records.offsets, problem) from problem
+        raise defect(where, records, problem) from problem
 
 
 @dataclass(slots=True)

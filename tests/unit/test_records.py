@@ -1,0 +1,114 @@
+"""Records in Arrow: their headers, their sizes, and parts of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from frazil.records import HEADER_BYTES, HEADERS, Headers, Records, UnreadableHeaders
+from tests.headers import header_lists
+
+AS_TEXT = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary()), ("added", pa.int32())]))
+FETCHED = Headers(
+    pa.array(
+        [
+            None,
+            [{"key": b"k", "value": b"\xff"}, {"key": b"k", "value": None}],
+            [],
+            [{"key": b"fine", "value": b""}, {"key": b"\xfe", "value": b""}, {"key": b"\xfd" * 50, "value": b""}],
+            None,
+            [{"key": "ž".encode(), "value": b"1"}],
+        ],
+        HEADERS,
+    ),
+    pa.array([None, None, None, None, "too many", None], pa.string()),
+)
+"""Of six records: none, two of one name, an empty list, some whose keys are not UTF-8, refused ones, and a text."""
+
+
+def test_headers_with_a_key_that_is_not_text_have_a_problem_instead() -> None:
+    checked = FETCHED.checked()
+
+    assert checked.problems.to_pylist() == [None, None, None, "a header key is not UTF-8: 0xfe", "too many", None]
+    assert checked.lists.cast(AS_TEXT).to_pylist() == [
+        None,
+        [{"key": "k", "value": b"\xff", "added": None}, {"key": "k", "value": None, "added": None}],
+        [],
+        None,
+        None,
+        [{"key": "ž", "value": b"1", "added": None}],
+    ]
+
+
+def test_a_part_of_headers_is_checked_alone() -> None:
+    rest = FETCHED.slice(3, 2).checked()
+
+    assert rest.problems.to_pylist() == ["a header key is not UTF-8: 0xfe", "too many"]
+    assert FETCHED.slice(4).checked().lists.cast(AS_TEXT).to_pylist()[0] is None
+    assert FETCHED.take(pa.array([5, None, 3])).checked().problems.to_pylist() == [
+        None,
+        None,
+        "a header key is not UTF-8: 0xfe",
+    ]
+
+
+def test_a_long_key_that_is_not_text_is_shown_in_part() -> None:
+    only = Headers(pa.array([[{"key": b"\xfd" * 50, "value": None}]], HEADERS), pa.nulls(1, pa.string()))
+
+    assert only.checked().problems.to_pylist() == [f"a header key is not UTF-8: 0x{'fd' * 40}…"]
+
+
+def test_headers_become_what_python_gave() -> None:
+    given = [None, [], [("a", b"1"), ("ž", None)], UnreadableHeaders("too many")]
+
+    assert header_lists(Headers.of(given)) == given
+    assert header_lists(Headers.of([None, None])) == [None, None]
+    assert Headers.of([]).lists.type == Headers.of(given).lists.type == HEADERS
+
+
+def test_headers_count_as_the_memory_that_they_take() -> None:
+    assert FETCHED.memory == 6 * HEADER_BYTES + 3 + 4 + 1 + 50 + 3
+    assert FETCHED.slice(5).memory == HEADER_BYTES + 3
+    assert FETCHED.slice(0, 1).memory == 0
+
+
+def test_parts_have_all_columns_of_their_records() -> None:
+    texts = [("h", b"%d" % n) for n in range(4)]
+    whole = replace(
+        Records.of(
+            [5, 6, 8, 9], [1, None, 3, 4], [b"a", None, b"c", b"d"], [b"1", b"2", None, b"4"], [[t] for t in texts], 12
+        ),
+        timestamp_types=pa.array(["CREATE_TIME"] * 3 + [None]),
+    )
+
+    first, after, some = whole.first(2), whole.after(3), whole.filter(pa.array([False, True, True, False]))
+
+    assert [part.offsets.to_pylist() for part in (first, after, some)] == [[5, 6], [9], [6, 8]]
+    assert [part.next_offset for part in (first, after, some)] == [8, 12, 12]
+    assert [header_lists(part.headers) for part in (first, after, some)] == [
+        [[texts[0]], [texts[1]]],
+        [[texts[3]]],
+        [[texts[1]], [texts[2]]],
+    ]
+    assert some.timestamps_ms.to_pylist() == [None, 3]
+    assert (some.keys.to_pylist(), some.values.to_pylist()) == ([None, b"c"], [b"2", None])
+    assert (after.timestamp_types.to_pylist(), after.leader_epochs) == ([None], None)
+    assert (whole.first(4), whole.filter(pa.array([True] * 4))) == (whole, whole)
+
+
+def test_sizes_count_no_bytes_of_nulls_and_none_outside_a_slice() -> None:
+    ends = pa.array([0, 2, 5, 9], pa.int64()).buffers()[1]
+    second_is_null = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(),
+        3,
+        [pa.array([1, 0, 1], pa.int8()).cast(pa.bool_()).buffers()[1], ends, pa.py_buffer(b"x" * 9)],
+    )
+    keys = [b"k", None, b"kk"]
+    whole = replace(Records.of([0, 1, 2], [0] * 3, keys, [None] * 3, [None] * 3, 3), values=second_is_null)
+
+    assert whole.sizes.tolist() == [3, 0, 6]
+    assert whole.total_size == 9
+    assert whole.after(2).sizes.tolist() == [6]
+    assert whole.after(2).total_size == 6
+    assert whole.first(0).total_size == 0
