@@ -1,7 +1,11 @@
-"""Ingest tasks run in the test's own process: the real readers, decoders and files, without Spark."""
+"""Ingest tasks run in the test's own process: the real readers, decoders and files, without Spark.
+
+Results are pickled, as they are on their way from an executor.
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -36,6 +40,7 @@ class InProcessRunner:
 
 def _carried_out(task: IngestTask, name: str) -> TaskResult | FrazilError:
     try:
-        return worker.run(task)
+        carried: TaskResult | FrazilError = pickle.loads(pickle.dumps(worker.run(task)))
+        return carried
     except Exception as defect:
         raise TaskFailedError(f"{name}: a task failed: {defect}", hint="see the cause of this error") from defect

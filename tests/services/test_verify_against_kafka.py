@@ -30,6 +30,7 @@ from frazil.formats.placement import place_by_name
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest import placing
+from frazil.materialize.pause.pausing import dead_letter_schemas_property
 from frazil.materialize.run import TableRun
 from frazil.model.plan import NothingToDo
 from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
@@ -281,6 +282,18 @@ def test_records_skipped_before_and_a_foreign_delete_are_both_accounted_for(orde
     assert verification.findings == ()
     explained = "removals by other writers, and the 9 that an earlier setting skipped, explain the number"
     assert any("missing: 10 records in Kafka" in note and explained in note for note in verification.notes)
+
+
+def test_rows_of_a_schema_that_was_excluded_since_are_the_same_records(orders: Orders) -> None:
+    excluded = dead_letter_schemas_property([orders.schema_id])
+    orders.lake.set_properties(orders.spec.identifier, put=excluded)
+    orders.produce(9)
+    orders.materialize()
+
+    verification = orders.verify()
+
+    assert verification.findings == ()
+    assert kafka_check(verification).says.startswith("129 records in Kafka: 98 are rows, equal in every column; 21 are")
 
 
 def test_topic_made_anew_is_found(orders: Orders) -> None:

@@ -74,8 +74,9 @@ def resume(
     """Resume a paused table from its current offsets.
 
     If too many bad records paused the table, they are accepted, and the next run publishes the same batch. If a schema
-    paused the table, --dead-letter-schema turns the records that were written with it into dead letters; a schema that
-    the table can hold is refused. The exit status is 1 if the next run would refuse the registered schema again.
+    paused the table or would pause it, --dead-letter-schema turns the records that were written with it into dead
+    letters; another schema must be one that the table cannot hold. The exit status is 1 if the next run would refuse
+    the registered schema again.
     """
     from frazil.materialize.pause.by_operator import resume as resume_table  # noqa: PLC0415
 

@@ -97,7 +97,7 @@ def evolve(
     Idempotent and additive. Raises IncompatibleSchemaError with every finding of the first schema that cannot be
     carried over, RegistryError, ContendedError.
     """
-    latest = latest_schemas(registry, spec)
+    latest = latest_schemas(registry, spec, dead_letter_schemas_of(view.properties))
     if absorbed.table_schema is None:
         _recall(registry, spec, view, state, absorbed)
     for _ in range(ATTEMPTS):
@@ -126,12 +126,12 @@ def _evolve_for_all(
     All of them fit if no other process changed the schema between two commits of this pass: our own changes take
     nothing from a schema that fits already.
     """
-    refused = dead_letter_schemas_of(view.properties)
+    excluded = dead_letter_schemas_of(view.properties)
     view = _evolve(lake, spec, view, _about_the_record(spec), absorbed)
-    for schema in _new(_values(registry, latest, state, met), absorbed.values, refused):
+    for schema in _new(_values(registry, latest, state, met), absorbed.values, excluded):
         view = _evolve(lake, spec, view, _of_values(spec, schema), absorbed)
         absorbed.values[schema.id] = schema
-    for schema in _new(_keys(registry, latest, state, met), absorbed.keys, refused):
+    for schema in _new(_keys(registry, latest, state, met), absorbed.keys, excluded):
         view = _evolve(lake, spec, view, _of_keys(spec, schema), absorbed)
         absorbed.keys[schema.id] = schema
     return view
@@ -152,13 +152,13 @@ def _recall(registry: SchemaRegistry, spec: TableSpec, view: TableView, state: T
 
 
 def known_schemas(
-    registry: SchemaRegistry, spec: TableSpec, state: TableState, *, refused: frozenset[int] = frozenset()
+    registry: SchemaRegistry, spec: TableSpec, state: TableState, *, excluded: frozenset[int]
 ) -> WriterSchemas:
-    """Return the schemas that a new process evolves the table for. Raises SubjectMissingError and RegistryError."""
-    latest, met = latest_schemas(registry, spec), WriterSchemas({}, {})
+    """Return the schemas that a new process evolves the table for. Raises as `latest_schemas`, and RegistryError."""
+    latest, met = latest_schemas(registry, spec, excluded), WriterSchemas({}, {})
     return WriterSchemas(
-        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, refused)},
-        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {}, refused)},
+        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, excluded)},
+        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {}, excluded)},
     )
 
 
@@ -242,14 +242,14 @@ def _keys(
 
 
 def _new(
-    schemas: Iterable[RegisteredSchema | None], absorbed: dict[int, RegisteredSchema], refused: frozenset[int]
+    schemas: Iterable[RegisteredSchema | None], absorbed: dict[int, RegisteredSchema], excluded: frozenset[int]
 ) -> Iterable[RegisteredSchema]:
     """Return the schemas that were not seen yet, without those that the registry has lost since.
 
-    The records of a lost schema become dead letters. `refused` ones, which the operator gave up on, are left out too.
+    The records of a lost schema become dead letters, and so do those of the schemas that an operator excluded.
     """
     known = (schema for schema in schemas if schema is not None)
-    return (schema for schema in known if schema.id not in absorbed and schema.id not in refused)
+    return (schema for schema in known if schema.id not in absorbed and schema.id not in excluded)
 
 
 def _new_unions(view: TableView, columns: tuple[Column, ...]) -> dict[str, str]:
@@ -276,6 +276,9 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumn
             absorbed.follow(view, after, columns)
             absorbed.changes += evolution.changes
             return after
+        except IncompatibleSchemaError as refused:
+            found = SchemaFinding("", refused.what.removeprefix(f"{spec.identifier}: "))
+            raise refusal(spec.identifier, wanted.schema_id, (found,)) from refused
         except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view

@@ -58,7 +58,7 @@ class FrazilError(Exception):
         return f"{self.what}\n\nhint: {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.hint)
+        return _rebuild, (type(self), self.what, self.hint), self.__dict__
 
 
 def _rebuild(kind: type[FrazilError], what: str, hint: str) -> FrazilError:

@@ -73,19 +73,22 @@ Purpose = Literal["rows", "leftovers"]
 def open_redecoder(
     spec: TableSpec, at: Standing, dead_letters: TableView, registry: SchemaRegistry, *, purpose: Purpose
 ) -> Redecoder:
-    """Return a decoder that accepts every possible row for `rows`, and decides as the spec says for `leftovers`."""
+    """Return a decoder that accepts every possible row for `rows`, and decides as the spec says for `leftovers`.
+
+    A schema may have been excluded after records with it became rows.
+    """
     schemas = [schema_to_pyarrow(Schema.model_validate_json(v.schema_json)) for v in (at.view, dead_letters)]
     values: dict[int, RegisteredSchema] = {}
     keys: dict[int, RegisteredSchema] = {}
     unknown = _AnyNumber(registry)
-    refused = dead_letter_schemas_of(at.view.properties)
+    excluded = frozenset() if purpose == "rows" else dead_letter_schemas_of(at.view.properties)
     placed = _placed(spec, at, schemas[0])
     decoder = RecordDecoder(
         _context(_judging(spec, purpose), at, dead_letters),
         row_schema=schemas[0],
         dead_letter_schema=schemas[1],
-        values=TaskDecoders(spec.value_type, values, unknown, refused),
-        keys=TaskDecoders(spec.key_type, keys, unknown, refused),
+        values=TaskDecoders(spec.value_type, values, unknown, excluded),
+        keys=TaskDecoders(spec.key_type, keys, unknown, excluded),
         now=now_utc,
         place_values=placed,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 from frazil.adapters.spark import runner as spark_runner
 from frazil.adapters.spark import worker
 from frazil.adapters.spark.runner import SparkRunner, TaskFailedError
-from frazil.model.errors import BrokerError, FrazilError
+from frazil.model.errors import BrokerError, FrazilError, IncompatibleSchemaError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.ports import TaskRunner
 from tests.fakes.in_process import InProcessRunner
@@ -28,7 +29,7 @@ class Collected(list[Any]):
         return Collected(map(work, self))
 
     def collect(self) -> list[Any]:
-        return list(self)
+        return [pickle.loads(pickle.dumps(each)) for each in self]
 
 
 def context_without_a_jvm() -> Any:
@@ -107,3 +108,15 @@ def test_a_task_that_raises_is_a_failed_task(runner: TaskRunner, works: Callable
 
     with pytest.raises(TaskFailedError, match=f"{NAME}.*a defect"):
         runner.run(tasks_of(1), name=NAME)
+
+
+def test_an_error_of_a_task_keeps_what_it_says_beyond_its_text(
+    runner: TaskRunner, works: Callable[[Work], None]
+) -> None:
+    """A table is paused for the schema that a task refused, and `resume` asks for its id."""
+    works(lambda task: IncompatibleSchemaError("refused", hint="register another", schema_id=7))
+
+    with pytest.raises(IncompatibleSchemaError) as refused:
+        runner.run(tasks_of(1), name=NAME)
+
+    assert (refused.value.what, refused.value.hint, refused.value.schema_id) == ("refused", "register another", 7)

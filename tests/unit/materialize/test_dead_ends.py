@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import struct
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from values_of_tables import spec, topic
@@ -22,7 +26,8 @@ from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import Again, Published, TableRun
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
 from frazil.model.plan import Halt, NothingToDo
-from frazil.model.spec import BadRecordLimit, CatalogSettings
+from frazil.model.snapshot import TableView
+from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
@@ -187,19 +192,6 @@ def test_a_value_schema_that_fits_cannot_be_given_up_where_keys_have_a_schema_to
     change_excluded(world.lake, world.registry, keyed, exclude=[neither])
 
 
-def test_the_schema_that_caused_the_pause_can_be_given_up_whatever_else_it_fits(world: World) -> None:
-    """A record as a key may fit the table as a value."""
-    keyed = spec(key="avro")
-    world.registry.register("orders-key", '"string"')
-    world.table(keyed).create()
-    as_record = world.registry.register("orders-key", WIDER).id
-    with pytest.raises(Misuse, match="can hold the schema"):
-        change_excluded(world.lake, world.registry, keyed, exclude=[as_record])
-    assert type(_raised(world.table(keyed))) is IncompatibleSchemaError
-
-    change_excluded(world.lake, world.registry, keyed, exclude=[as_record])
-
-
 def test_nothing_is_included_if_what_is_to_be_excluded_fits(world: World) -> None:
     world.table(SPEC).batch()
     world.registry.register("orders-value", TEXT)
@@ -309,6 +301,181 @@ def test_no_table_of_rows_is_made_beside_dead_letters_that_lack_a_column(world: 
 
     assert "lacks the column" in _raised(world.table(SPEC)).what
     assert world.lake.load(SPEC.identifier) is None
+
+
+UNREADABLE = {
+    "another type": (record(a_field("n", "string")), "AVRO"),
+    "a field renamed to another's name": (SWAPPED, "AVRO"),
+    "not a schema": ("{}", "AVRO"),
+    "nothing that can be a column": (record(a_field("n", {"type": "fixed", "name": "f", "size": -1})), "AVRO"),
+    "another format": ("{}", "JSON"),
+    "the name of a column about the record": (record(a_field("n"), a_field("kafka_offset")), "AVRO"),
+    "two names that differ in case": (record(a_field("n"), a_field("N")), "AVRO"),
+}
+"""What cannot be rows of a table that has `n`, a long."""
+
+
+def _paused(table: TableRun) -> FrazilError:
+    for _ in range(3):
+        try:
+            table.batch()
+        except IncompatibleSchemaError as refused:
+            return refused
+    raise AssertionError("no batch was refused")
+
+
+def _checked(world: World, wanted: TableSpec) -> FrazilError:
+    (found,) = world.check(wanted)
+    return found
+
+
+def _explained(world: World, wanted: TableSpec) -> FrazilError:
+    try:
+        plan = explain(world.table(wanted)).plan
+    except IncompatibleSchemaError as refused:
+        return refused
+    assert isinstance(plan, Halt)
+    return plan.error
+
+
+ADVISERS: dict[str, Callable[[World, TableSpec], FrazilError]] = {
+    "materialize": lambda world, wanted: _paused(world.table(wanted)),
+    "check": _checked,
+    "explain": _explained,
+}
+
+
+def _take_advice(world: World, wanted: TableSpec, refusal: FrazilError) -> int:
+    """Do what the hint of a refusal says, and return the id that it names."""
+    advised = re.search(r"`frazil resume lake\.orders --dead-letter-schema (\d+)`", refusal.hint)
+    assert advised is not None, refusal
+    change_excluded(world.lake, world.registry, wanted, exclude=[int(advised[1])])
+    resume(world.lake, wanted)
+    return int(advised[1])
+
+
+def _read_all(world: World, wanted: TableSpec) -> tuple[int, dict[str, int]]:
+    """Read to the end; return the rows and the dead letters by reason."""
+    table, rows, reasons = world.table(wanted), 0, Counter[str]()
+    for _ in range(5):
+        outcome = table.batch()
+        if isinstance(outcome, NothingToDo):
+            assert world.check(wanted) == []
+            return rows, dict(reasons)
+        if isinstance(outcome, Published):
+            rows += outcome.receipt.counts.rows
+            reasons.update(outcome.receipt.dead_letters_by_reason)
+    raise AssertionError("five batches did not reach the end")
+
+
+@pytest.mark.parametrize("adviser", ADVISERS)
+@pytest.mark.parametrize("found", UNREADABLE)
+def test_the_command_that_a_refusal_names_lets_the_table_go_on(world: World, found: str, adviser: str) -> None:
+    world.table(SPEC).batch()
+    text, schema_format = UNREADABLE[found]
+    late = world.registry.register("orders-value", text, schema_format=schema_format).id
+    world.values += [struct.pack(">bI", 0, late) + b"\x02", framed(1, LONG, {"n": 9})]
+
+    advised = _take_advice(world, SPEC, ADVISERS[adviser](world, SPEC))
+
+    assert advised == late
+    assert _read_all(world, SPEC) == (1, {"refused_schema": 1})
+
+
+@pytest.mark.parametrize("found", sorted(UNREADABLE.keys() - {"another format"}))
+def test_the_command_works_for_a_schema_that_only_a_record_names(world: World, found: str) -> None:
+    """A record of a schema of another format is a bad record, for which the table is not paused."""
+    world.table(SPEC).batch()
+    late = world.registry.register("another-subject", UNREADABLE[found][0]).id
+    world.values += [struct.pack(">bI", 0, late) + b"\x02", framed(1, LONG, {"n": 9})]
+
+    assert _take_advice(world, SPEC, _paused(world.table(SPEC))) == late
+
+    assert _read_all(world, SPEC) == (1, {"refused_schema": 1})
+
+
+KEYED = spec(key="avro", bad_record_limit=BadRecordLimit(share=0.05, at_least=2))
+
+
+@pytest.mark.parametrize("adviser", ADVISERS)
+@pytest.mark.parametrize(
+    ("key", "subject", "text", "schema_format"),
+    [
+        ('"string"', "orders-key", LONG, "AVRO"),
+        ('"string"', "orders-key", '"long"', "AVRO"),
+        ('"string"', "orders-key", record(), "AVRO"),
+        ('"string"', "orders-key", "{}", "AVRO"),
+        ('"string"', "orders-key", "{}", "JSON"),
+        ('"string"', "orders-value", TEXT, "AVRO"),
+        ('"string"', "orders-value", "{}", "JSON"),
+        (record(a_field("k", "string")), "orders-value", TEXT, "AVRO"),
+    ],
+    ids=[
+        "a record as a key",
+        "a number as a key",
+        "a key without data",
+        "a key that is no schema",
+        "a key of another format",
+        "another type of a value",
+        "a value of another format",
+        "a value that could be a key",
+    ],
+)
+def test_the_command_works_where_keys_have_a_schema_too(
+    world: World, key: str, subject: str, text: str, schema_format: Literal["AVRO", "JSON"], adviser: str
+) -> None:
+    """Also for a schema that the table could hold in its other role: `LONG` as a value, `TEXT` beside `k` in a key."""
+    keys = world.registry.register("orders-key", key).id
+    world.table(KEYED).batch()
+    late = world.registry.register(subject, text, schema_format=schema_format).id
+    of_key = subject == "orders-key"
+    world.keys[len(world.values)] = struct.pack(">bI", 0, late if of_key else keys) + b"\x02a"
+    world.values += [framed(1, LONG, {"n": 8}) if of_key else struct.pack(">bI", 0, late) + b"\x02a"]
+    world.values += [framed(1, LONG, {"n": 9})]
+
+    assert _take_advice(world, KEYED, ADVISERS[adviser](world, KEYED)) == late
+
+    assert _read_all(world, KEYED) == (1, {"refused_schema": 1})
+
+
+def test_a_schema_that_an_engine_took_the_column_from_can_be_given_up(world: World) -> None:
+    """Its earlier records are rows, which stay."""
+    world.table(SPEC).batch()
+    with world.lake.catalog.load_table(SPEC.identifier).update_schema(allow_incompatible_changes=True) as update:
+        update.rename_column("n", "N")
+    world.values.append(framed(1, LONG, {"n": 9}))
+
+    assert _take_advice(world, SPEC, _paused(world.table(SPEC))) == 1
+
+    assert _read_all(world, SPEC) == (0, {"refused_schema": 1})
+
+
+def test_a_change_that_iceberg_refuses_names_the_schema_to_give_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", WIDER)
+
+    def refusing(*_: object, **__: object) -> TableView:
+        raise IncompatibleSchemaError("lake.orders: Iceberg rejected a schema change", hint="")
+
+    monkeypatch.setattr(world.lake, "change_schema", refusing)
+    refused = _paused(world.table(SPEC))
+    monkeypatch.undo()
+
+    assert "Iceberg rejected a schema change" in refused.what
+    assert _take_advice(world, SPEC, refused) == 2
+
+
+def test_an_id_cannot_be_excluded_and_included_at_once(world: World) -> None:
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", TEXT)
+    change_excluded(world.lake, world.registry, SPEC, exclude=[2])
+
+    with pytest.raises(Misuse, match=r"the schema 2 is to be excluded from lake\.orders and included again"):
+        change_excluded(world.lake, world.registry, SPEC, exclude=[2], include=[2])
+
+    assert _status(world).excluded_schemas == (2,)
 
 
 def _status(world: World) -> TableStatus:

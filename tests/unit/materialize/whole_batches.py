@@ -41,6 +41,8 @@ class World:
     lake: IcebergLake
     registry: RegistryInMemory = field(default_factory=RegistryInMemory)
     values: list[bytes] = field(default_factory=list)
+    keys: dict[int, bytes] = field(default_factory=dict)
+    """By offset; other records have no key."""
     parallelism: int = 1
 
     def start(self) -> None: ...
@@ -55,7 +57,8 @@ class World:
         offsets = range(wanted.start, wanted.end)
         nothing = [None] * len(offsets)
         values = [self.values[n] for n in offsets]
-        yield Records.of(offsets, [1_000] * len(offsets), nothing, values, nothing, wanted.end, 0)
+        keys = [self.keys.get(n) for n in offsets]
+        yield Records.of(offsets, [1_000] * len(offsets), keys, values, nothing, wanted.end, 0)
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name

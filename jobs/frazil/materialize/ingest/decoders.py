@@ -57,7 +57,7 @@ class UnknownIds:
 
 
 class TaskDecoders:
-    """Decoders by schema id, for values or for keys. Records of the `refused` ids become dead letters.
+    """Decoders by schema id, for values or for keys. Records of the `excluded` ids become dead letters.
 
     `schema_type` is what the spec says of them; None where no schema decodes them, and no decoder is asked for.
     """
@@ -67,10 +67,10 @@ class TaskDecoders:
         schema_type: SchemaType | None,
         known: dict[int, RegisteredSchema],
         unknown: UnknownIds,
-        refused: frozenset[int] = frozenset(),
+        excluded: frozenset[int] = frozenset(),
     ) -> None:
         self._schema_type = schema_type
-        self._refused = refused
+        self._excluded = excluded
         self._known = known
         self._unknown = unknown
         self._decoders: dict[int, Decoder | Reason] = {}
@@ -86,7 +86,7 @@ class TaskDecoders:
         return self._decoders[schema_id]
 
     def _open(self, schema_id: int) -> Decoder | Reason:
-        if schema_id in self._refused:
+        if schema_id in self._excluded:
             return Reason.REFUSED_SCHEMA
         schema = self._known.get(schema_id)
         return self._met(schema_id) if schema is None else open_decoder(schema)

@@ -13,8 +13,9 @@ from frazil.materialize.pause.pausing import (
     dead_letter_schemas_property,
     pause_of,
 )
+from frazil.materialize.preview.next_refusal import refusal_of
 from frazil.materialize.state import standing
-from frazil.model.errors import Misuse
+from frazil.model.errors import IncompatibleSchemaError, Misuse
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import SCHEMA_TYPES, TableSpec
@@ -33,13 +34,14 @@ def change_excluded(
 ) -> None:
     """Store in the table whose records become dead letters from now on; those that are dead letters stay so.
 
-    The table need not be paused. Raises Misuse, and changes nothing, if a schema to include is not excluded, or if one
-    to exclude is not known to the registry, has columns in the table, or fits the table and did not cause its pause:
-    its records are rows, and dead letters cannot be replayed. Raises RegistryError if the registry fails.
+    The table need not be paused: a schema that caused its pause, or that the next batch would refuse, can always be
+    excluded. Raises Misuse, and changes nothing, if a schema to include is not excluded, if one is to be both, or if
+    one to exclude is otherwise not known to the registry, has columns in the table, or fits the table: its records are
+    rows, and dead letters cannot be replayed. Raises RegistryError if the registry fails.
     """
     view = loaded(lake, spec)
     known = dead_letter_schemas_of(view.properties)
-    _check_excluded(spec, known, include)
+    _check_included(spec, known, exclude, include)
     for schema_id in sorted({*exclude} - known):
         _check(registry, spec, view, schema_id)
     after = known.difference(include).union(exclude)
@@ -48,8 +50,14 @@ def change_excluded(
         lake.set_properties(spec.identifier, put=put, remove=remove)
 
 
-def _check_excluded(spec: TableSpec, known: frozenset[int], schema_ids: Collection[int]) -> None:
-    unknown = sorted({*schema_ids} - known)
+def _check_included(spec: TableSpec, known: frozenset[int], exclude: Collection[int], include: Collection[int]) -> None:
+    both = sorted({*exclude} & {*include})
+    if both:
+        raise Misuse(
+            f"the schema {both[0]} is to be excluded from {spec.identifier} and included again; nothing was changed",
+            hint="give each id to one of --dead-letter-schema and --no-dead-letter-schema",
+        )
+    unknown = sorted({*include} - known)
     if unknown:
         excluded = ", ".join(map(str, sorted(known))) or "none"
         raise Misuse(
@@ -59,19 +67,27 @@ def _check_excluded(spec: TableSpec, known: frozenset[int], schema_ids: Collecti
 
 
 def _check(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: int) -> None:
+    if _stops_the_table(registry, spec, view, schema_id):
+        return
     state = standing(view, pipeline=spec.pipeline).state
     if schema_id in {*state.schema_ids, *state.key_schema_ids}:
         raise Misuse(
             f"the schema {schema_id} has columns in {spec.identifier}, so its records can become rows", hint=_SEE
         )
-    paused = pause_of(view.properties)
-    if paused is not None and paused.schema_id == schema_id:
-        return
     schema = registry.by_id(schema_id)
     if schema is None:
         raise Misuse(f"the schema registry has no schema {schema_id}", hint=_SEE)
     if _fits(spec, view, schema):
         raise Misuse(f"{spec.identifier} can hold the schema {schema_id}, so its records can become rows", hint=_SEE)
+
+
+def _stops_the_table(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: int) -> bool:
+    """Return whether this schema caused the pause, or the next batch would refuse it, as `check` and `explain` say."""
+    paused = pause_of(view.properties)
+    if paused is not None and paused.schema_id == schema_id:
+        return True
+    refusal = refusal_of(registry, spec, view)
+    return isinstance(refusal, IncompatibleSchemaError) and refusal.schema_id == schema_id
 
 
 def _fits(spec: TableSpec, view: TableView, schema: RegisteredSchema) -> bool:

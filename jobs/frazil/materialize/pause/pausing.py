@@ -34,7 +34,7 @@ def accepted_through(properties: Mapping[str, str]) -> Accepted:
 
 
 def dead_letter_schemas_of(properties: Mapping[str, str]) -> frozenset[int]:
-    """The writer schemas that the operator gave up on, by id."""
+    """The ids of the writer schemas that an operator excluded from the table."""
     return frozenset(json.loads(properties.get(DEAD_LETTER_SCHEMAS_PROPERTY, "[]")))
 
 
@@ -43,10 +43,10 @@ def dead_letter_schemas_property(ids: Iterable[int]) -> dict[str, str]:
 
 
 def without_dead_letter_schemas(schemas: WriterSchemas, properties: Mapping[str, str]) -> WriterSchemas:
-    given_up = dead_letter_schemas_of(properties)
+    excluded = dead_letter_schemas_of(properties)
     return WriterSchemas(
-        {number: schema for number, schema in schemas.values.items() if number not in given_up},
-        {number: schema for number, schema in schemas.keys.items() if number not in given_up},
+        {number: schema for number, schema in schemas.values.items() if number not in excluded},
+        {number: schema for number, schema in schemas.keys.items() if number not in excluded},
     )
 
 

@@ -6,7 +6,8 @@ from frazil.materialize.evolve import known_schemas
 from frazil.materialize.pause.pausing import dead_letter_schemas_of
 from frazil.materialize.preview.changes import preview_changes
 from frazil.materialize.state import standing
-from frazil.model.errors import FrazilError
+from frazil.model.errors import FrazilError, IncompatibleSchemaError
+from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry
 
@@ -17,8 +18,14 @@ def next_refusal(lake: Lake, registry: SchemaRegistry, spec: TableSpec) -> Frazi
     Records with an older schema are not known before they are read. Raises what `load` and the registry raise.
     """
     view = lake.load(spec.identifier)
-    if view is None:
-        return None
+    return None if view is None else refusal_of(registry, spec, view)
+
+
+def refusal_of(registry: SchemaRegistry, spec: TableSpec, view: TableView) -> FrazilError | None:
+    """Return why the next batch on this view would stop before it reads a record. Raises what the registry raises."""
     state = standing(view, pipeline=spec.pipeline).state
-    schemas = known_schemas(registry, spec, state, refused=dead_letter_schemas_of(view.properties))
+    try:
+        schemas = known_schemas(registry, spec, state, excluded=dead_letter_schemas_of(view.properties))
+    except IncompatibleSchemaError as of_another_type:
+        return of_another_type
     return next(iter(preview_changes(spec, view, schemas).refusals), None)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from frazil.materialize.pause.pausing import dead_letter_schemas_of
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.sources import describe_topics, latest_schemas
 from frazil.model.errors import FrazilError, ServiceError, SubjectMissingError, TopicMissingError
@@ -49,8 +50,9 @@ class _Asking:
     def of_table(self, spec: TableSpec) -> Iterator[FrazilError]:
         found: list[FrazilError] = []
         topics = _note(found, lambda: self.ask("cluster", lambda: describe_topics(self.topics, spec)))
-        latest = _note(found, lambda: self.ask("registry", lambda: latest_schemas(self.registry, spec)))
         view = _note(found, lambda: self.load(spec.identifier))
+        excluded: frozenset[int] = frozenset() if view is None else dead_letter_schemas_of(view.properties)
+        latest = _note(found, lambda: self.ask("registry", lambda: latest_schemas(self.registry, spec, excluded)))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found
         if "catalog" not in self.silent:

@@ -6,13 +6,17 @@ from frazil.formats.open import map_schema
 from frazil.materialize.layout import unreadable
 from frazil.materialize.schema.compare import refusal
 from frazil.model.columns import Column, ColumnType, Struct
+from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.spec import TableSpec
 
 
 def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
     """Return the columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
-    found = map_schema(schema)
+    try:
+        found = map_schema(schema)
+    except IncompatibleSchemaError as no_columns:
+        raise refusal(spec.identifier, schema.id, (SchemaFinding("", no_columns.what),)) from no_columns
     findings = found.findings + unreadable(found.columns, spec)
     if findings:
         raise refusal(spec.identifier, schema.id, findings)
