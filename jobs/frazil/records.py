@@ -68,18 +68,34 @@ class Headers:
         return Headers(self.lists.filter(kept), self.problems.filter(kept))
 
     def checked(self) -> Headers:
-        """Return the headers with a problem in place of those with a key that is not UTF-8."""
+        """Return the headers with a problem in place of those with a key that is not UTF-8.
+
+        Their keys can be cast to text: what was sliced off is gone too, since a cast of a list reads all its items.
+        """
         keys = self.lists.flatten().field("key")
         try:
             keys.cast(pa.large_string())
         except pa.ArrowInvalid:
             return self._without_bad_keys(keys)
-        return self
+        return self._alone()
+
+    def _alone(self) -> Headers:
+        """Return the same headers in arrays that hold nothing else."""
+        each = self.lists.flatten()
+        if len(each) == len(self.lists.values):
+            return self
+        ends = np.concatenate([[0], self._counts().cumsum()])
+        lists = pa.LargeListArray.from_arrays(pa.array(ends), each, type=HEADERS, mask=self.lists.is_null())
+        return Headers(lists, self.problems)
+
+    def _counts(self) -> npt.NDArray[np.int64]:
+        """Return the number of headers of each record."""
+        return np.asarray(pc.fill_null(pc.list_value_length(self.lists), 0).to_numpy(), np.int64)
 
     def _without_bad_keys(self, keys: pa.LargeBinaryArray) -> Headers:
         problems: dict[int, str] = {}
-        counts = pc.fill_null(pc.list_value_length(self.lists), 0).to_numpy()
-        for index, key in zip(np.repeat(np.arange(len(self)), counts).tolist(), keys.to_pylist(), strict=True):
+        indexes = np.repeat(np.arange(len(self)), self._counts()).tolist()
+        for index, key in zip(indexes, keys.to_pylist(), strict=True):
             if index not in problems and not _is_text(key):
                 problems[index] = unreadable_key(key)
         bad = np.isin(np.arange(len(self)), list(problems))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from frazil.records import HEADER_BYTES, HEADERS, Headers, Records, UnreadableHeaders
 from tests.headers import header_lists
@@ -50,6 +52,36 @@ def test_a_part_of_headers_is_checked_alone() -> None:
         None,
         None,
         "a header key is not UTF-8: 0xfe",
+    ]
+
+
+keys, values = st.sampled_from([b"k", b"\xff", "ž".encode()]), st.sampled_from([None, b"v"])
+one_list = st.none() | st.lists(st.fixed_dictionaries({"key": keys, "value": values}), max_size=3)
+
+
+@example([[{"key": b"k", "value": None}], [{"key": b"\xff", "value": None}]], 0, 1, False)
+@given(st.lists(one_list, max_size=8), st.integers(0, 8), st.integers(0, 8), st.booleans())
+def test_a_part_of_headers_is_checked_as_if_it_were_the_whole(
+    found: list[list[dict[str, bytes | None]] | None], start: int, length: int, taken: bool
+) -> None:
+    """Also a cast to text reads no key of the records around the part."""
+    whole = Headers(pa.array(found, HEADERS), pa.nulls(len(found), pa.string()))
+    part, alone = whole.slice(start, length), found[start : start + length]
+    if taken:
+        part = part.slice(0, max(len(part) - 1, 0)).take(pa.array(range(max(len(part) - 1, 0)), pa.int64()))
+        alone = alone[:-1]
+
+    checked = part.checked()
+
+    good = [None if any(each["key"] == b"\xff" for each in headers or ()) else headers for headers in alone]
+    assert checked.lists.to_pylist() == good
+    assert [problem is None for problem in checked.problems.to_pylist()] == [
+        all(each["key"] != b"\xff" for each in headers or ()) for headers in alone
+    ]
+    as_text = checked.lists.cast(AS_TEXT)
+    as_text.validate(full=True)
+    assert [None if row is None else [each["key"].encode() for each in row] for row in as_text.to_pylist()] == [
+        None if headers is None else [each["key"] for each in headers] for headers in good
     ]
 
 
