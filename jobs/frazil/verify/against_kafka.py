@@ -269,9 +269,9 @@ def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
         result.findings += found.differences
         if found.unnamed:
             result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
-        if found.missing and excused:
-            result.notes.append(f"{name}: {_missing(found)}; {_explained(then)}")
-        elif found.missing and not proof.skipped(len(found.missing), then):
+        if found.missing and (excused or proof.skipped(len(found.missing), then)):
+            result.notes.append(f"{name}: {_missing(found)}; {_explained(then, removed=excused)}")
+        elif found.missing:
             result.findings.append(
                 Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
             )
@@ -279,9 +279,11 @@ def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
             _not_in_kafka(name, found, result, proven=where in proof.sums_hold, excused=excused)
 
 
-def _explained(then: int) -> str:
-    skipped = f", and the {then:,} that an earlier setting skipped, explain" if then else " explain"
-    return f"removals by other writers{skipped} the number"
+def _explained(then: int, *, removed: bool) -> str:
+    """Return why records are missing: removals by other writers, or settings that skip them no more."""
+    skipped = f"the {then:,} that the table counted as skipped under other settings"
+    causes = ["removals by other writers"] * removed + [skipped] * (then > 0)
+    return f"{' and '.join(causes)} explain the number"
 
 
 def _missing(found: Compared) -> str:
