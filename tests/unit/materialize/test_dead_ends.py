@@ -27,7 +27,7 @@ from frazil.materialize.run import Again, Published, TableRun
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
 from frazil.model.plan import Halt, NothingToDo
 from frazil.model.snapshot import TableView
-from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec
+from frazil.model.spec import BadRecordLimit, CatalogSettings, StartOffsets, SubjectSettings, TableSpec
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
@@ -347,7 +347,7 @@ ADVISERS: dict[str, Callable[[World, TableSpec], FrazilError]] = {
 
 def _take_advice(world: World, wanted: TableSpec, refusal: FrazilError) -> int:
     """Do what the hint of a refusal says, and return the id that it names."""
-    advised = re.search(r"`frazil resume lake\.orders --dead-letter-schema (\d+)`", refusal.hint)
+    advised = re.search(r"`frazil resume lake\.\w+ --dead-letter-schema (\d+)`", refusal.hint)
     assert advised is not None, refusal
     change_excluded(world.lake, world.registry, wanted, exclude=[int(advised[1])])
     resume(world.lake, wanted)
@@ -436,6 +436,29 @@ def test_the_command_works_where_keys_have_a_schema_too(
     assert _take_advice(world, KEYED, ADVISERS[adviser](world, KEYED)) == late
 
     assert _read_all(world, KEYED) == (1, {"refused_schema": 1})
+
+
+def test_another_table_has_the_refused_records_as_rows(world: World) -> None:
+    """As docs/operate.md says, also after a compatible schema was registered for later records."""
+    world.table(SPEC).batch()
+    world.registry.register("orders-value", TEXT)
+    world.values += [framed(2, TEXT, {"n": "a"}), framed(2, TEXT, {"n": "b"})]
+    _take_advice(world, SPEC, _paused(world.table(SPEC)))
+    world.registry.register("orders-value", WIDER)
+    world.values.append(framed(3, WIDER, {"n": 9, "channel": "web"}))
+    assert _read_all(world, SPEC) == (1, {"refused_schema": 2})
+
+    other = spec(table="orders_2", value_subject=SubjectSettings("record"), start=StartOffsets({0: 3}))
+    assert world.check(other) == []
+    table, rows = world.table(other), 0
+    with pytest.raises(IncompatibleSchemaError) as refused:
+        for _ in range(4):
+            outcome = table.batch()
+            rows += outcome.receipt.counts.rows if isinstance(outcome, Published) else 0
+
+    assert rows == 2
+    assert _take_advice(world, other, refused.value) == 3
+    assert _read_all(world, other) == (0, {"refused_schema": 1})
 
 
 def test_a_schema_that_an_engine_took_the_column_from_can_be_given_up(world: World) -> None:

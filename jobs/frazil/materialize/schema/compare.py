@@ -80,7 +80,8 @@ def _way_out(table: str, schema_id: int | None) -> str:
         return f"change `metadata` in the spec, or materialize into another `table`; then `frazil resume {table}`"
     return (
         f"run `frazil resume {table} --dead-letter-schema {schema_id}` to go on: records with schema {schema_id} become"
-        " dead letters, which this release cannot replay; another `table` can have them as rows. New records need a"
+        " dead letters, which this release cannot replay; another `table` can have them as rows (docs/operate.md, An"
+        " incompatible schema). New records need a"
         f" compatible schema. If no record was written with schema {schema_id} yet, register a compatible one and run"
         f" `frazil resume {table}`"
     )
