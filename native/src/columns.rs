@@ -5,14 +5,14 @@
 use std::collections::HashMap;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, MapArray, StringArray, StructArray, UInt32Array};
+use arrow_array::{Array, MapArray, StructArray, UInt32Array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take;
 
 use crate::rules::{within, Bytes, Checked, MICROS_A_DAY, MOST_MILLIS};
-use crate::shape::{entry_fields, variants, Item, Member, Shape, Variants};
+use crate::shape::{entry_fields, variants, Item, Member, Shape, Strings, Variants};
 
 /// Memory that a column keeps after values were taken out, in slots.
 const MOST_SPARE: usize = 1 << 16;
@@ -41,7 +41,7 @@ enum Values<'s> {
     Bytes(Texts),
     /// Indexes of symbols.
     Enum(Vec<u32>, &'s [String]),
-    List(Vec<i32>, Box<Column<'s>>, &'s Item),
+    List(Vec<i64>, Box<Column<'s>>, &'s Item),
     Map(Vec<i32>, Box<Entries<'s>>, &'s Item),
     Record(Vec<(&'s str, Column<'s>)>),
     /// A column for each branch, but for the null branch.
@@ -55,9 +55,9 @@ struct Entries<'s> {
     lost: Vec<(usize, u64)>,
 }
 
-/// Strings or bytes; the offsets have 32 bits, since the payloads of a call have at most 2 GiB.
+/// Strings or bytes.
 struct Texts {
-    offsets: Vec<i32>,
+    offsets: Vec<i64>,
     bytes: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ impl Texts {
     #[inline]
     fn append(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
-        self.offsets.push(self.bytes.len() as i32);
+        self.offsets.push(self.bytes.len() as i64);
     }
 
     fn truncate(&mut self, len: usize) {
@@ -83,9 +83,9 @@ impl Texts {
 }
 
 /// The offsets of no values yet.
-fn offsets(capacity: usize) -> Vec<i32> {
+fn offsets<T: Default>(capacity: usize) -> Vec<T> {
     let mut offsets = Vec::with_capacity(capacity + 1);
-    offsets.push(0);
+    offsets.push(T::default());
     offsets
 }
 
@@ -149,7 +149,7 @@ impl<'s> Column<'s> {
             Values::Enum(indexes, symbols) => indexes.push(bytes.index(symbols.len(), "symbol")? as u32),
             Values::List(offsets, items, item) => {
                 bytes.blocks(item, |bytes| items.read(bytes).map_err(|fault| fault.inside("[]")))?;
-                offsets.push(items.len() as i32);
+                offsets.push(items.len() as i64);
             }
             Values::Map(offsets, entries, item) => {
                 entries.lost.clear();
@@ -191,7 +191,7 @@ impl<'s> Column<'s> {
             Values::Fixed(values, size) => values.resize(values.len() + *size, 0),
             Values::String(texts) | Values::Bytes(texts) => texts.append(&[]),
             Values::Enum(indexes, _) => indexes.push(0),
-            Values::List(offsets, items, _) => offsets.push(items.len() as i32),
+            Values::List(offsets, items, _) => offsets.push(items.len() as i64),
             Values::Map(offsets, entries, _) => offsets.push(entries.values.len() as i32),
             Values::Record(fields) => fields.iter_mut().for_each(|(_, column)| column.append_null()),
             Values::Union(branches) => branches.iter_mut().filter_map(|(_, c)| c.as_mut()).for_each(Column::append_null),
@@ -228,7 +228,7 @@ impl<'s> Column<'s> {
         }
     }
 
-    /// Return the column as Arrow data of the shape's type. Raises an error if its texts take more than 2 GiB.
+    /// Return the column as Arrow data of the shape's type.
     pub fn finish(self) -> Result<ArrayData, ArrowError> {
         let (len, shape, mut nulls) = (self.len(), self.shape, self.nulls);
         let nulls = nulls.finish();
@@ -247,7 +247,7 @@ impl<'s> Column<'s> {
             }
             Values::Enum(indexes, symbols) => {
                 let indexes = UInt32Array::new(indexes.into(), nulls);
-                Ok(take(&StringArray::from_iter_values(symbols), &indexes, None)?.to_data())
+                Ok(take(&Strings::from_iter_values(symbols), &indexes, None)?.to_data())
             }
             Values::List(offsets, items, _) => {
                 builder.add_buffer(Buffer::from_vec(offsets)).add_child_data(items.finish()?).build()
@@ -328,7 +328,7 @@ impl Entries<'_> {
     fn finish(self, shape: &Shape) -> Result<ArrayData, ArrowError> {
         let Shape::Map { values, .. } = shape else { unreachable!() };
         let len = self.values.len();
-        let keys = ArrayData::builder(DataType::Utf8).len(len).add_buffer(Buffer::from_vec(self.keys.offsets));
+        let keys = ArrayData::builder(Strings::DATA_TYPE).len(len).add_buffer(Buffer::from_vec(self.keys.offsets));
         let keys = keys.add_buffer(Buffer::from_vec(self.keys.bytes)).build()?;
         let entries = ArrayData::builder(DataType::Struct(entry_fields(values))).len(len);
         entries.add_child_data(keys).add_child_data(self.values.finish()?).build()
@@ -361,7 +361,7 @@ fn time(shape: &Shape, bytes: &mut Bytes) -> Checked<i64> {
 
 /// Remove duplicate keys from maps: a key keeps its first position and its last value, as in most languages.
 fn last_entries(map: &MapArray) -> Result<MapArray, ArrowError> {
-    let keys = map.keys().as_string::<i32>();
+    let keys = map.keys().as_string::<i64>();
     let mut kept: Vec<(u32, u32)> = Vec::with_capacity(keys.len());
     let mut offsets = Vec::with_capacity(map.len() + 1);
     offsets.push(0);
@@ -380,7 +380,7 @@ fn last_entries(map: &MapArray) -> Result<MapArray, ArrowError> {
     MapArray::try_new(field, OffsetBuffer::new(offsets.into()), entries, nulls, ordered)
 }
 
-fn keep_entries(keys: &StringArray, range: std::ops::Range<usize>, kept: &mut Vec<(u32, u32)>) {
+fn keep_entries(keys: &Strings, range: std::ops::Range<usize>, kept: &mut Vec<(u32, u32)>) {
     if range.len() < 2 {
         kept.extend(range.map(|index| (index as u32, index as u32)));
         return;

@@ -14,9 +14,6 @@ use crate::columns::{columns, read_record, Column};
 use crate::rules::{Bytes, MOST_SLOTS};
 use crate::shape::{Member, Shape};
 
-/// The maximum size of all payloads of a call, since offsets into strings and bytes have 32 bits.
-const MOST_BYTES: i64 = i32::MAX as i64;
-
 /// The index, reason, detail and path of a payload that breaks a rule.
 type Reject = (usize, &'static str, String, String);
 type Decoded<'py> = (Bound<'py, PyAny>, Vec<Reject>, u64);
@@ -70,10 +67,6 @@ fn payloads_of(given: &Bound<'_, PyAny>) -> PyResult<LargeBinaryArray> {
 
 impl AvroDecoder {
     fn run(&self, payloads: &LargeBinaryArray, skip: usize) -> PyResult<(RecordBatch, Vec<Reject>, u64)> {
-        let offsets = payloads.value_offsets();
-        if offsets[payloads.len()] - offsets[0] > MOST_BYTES {
-            return Err(PyValueError::new_err("the payloads of one call hold at most 2 GiB together"));
-        }
         let mut columns = columns(&self.fields, payloads.len());
         let (mut rejects, mut rows, mut slots, mut truncated_nanos) = (Vec::new(), 0, 0, 0);
         for index in 0..payloads.len() {

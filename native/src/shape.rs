@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow_array::LargeStringArray;
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use serde::Deserialize;
+
+/// Columns of strings, of symbols, and of the keys of maps. The offsets have 64 bits, as in the table's files.
+pub type Strings = LargeStringArray;
 
 #[derive(Deserialize)]
 pub struct Member {
@@ -74,8 +78,8 @@ impl Shape {
             Self::Long => DataType::Int64,
             Self::Float => DataType::Float32,
             Self::Double => DataType::Float64,
-            Self::Bytes => DataType::Binary,
-            Self::String | Self::Enum { .. } => DataType::Utf8,
+            Self::Bytes => DataType::LargeBinary,
+            Self::String | Self::Enum { .. } => Strings::DATA_TYPE,
             Self::Date => DataType::Date32,
             Self::TimeMillis | Self::TimeMicros => DataType::Time64(TimeUnit::Microsecond),
             Self::TimestampMillis { utc: zone } => utc(*zone),
@@ -83,7 +87,7 @@ impl Shape {
             Self::Fixed { size } => DataType::FixedSizeBinary(*size as i32),
             Self::Uuid => DataType::FixedSizeBinary(16),
             Self::Decimal { precision, scale, .. } => DataType::Decimal128(*precision, *scale),
-            Self::Array { items, .. } => DataType::List(items.field("item")),
+            Self::Array { items, .. } => DataType::LargeList(items.field("item")),
             Self::Map { values, .. } => DataType::Map(entries_field(values), false),
             Self::Record { fields } => DataType::Struct(fields.iter().map(Member::field).collect()),
             Self::Union { branches } => match variants(branches) {
@@ -123,7 +127,7 @@ pub fn branch_fields(branches: &[Member]) -> Fields {
 }
 
 pub fn entry_fields(values: &Shape) -> Fields {
-    vec![Arc::new(Field::new("key", DataType::Utf8, false)), values.field("value")].into()
+    vec![Arc::new(Field::new("key", Strings::DATA_TYPE, false)), values.field("value")].into()
 }
 
 pub fn entries_field(values: &Shape) -> FieldRef {

@@ -17,8 +17,8 @@ _SCALARS: dict[str, pa.DataType] = {
     "long": pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
+    "string": pa.large_string(),
+    "binary": pa.large_binary(),
     "date": pa.date32(),
     "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"),
@@ -30,11 +30,8 @@ _PROMOTIONS = {
     (pa.float32(), pa.float64()),
     (pa.string(), pa.large_string()),
     (pa.binary(), pa.large_binary()),
-    (pa.large_string(), pa.string()),
-    (pa.large_binary(), pa.binary()),
 }
-"""Safe promotions. The last two narrow offsets, not values, to read files of other engines; Arrow refuses offsets that
-do not fit."""
+"""Safe promotions. The last two widen offsets, not values: texts and bytes are read from files with 32-bit offsets."""
 
 
 VALUE = "value"
@@ -42,7 +39,7 @@ VALUE = "value"
 
 
 def arrow_type(column_type: ColumnType) -> pa.DataType:
-    """Return the Arrow type that decoders use for a column. Offsets have 32 bits; the table's writer may widen them."""
+    """Return the Arrow type of a decoded column. It is the one that files are written from, so nothing is cast."""
     match column_type:
         case Scalar(name):
             return _SCALARS[name]
@@ -51,7 +48,7 @@ def arrow_type(column_type: ColumnType) -> pa.DataType:
         case Fixed(length):
             return pa.binary(length)
         case ListOf(element):
-            return pa.list_(arrow_type(element))
+            return pa.large_list(arrow_type(element))
         case MapOf(key, value):
             return pa.map_(arrow_type(key), arrow_type(value))
         case Struct(columns):
@@ -85,7 +82,7 @@ def _stored_as(column_type: ColumnType) -> pa.DataType:
         case Scalar("uuid"):
             return pa.binary(16)
         case ListOf(element):
-            return pa.list_(_stored_as(element))
+            return pa.large_list(_stored_as(element))
         case MapOf(key, value):
             return pa.map_(_stored_as(key), _stored_as(value))
         case Struct(columns):

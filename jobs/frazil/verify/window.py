@@ -23,9 +23,14 @@ from frazil.verify.decode import Redecoder
 
 Offsets = npt.NDArray[np.int64]
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+HEADERS = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
 DEAD_LETTER_BYTES = pa.schema(
-    [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC")), ("headers", HEADERS)]
+    [
+        ("key", pa.large_binary()),
+        ("value", pa.large_binary()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("headers", HEADERS),
+    ]
 )
 SIDE_BYTES = 64 << 20
 """What the rows of a window, or its dead letters, may take in memory."""
@@ -246,8 +251,8 @@ def _schema_id(record: Records) -> int:
 
 
 def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
-    yield "key", records.keys.cast(pa.binary())
-    yield "value", records.values.cast(pa.binary())
+    yield "key", records.keys
+    yield "value", records.values
     yield "timestamp", timestamps(records.timestamps_ms, pa.timestamp("us", "UTC"))
     yield "headers", records.headers.checked().lists.cast(HEADERS)
 

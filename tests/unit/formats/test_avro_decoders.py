@@ -28,7 +28,9 @@ from avro_samples import (
 )
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from frazil.adapters.iceberg.types import to_schema
 from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.native import native_decoder
@@ -82,6 +84,26 @@ def test_every_whole_payload_is_a_row(schema: Json, seed: int) -> None:
         decoded = decoder.decode(binary(mixed))
         assert decoded.rows.num_rows == len(mixed) - len(decoded.rejects)
         assert decoded.rows.schema.equals(arrow_schema(mapped.columns), check_metadata=True)
+
+
+def kinds(kind: pa.DataType) -> object:
+    """Return the type without the names and ids of the fields in it."""
+    inside = [kinds(kind.field(index).type) for index in range(kind.num_fields)]
+    return (kind.id, inside) if pa.types.is_nested(kind) else kind
+
+
+@settings(REPEATABLE, max_examples=examples(100, 2000))
+@given(schemas(recursive=True))
+def test_decoded_columns_have_the_types_of_the_tables_files(schema: Json) -> None:
+    """A column of another type would be copied for each chunk and each writer schema."""
+    mapped = map_schema(parsed(schema))
+    assume(not mapped.findings)
+    stored = schema_to_pyarrow(to_schema(mapped.columns))
+
+    for engine in ("fallback", None):
+        rows = open_decoder(parsed(schema), engine).decode(binary([])).rows
+
+        assert [kinds(each) for each in rows.schema.types] == [kinds(each) for each in stored.types]
 
 
 def logical(base: str, name: str, **more: Json) -> Json:
