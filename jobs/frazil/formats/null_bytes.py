@@ -5,7 +5,7 @@ Arrow stores a null of a fixed(n) in n bytes, so 50,000 rows without a fixed of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -23,10 +23,21 @@ def null_bytes_of_row(fields: Iterable[pa.Field]) -> int:
     return sum(_of_type(field.type) for field in fields)
 
 
-def null_bytes_added(batch: pa.RecordBatch, target: pa.Schema, sources: ColumnSources) -> int:
-    """Return the bytes of the nulls that `arrow.fit` adds to a batch, at any depth."""
+def wide_fields(fields: Iterable[pa.Field]) -> list[pa.Field]:
+    """Return the fields whose nulls are counted, because they hold a large fixed(n) at some depth."""
+    return [field for field in fields if _is_wide(field.type)]
+
+
+def null_bytes_added(batch: pa.RecordBatch, wide: Sequence[pa.Field], sources: ColumnSources) -> int:
+    """Return the bytes of the nulls that `arrow.fit` adds to a batch for these fields of its target, at any depth."""
+    if not wide:
+        return 0
     given = dict(zip(batch.schema.names, batch.columns, strict=True))
-    return _of_fields(given, target, "", sources, len(batch))
+    return _of_fields(given, wide, "", sources, len(batch))
+
+
+def _is_wide(kind: pa.DataType) -> bool:
+    return _of_type(kind) > 0 or any(_is_wide(kind.field(n).type) for n in range(kind.num_fields))
 
 
 def _of_type(kind: pa.DataType) -> int:

@@ -25,10 +25,12 @@ from tests.fakes.clients_in_memory import a_field, record
 PLAIN = record(a_field("n", "int"))
 ITEM = {"type": "record", "name": "Item", "fields": [{"name": "n", "type": "int"}]}
 LISTS = record(a_field("items", {"type": "array", "items": ITEM}))
+MAPS = record(a_field("items", {"type": "map", "values": ITEM}))
 WIDE = pa.field("hash", pa.binary(1_000))
 FLAT = pa.schema([("n", pa.int32()), WIDE])
 IN_STRUCT = pa.schema([("n", pa.int32()), ("s", pa.struct([WIDE, WIDE.with_name("other")]))])
 IN_LIST = pa.schema([("items", pa.list_(pa.struct([("n", pa.int32()), WIDE])))])
+IN_MAP = pa.schema([("items", pa.map_(pa.large_string(), pa.struct([("n", pa.int32()), WIDE])))])
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,7 @@ def _decode(values: Sequence[bytes | None], schema: str, target: pa.Schema) -> P
 
 PLAINS: list[bytes | None] = [_framed(PLAIN, {"n": n}) for n in range(100)]
 WITH_ITEMS: list[bytes | None] = [_framed(LISTS, {"items": [{"n": 1}] * 5})] * 100
+WITH_ENTRIES: list[bytes | None] = [_framed(MAPS, {"items": {name: {"n": 1} for name in "abcde"}})] * 100
 
 
 @pytest.mark.parametrize(
@@ -64,9 +67,10 @@ WITH_ITEMS: list[bytes | None] = [_framed(LISTS, {"items": [{"n": 1}] * 5})] * 1
         (PLAINS, PLAIN, FLAT, 10),
         (PLAINS, PLAIN, IN_STRUCT, 5),
         (WITH_ITEMS, LISTS, IN_LIST, 2),
+        (WITH_ENTRIES, MAPS, IN_MAP, 2),
         ([None] * 100, PLAIN, FLAT, 10),
     ],
-    ids=["column", "struct", "list", "tombstones"],
+    ids=["column", "struct", "list", "map", "tombstones"],
 )
 def test_as_many_rows_as_their_nulls_have_room_for(
     values: list[bytes | None], schema: str, target: pa.Schema, fitting: int

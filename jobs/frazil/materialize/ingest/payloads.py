@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from frazil.formats.arrow import fit
 from frazil.formats.framing import HEADER_BYTES, Framed, Group
-from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row
+from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders
 from frazil.materialize.ingest.placing import Place
 from frazil.model.dead_letter import Reason, Reject
@@ -110,7 +110,7 @@ def decode_framed(
     rejects = list(framed.unframed)
     pieces: list[_Piece] = []
     nanos = 0
-    room = _Room(len(payloads), _most_null_bytes(framed))
+    room, wide = _Room(len(payloads), _most_null_bytes(framed)), wide_fields(target)
     for group, given in _by_group(payloads, framed.groups):
         chosen = group.indexes
         decoder = decoders.decoder(group.schema_id)
@@ -123,7 +123,7 @@ def decode_framed(
         nanos += decoded.truncated_nanos
         rejects += [_at(reject, chosen) for reject in decoded.rejects]
         sources = place(group.schema_id, decoded.rows.schema)
-        room.take(len(given), null_bytes_added(decoded.rows, target, sources))
+        room.take(len(given), null_bytes_added(decoded.rows, wide, sources))
         kept = _without(chosen, len(given), [reject.index for reject in decoded.rejects])
         pieces.append(_Piece(kept, fit(decoded.rows, target, sources), group.schema_id))
     if framed.nulls and nulls_are_rows:
@@ -187,10 +187,12 @@ def _assemble(pieces: list[_Piece], target: pa.Schema, rejects: tuple[Reject, ..
     if not pieces:
         return Part(_nulls(target, 0).columns, np.empty(0, np.int64), rejects, pa.array([], pa.int32()), nanos)
     order = np.concatenate([np.arange(count) if piece.indexes is None else piece.indexes for piece in pieces])
-    sorting = pa.array(np.argsort(order, kind="stable"))
+    places = np.argsort(order, kind="stable")
+    sorting = pa.array(places)
     together = pa.Table.from_batches([piece.rows for piece in pieces])
     columns = [_one(column.take(sorting)) for column in together.columns]
-    return Part(columns, np.sort(order), rejects, _one(pa.chunked_array(ids).take(sorting)), nanos)
+    accepted = None if len(order) == count else order[places]
+    return Part(columns, accepted, rejects, _one(pa.chunked_array(ids).take(sorting)), nanos)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
