@@ -10,7 +10,7 @@ from typing import Any
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.foreign import count_foreign
-from frazil.materialize.pause.pausing import Pause, dead_letter_schemas_of, pause_of
+from frazil.materialize.pause.pausing import Pause, excluded_schemas, pause_of
 from frazil.materialize.plan import source_problems
 from frazil.materialize.schema.notices import left_out
 from frazil.materialize.sources import missing_topic_hint
@@ -177,7 +177,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         foreign=foreign,
         rolled_back=at.rolled_back,
         left_out=left_out(view.properties),
-        excluded_schemas=tuple(sorted(dead_letter_schemas_of(view.properties))),
+        excluded_schemas=tuple(sorted(excluded_schemas(view.properties).ids)),
     )
 
 

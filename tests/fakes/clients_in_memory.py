@@ -40,7 +40,10 @@ class RegistryInMemory:
     def register(
         self, subject: str, text: str, *, schema_format: Literal["AVRO", "PROTOBUF", "JSON"] = "AVRO"
     ) -> RegisteredSchema:
-        schema = RegisteredSchema(len(self.schemas) + 1, schema_format, text)
+        """As registries do, give one text one id."""
+        new = RegisteredSchema(len(self.schemas) + 1, schema_format, text)
+        there = (each for each in self.schemas.values() if (each.format, each.text) == (schema_format, text))
+        schema = next(there, new)
         self.schemas[schema.id] = schema
         self.subjects[subject] = schema.id
         return schema

@@ -30,9 +30,10 @@ from frazil.formats.placement import place_by_name
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest import placing
-from frazil.materialize.pause.pausing import dead_letter_schemas_property
+from frazil.materialize.pause.pausing import excluded_schemas_property
 from frazil.materialize.run import TableRun
 from frazil.model.plan import NothingToDo
+from frazil.model.schemas import ExcludedSchemas
 from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
@@ -289,7 +290,7 @@ def test_records_skipped_before_and_a_foreign_delete_are_both_accounted_for(orde
 
 
 def test_rows_of_a_schema_that_was_excluded_since_are_the_same_records(orders: Orders) -> None:
-    excluded = dead_letter_schemas_property([orders.schema_id])
+    excluded = excluded_schemas_property(ExcludedSchemas(frozenset({orders.schema_id})))
     orders.lake.set_properties(orders.spec.identifier, put=excluded)
     orders.produce(9)
     orders.materialize()

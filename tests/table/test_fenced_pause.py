@@ -32,7 +32,9 @@ def test_a_table_that_stands_where_it_was_seen_is_paused(lake: SmallLake) -> Non
 
 def test_a_pause_by_an_operator_is_kept_and_one_by_a_run_is_replaced(lake: SmallLake) -> None:
     at = datetime(2026, 1, 31, tzinfo=UTC)
-    lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: pause_by_run(why="", at=at)})
+    lake.lake.set_properties(
+        lake.spec.identifier, put={PAUSED_PROPERTY: pause_by_run(because=BadRecordLimitError("", hint=""), at=at)}
+    )
     pause(lake, lake.state)
     assert lake.view.properties[PAUSED_PROPERTY] == "why"
 

@@ -4,7 +4,7 @@ import pytest
 
 from frazil.materialize.pause.by_operator import pause, resume
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, Pause, accepted_through, pause_by_run, pause_of
-from frazil.model.errors import Misuse
+from frazil.model.errors import BadRecordLimitError, Misuse
 from tests.table.small_lake import NOON, SmallLake, spec_of
 
 
@@ -63,5 +63,5 @@ def test_table_that_is_not_there_cannot_be_paused(lake: SmallLake) -> None:
 
 
 def _paused_with(lake: SmallLake, accept: dict[str, dict[int, int]]) -> None:
-    said = pause_by_run(why="too many", at=NOON, accept=accept)
+    said = pause_by_run(because=BadRecordLimitError("too many", hint=""), at=NOON, accept=accept)
     lake.lake.set_properties(lake.spec.identifier, put={PAUSED_PROPERTY: said})

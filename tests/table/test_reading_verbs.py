@@ -13,7 +13,7 @@ from frazil.cli import verify
 from frazil.cli.app import run
 from frazil.dead_letters import list_dead_letters, preview
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_by_run
-from frazil.model.errors import BrokerError, RegistryError
+from frazil.model.errors import BrokerError, IncompatibleSchemaError, RegistryError
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.table.small_lake import NOON, Read, SmallLake, without
@@ -233,7 +233,10 @@ def test_pause_and_resume_say_what_they_did(config: str, capsys: Captured) -> No
 
 
 def _paused_by_schema(lake: SmallLake) -> None:
-    said = pause_by_run(why="the writer schema 2 does not fit", at=NOON, hint="register a compatible schema")
+    said = pause_by_run(
+        because=IncompatibleSchemaError("the writer schema 2 does not fit", hint="register a compatible schema"),
+        at=NOON,
+    )
     lake.lake.set_properties("lake.orders", put={PAUSED_PROPERTY: said})
 
 

@@ -192,7 +192,9 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
     try:
         return _initial_columns(spec, latest)
     except IncompatibleSchemaError as refused:
-        raise IncompatibleSchemaError(refused.what, hint=NOT_MADE, schema_id=refused.schema_id) from refused
+        raise IncompatibleSchemaError(
+            refused.what, hint=NOT_MADE, schema_id=refused.schema_id, of_key=refused.of_key
+        ) from refused
 
 
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
 from frazil.materialize.layout import metadata_columns, name_clashes
-from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.columns_of import key_column_type, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.fitted import still_fitting
@@ -20,7 +20,7 @@ from frazil.model.columns import Column, walk
 from frazil.model.errors import CommitError, CommitRejectedError, IncompatibleSchemaError
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
-from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaFinding
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.unions import unions_property
@@ -81,6 +81,11 @@ class RequiredColumns:
     of_record: bool
     notes: tuple[SchemaFinding, ...] = ()
 
+    @property
+    def of_key(self) -> bool:
+        """Whether they are those of a key."""
+        return self.schema_id is not None and not self.of_record
+
 
 def evolve(
     lake: Lake,
@@ -97,7 +102,7 @@ def evolve(
     Idempotent and additive. Raises IncompatibleSchemaError with every finding of the first schema that cannot be
     carried over, RegistryError, ContendedError.
     """
-    latest = latest_schemas(registry, spec, dead_letter_schemas_of(view.properties))
+    latest = latest_schemas(registry, spec, excluded_schemas(view.properties))
     if absorbed.table_schema is None:
         _recall(registry, spec, view, state, absorbed)
     for _ in range(ATTEMPTS):
@@ -126,12 +131,12 @@ def _evolve_for_all(
     All of them fit if no other process changed the schema between two commits of this pass: our own changes take
     nothing from a schema that fits already.
     """
-    excluded = dead_letter_schemas_of(view.properties)
+    excluded = excluded_schemas(view.properties)
     view = _evolve(lake, spec, view, _about_the_record(spec), absorbed)
-    for schema in _new(_values(registry, latest, state, met), absorbed.values, excluded):
+    for schema in _new(_values(registry, latest, state, met), absorbed.values, excluded.values):
         view = _evolve(lake, spec, view, _of_values(spec, schema), absorbed)
         absorbed.values[schema.id] = schema
-    for schema in _new(_keys(registry, latest, state, met), absorbed.keys, excluded):
+    for schema in _new(_keys(registry, latest, state, met), absorbed.keys, excluded.keys):
         view = _evolve(lake, spec, view, _of_keys(spec, schema), absorbed)
         absorbed.keys[schema.id] = schema
     return view
@@ -152,13 +157,13 @@ def _recall(registry: SchemaRegistry, spec: TableSpec, view: TableView, state: T
 
 
 def known_schemas(
-    registry: SchemaRegistry, spec: TableSpec, state: TableState, *, excluded: frozenset[int]
+    registry: SchemaRegistry, spec: TableSpec, state: TableState, *, excluded: ExcludedSchemas
 ) -> WriterSchemas:
     """Return the schemas that a new process evolves the table for. Raises as `latest_schemas`, and RegistryError."""
     latest, met = latest_schemas(registry, spec, excluded), WriterSchemas({}, {})
     return WriterSchemas(
-        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, excluded)},
-        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {}, excluded)},
+        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, excluded.values)},
+        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {}, excluded.keys)},
     )
 
 
@@ -265,7 +270,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumn
         known = former_names_of(view.properties)
         evolution = needed(ever_kept(spec, view.properties), wanted, view.columns, known, view.partition_names)
         if evolution.findings:
-            raise refusal(spec.identifier, wanted.schema_id, evolution.findings)
+            raise refusal(spec.identifier, wanted.schema_id, evolution.findings, of_key=wanted.of_key)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
         columns = applied(view.columns, evolution.changes)
         learnt |= _new_unions(view, columns) | left_out_property(view.properties, wanted.notes, columns)
@@ -278,7 +283,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumn
             return after
         except IncompatibleSchemaError as refused:
             found = SchemaFinding("", refused.what.removeprefix(f"{spec.identifier}: "))
-            raise refusal(spec.identifier, wanted.schema_id, (found,)) from refused
+            raise refusal(spec.identifier, wanted.schema_id, (found,), of_key=wanted.of_key) from refused
         except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view

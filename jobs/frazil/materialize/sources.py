@@ -9,7 +9,7 @@ from frazil.materialize.layout import reads_keys_by_schema
 from frazil.materialize.schema.compare import refusal
 from frazil.model.errors import ServiceError, SubjectMissingError, TopicMissingError
 from frazil.model.plan import TopicFacts, WriterSchemas
-from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaFinding
 from frazil.model.spec import SCHEMA_TYPES, TableSpec
 from frazil.model.spelling import did_you_mean
 from frazil.ports import SchemaRegistry, Topics
@@ -30,15 +30,17 @@ class LatestSchemas:
         return WriterSchemas({schema.id: schema for schema in self.values}, {schema.id: schema for schema in self.keys})
 
 
-def latest_schemas(registry: SchemaRegistry, spec: TableSpec, excluded: frozenset[int] = frozenset()) -> LatestSchemas:
+def latest_schemas(
+    registry: SchemaRegistry, spec: TableSpec, excluded: ExcludedSchemas = NONE_EXCLUDED
+) -> LatestSchemas:
     """Return the newest schemas of the topics' subjects, without those that an operator excluded from the table.
 
     Raises SubjectMissingError, and IncompatibleSchemaError if one is not of the type that the spec says.
     """
-    values = [_latest(registry, spec, topic, excluded, of_key=False) for topic in spec.topics]
+    values = [_latest(registry, spec, topic, excluded.values, of_key=False) for topic in spec.topics]
     if not reads_keys_by_schema(spec):
         return LatestSchemas(_known(values), ())
-    keys = [_latest(registry, spec, topic, excluded, of_key=True) for topic in spec.topics]
+    keys = [_latest(registry, spec, topic, excluded.keys, of_key=True) for topic in spec.topics]
     return LatestSchemas(_known(values), _known(keys))
 
 
@@ -62,7 +64,8 @@ def _latest(
     if schema.id in excluded:
         return None
     if schema.format != SCHEMA_TYPES[word]:
-        raise refusal(spec.identifier, schema.id, (SchemaFinding("", f"is {schema.format}, the spec says {word}"),))
+        other = SchemaFinding("", f"is {schema.format}, the spec says {word}")
+        raise refusal(spec.identifier, schema.id, (other,), of_key=of_key)
     return schema
 
 

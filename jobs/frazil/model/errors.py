@@ -86,12 +86,13 @@ class DataError(FrazilError):
 class IncompatibleSchemaError(DataError):
     """A writer schema requires a change that would not be safe for the table.
 
-    `schema_id` is that of the writer schema, if a table refused one.
+    `schema_id` is that of the writer schema, if a table refused one, and `of_key` says that it is that of a key.
     """
 
-    def __init__(self, what: str, *, hint: str, schema_id: int | None = None) -> None:
+    def __init__(self, what: str, *, hint: str, schema_id: int | None = None, of_key: bool = False) -> None:
         super().__init__(what, hint=hint)
         self.schema_id = schema_id
+        self.of_key = of_key
 
 
 class SourceChangedError(DataError):

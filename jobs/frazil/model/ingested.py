@@ -8,6 +8,7 @@ from typing import Literal
 
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
+from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas
 from frazil.model.spec import RegistrySettings, SettingValue, TableSpec
 
 ATTEMPTS_OF_A_TASK = 4
@@ -42,8 +43,7 @@ class TaskContext:
     storage: Mapping[str, SettingValue]
     source_ids: Mapping[str, tuple[str | None, int]]
     """The topic id and the generation, by topic."""
-    dead_letter_schemas: frozenset[int] = frozenset()
-    """The ids of writer schemas whose records become dead letters."""
+    excluded: ExcludedSchemas = NONE_EXCLUDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,3 +28,22 @@ class SchemaFinding:
 
     def __str__(self) -> str:
         return f"{self.path or '(record)'}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedSchemas:
+    """The ids of writer schemas whose records become dead letters: those of values, and those of keys.
+
+    A registry gives one text one id, so the id of a refused key may be that of every value.
+    """
+
+    values: frozenset[int] = frozenset()
+    keys: frozenset[int] = frozenset()
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The ids of either."""
+        return self.values | self.keys
+
+
+NONE_EXCLUDED = ExcludedSchemas()

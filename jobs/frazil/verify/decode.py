@@ -15,12 +15,12 @@ from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_
 from frazil.materialize.ingest.decoders import TaskDecoders, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop
-from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
 from frazil.model.ingested import TaskContext
 from frazil.model.plan import WriterSchemas
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import NONE_EXCLUDED, RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import SchemaRegistry
@@ -81,14 +81,14 @@ def open_redecoder(
     values: dict[int, RegisteredSchema] = {}
     keys: dict[int, RegisteredSchema] = {}
     unknown = _AnyNumber(registry)
-    excluded = frozenset() if purpose == "rows" else dead_letter_schemas_of(at.view.properties)
+    excluded = NONE_EXCLUDED if purpose == "rows" else excluded_schemas(at.view.properties)
     placed = _placed(spec, at, schemas[0])
     decoder = RecordDecoder(
         _context(_judging(spec, purpose), at, dead_letters),
         row_schema=schemas[0],
         dead_letter_schema=schemas[1],
-        values=TaskDecoders(spec.value_type, values, unknown, excluded),
-        keys=TaskDecoders(spec.key_type, keys, unknown, excluded),
+        values=TaskDecoders(spec.value_type, values, unknown, excluded.values),
+        keys=TaskDecoders(spec.key_type, keys, unknown, excluded.keys),
         now=now_utc,
         place_values=placed,
     )

@@ -329,7 +329,7 @@ def test_what_came_since_the_pause_is_judged_without_what_resume_accepted() -> N
 def test_resume_accepts_exactly_what_the_pause_says_was_read() -> None:
     ends = through((result(0, 5, 9), result(1, 0, 3)))
 
-    said = pause_by_run(why="because", at=NOW, accept=ends)
+    said = pause_by_run(because=BadRecordLimitError("because", hint=""), at=NOW, accept=ends)
 
     assert '"accept": {"orders": {"0": 9, "1": 3}}' in said
     assert accepted_through({"frazil.accepted-through": '{"orders": {"0": 9}}'}) == {"orders": {0: 9}}

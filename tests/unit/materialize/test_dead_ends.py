@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from pyiceberg.types import LongType
 from values_of_tables import spec, topic
 from whole_batches import LONG, World, framed
 
@@ -20,12 +21,14 @@ from frazil.cli.status import remarks
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.pause.by_operator import resume
 from frazil.materialize.pause.excluding import change_excluded
+from frazil.materialize.pause.pausing import excluded_schemas, excluded_schemas_property
 from frazil.materialize.preview.explain import explain
 from frazil.materialize.preview.next_refusal import next_refusal
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import Again, Published, TableRun
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
 from frazil.model.plan import Halt, NothingToDo
+from frazil.model.schemas import ExcludedSchemas
 from frazil.model.snapshot import TableView
 from frazil.model.spec import BadRecordLimit, CatalogSettings, StartOffsets, SubjectSettings, TableSpec
 from frazil.status import TableStatus, table_statuses
@@ -436,6 +439,37 @@ def test_the_command_works_where_keys_have_a_schema_too(
     assert _take_advice(world, KEYED, ADVISERS[adviser](world, KEYED)) == late
 
     assert _read_all(world, KEYED) == (1, {"refused_schema": 1})
+
+
+@pytest.mark.parametrize("adviser", ADVISERS)
+@pytest.mark.parametrize("of_key", [True, False], ids=["as a key", "as a value"])
+def test_a_schema_that_is_in_use_in_its_other_role_is_excluded_in_the_refused_one_only(
+    world: World, adviser: str, *, of_key: bool
+) -> None:
+    """A registry gives one text one id, so that a key can have the id that every good value has."""
+    key = world.registry.register("orders-key", '"string"').id
+    world.table(KEYED).batch()
+    world.registry.register("orders-key" if of_key else "orders-value", LONG if of_key else '"string"')
+    good = struct.pack(">bI", 0, key) + b"\x02a"
+    bad_one = len(world.values)
+    if not of_key:
+        with world.lake.catalog.load_table(KEYED.identifier).update_schema() as update:
+            update.add_column("value", LongType())
+    world.keys = {bad_one: framed(1, LONG, {"n": 1}) if of_key else good, bad_one + 1: good, bad_one + 2: good}
+    world.values += [framed(1, LONG, {"n": 7}) if of_key else good, *(framed(1, LONG, {"n": n}) for n in (8, 9))]
+
+    assert _take_advice(world, KEYED, ADVISERS[adviser](world, KEYED)) == (1 if of_key else key)
+
+    assert _read_all(world, KEYED) == (2, {"refused_schema": 1})
+    assert _status(world).excluded_schemas == (1 if of_key else key,)
+
+
+def test_what_an_earlier_release_excluded_stays_excluded_as_keys_and_as_values() -> None:
+    assert excluded_schemas({"frazil.dead-letter-schemas": "[3, 2]"}) == ExcludedSchemas(
+        frozenset({2, 3}), frozenset({2, 3})
+    )
+    by_role = ExcludedSchemas(frozenset({2}), frozenset({3}))
+    assert excluded_schemas(excluded_schemas_property(by_role)) == by_role
 
 
 def test_another_table_has_the_refused_records_as_rows(world: World) -> None:

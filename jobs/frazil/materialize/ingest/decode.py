@@ -93,20 +93,18 @@ class RecordDecoder:
         self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
         self._key_column = prefix + "key"
         self._reads_keys_by_schema = reads_keys_by_schema(self._spec)
-        self._place_values = place_values or self._by_name(self._record_schema, context.former_names)
+        self._place_values = place_values or ByName(context.rows.identifier, self._record_schema, context.former_names)
         self._place_keys = place_keys or self._keys_by_name()
         self.optional_fields = OptionalFields(
             timestamp_type="timestamp_type" in kept, leader_epoch="leader_epoch" in kept
         )
 
-    def _by_name(self, target: pa.Schema, former_names: Mapping[str, tuple[str, ...]]) -> Place:
-        return ByName(self._context.rows.identifier, target, former_names)
-
     def _keys_by_name(self) -> Place:
         if not self._reads_keys_by_schema or self._key_column not in self._metadata:
             return nowhere
         field = self._row_schema.field(self._key_column)
-        return self._by_name(key_schema(field), former_key_names(self._context.former_names, field))
+        former_names = former_key_names(self._context.former_names, field)
+        return ByName(self._context.rows.identifier, key_schema(field), former_names, of_key=True)
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[tuple[Records, DecodedRecords]]:
         """Sort out one chunk: in one part, or in several where its items would take too much memory together.

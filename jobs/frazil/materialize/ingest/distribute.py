@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.model.ingested import IngestTask, TaskContext, WriteTarget
 from frazil.model.plan import BatchPlan, OffsetRange
@@ -52,7 +52,7 @@ def task_context(
         registry=registry,
         storage=storage,
         source_ids={facts.topic: (facts.topic_id, generations.get(facts.topic, 0)) for facts in plan.topics},
-        dead_letter_schemas=dead_letter_schemas_of(rows.properties),
+        excluded=excluded_schemas(rows.properties),
     )
 
 

@@ -22,6 +22,7 @@ class ByName:
     table: str
     target: pa.Schema
     former_names: Mapping[str, tuple[str, ...]]
+    of_key: bool = False
     found: dict[int, ColumnSources] = field(default_factory=dict)
 
     def __call__(self, schema_id: int, given: pa.Schema) -> ColumnSources:
@@ -34,7 +35,7 @@ class ByName:
         lost = homeless(given, self.target, sources)
         if lost:
             findings = tuple(SchemaFinding(path, "the table has no column for it") for path in lost)
-            raise refusal(self.table, schema_id, findings)
+            raise refusal(self.table, schema_id, findings, of_key=self.of_key)
         return sources
 
 

@@ -9,14 +9,14 @@ from frazil.materialize.layout import reads_keys_by_schema
 from frazil.materialize.pause.by_operator import loaded
 from frazil.materialize.pause.pausing import (
     DEAD_LETTER_SCHEMAS_PROPERTY,
-    dead_letter_schemas_of,
-    dead_letter_schemas_property,
+    excluded_schemas,
+    excluded_schemas_property,
     pause_of,
 )
 from frazil.materialize.preview.next_refusal import refusal_of
 from frazil.materialize.state import standing
 from frazil.model.errors import IncompatibleSchemaError, Misuse
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema
 from frazil.model.snapshot import TableView
 from frazil.model.spec import SCHEMA_TYPES, TableSpec
 from frazil.ports import Lake, SchemaRegistry
@@ -40,35 +40,47 @@ def change_excluded(
     rows, and dead letters cannot be replayed. Raises RegistryError if the registry fails.
     """
     view = loaded(lake, spec)
-    known = dead_letter_schemas_of(view.properties)
+    known = excluded_schemas(view.properties)
     _check_included(spec, known, exclude, include)
-    for schema_id in sorted({*exclude} - known):
-        _check(registry, spec, view, schema_id)
-    after = known.difference(include).union(exclude)
-    if after != known:
-        put, remove = (dead_letter_schemas_property(after), ()) if after else ({}, (DEAD_LETTER_SCHEMAS_PROPERTY,))
-        lake.set_properties(spec.identifier, put=put, remove=remove)
+    more = [_to_exclude(registry, spec, view, schema_id) for schema_id in sorted(exclude)]
+    after = ExcludedSchemas(
+        known.values.difference(include).union(*(each.values for each in more)),
+        known.keys.difference(include).union(*(each.keys for each in more)),
+    )
+    if after == known:
+        return
+    put, remove = (excluded_schemas_property(after), ()) if after.ids else ({}, (DEAD_LETTER_SCHEMAS_PROPERTY,))
+    lake.set_properties(spec.identifier, put=put, remove=remove)
 
 
-def _check_included(spec: TableSpec, known: frozenset[int], exclude: Collection[int], include: Collection[int]) -> None:
+def _check_included(
+    spec: TableSpec, known: ExcludedSchemas, exclude: Collection[int], include: Collection[int]
+) -> None:
     both = sorted({*exclude} & {*include})
     if both:
         raise Misuse(
             f"the schema {both[0]} is to be excluded from {spec.identifier} and included again; nothing was changed",
             hint="give each id to one of --dead-letter-schema and --no-dead-letter-schema",
         )
-    unknown = sorted({*include} - known)
+    unknown = sorted({*include} - known.ids)
     if unknown:
-        excluded = ", ".join(map(str, sorted(known))) or "none"
+        excluded = ", ".join(map(str, sorted(known.ids))) or "none"
         raise Misuse(
             f"the schema {unknown[0]} is not excluded from {spec.identifier}; excluded schemas: {excluded}",
             hint=f"run `frazil status {spec.identifier}` to see which schemas are excluded",
         )
 
 
-def _check(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: int) -> None:
-    if _stops_the_table(registry, spec, view, schema_id):
-        return
+def _to_exclude(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: int) -> ExcludedSchemas:
+    """Return the role or roles in which this schema is to be excluded.
+
+    What stops the table as the schema of keys may be in use as that of values, or the other way round.
+    """
+    of_key = _role_that_stops(registry, spec, view, schema_id)
+    if of_key is not None:
+        return ExcludedSchemas(keys=frozenset({schema_id})) if of_key else ExcludedSchemas(frozenset({schema_id}))
+    if schema_id in excluded_schemas(view.properties).ids:
+        return NONE_EXCLUDED
     state = standing(view, pipeline=spec.pipeline).state
     if schema_id in {*state.schema_ids, *state.key_schema_ids}:
         raise Misuse(
@@ -79,15 +91,21 @@ def _check(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id
         raise Misuse(f"the schema registry has no schema {schema_id}", hint=_SEE)
     if _fits(spec, view, schema):
         raise Misuse(f"{spec.identifier} can hold the schema {schema_id}, so its records can become rows", hint=_SEE)
+    return ExcludedSchemas(frozenset({schema_id}), frozenset({schema_id}))
 
 
-def _stops_the_table(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: int) -> bool:
-    """Return whether this schema caused the pause, or the next batch would refuse it, as `check` and `explain` say."""
+def _role_that_stops(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: int) -> bool | None:
+    """Return whether this schema stops the table as that of keys, or of values; None if it does not.
+
+    It does if it caused the pause, or if the next batch would refuse it, as `check` and `explain` say.
+    """
     paused = pause_of(view.properties)
-    if paused is not None and paused.schema_id == schema_id:
-        return True
+    if paused is not None and paused.schema_id == schema_id and paused.of_key is not None:
+        return paused.of_key
     refusal = refusal_of(registry, spec, view)
-    return isinstance(refusal, IncompatibleSchemaError) and refusal.schema_id == schema_id
+    if isinstance(refusal, IncompatibleSchemaError) and refusal.schema_id == schema_id:
+        return refusal.of_key
+    return None
 
 
 def _fits(spec: TableSpec, view: TableView, schema: RegisteredSchema) -> bool:

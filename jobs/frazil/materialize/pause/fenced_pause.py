@@ -30,9 +30,7 @@ class Pauser:
     def pause(self, clients: Clients, error: FrazilError, got: Ingested | None = None) -> None:
         """Pause the table. `resume` then accepts what was read, if `got` is given. Raises as `pause_at`."""
         accept = None if got is None else through(got.ranges)
-        schema_id = error.schema_id if isinstance(error, IncompatibleSchemaError) else None
-        at = clients.now()
-        said = pause_by_run(why=error.what, at=at, accept=accept, hint=error.hint, schema_id=schema_id)
+        said = pause_by_run(because=error, at=clients.now(), accept=accept)
         assert self.planned_on is not None  # noqa: S101 - every reason to pause comes after the first look
         pause_at(clients.lake, self.spec, self.planned_on, said, because=error)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from frazil.model.errors import FrazilError, IncompatibleSchemaError
 from frazil.model.moments import rfc3339
 from frazil.model.plan import WriterSchemas
+from frazil.model.schemas import ExcludedSchemas
 
 PAUSED_PROPERTY = "frazil.paused"
 """A table property: JSON of who paused the table, when and why. Its presence pauses the table."""
@@ -17,7 +19,10 @@ ACCEPTED_PROPERTY = "frazil.accepted-through"
 """A table property: JSON of topic → partition → offset. Up to there `resume` has accepted bad records."""
 
 DEAD_LETTER_SCHEMAS_PROPERTY = "frazil.dead-letter-schemas"
-"""A table property: JSON list of schema ids. Records that a writer wrote with one of them become dead letters."""
+"""A table property: JSON of `values` and `keys` → schema ids. Records that were written with one become dead letters.
+
+Earlier releases stored one list, which means both.
+"""
 
 BY_FRAZIL = "frazil"
 """The name that `status` shows for a pause by a run. A user may have the same name."""
@@ -33,20 +38,24 @@ def accepted_through(properties: Mapping[str, str]) -> Accepted:
     return {topic: {int(n): int(offset) for n, offset in ends.items()} for topic, ends in raw.items()}
 
 
-def dead_letter_schemas_of(properties: Mapping[str, str]) -> frozenset[int]:
-    """The ids of the writer schemas that an operator excluded from the table."""
-    return frozenset(json.loads(properties.get(DEAD_LETTER_SCHEMAS_PROPERTY, "[]")))
+def excluded_schemas(properties: Mapping[str, str]) -> ExcludedSchemas:
+    """Return the schemas that an operator excluded from the table."""
+    stored = json.loads(properties.get(DEAD_LETTER_SCHEMAS_PROPERTY, "{}"))
+    if isinstance(stored, list):
+        return ExcludedSchemas(frozenset(stored), frozenset(stored))
+    return ExcludedSchemas(frozenset(stored.get("values", ())), frozenset(stored.get("keys", ())))
 
 
-def dead_letter_schemas_property(ids: Iterable[int]) -> dict[str, str]:
-    return {DEAD_LETTER_SCHEMAS_PROPERTY: json.dumps(sorted(set(ids)))}
+def excluded_schemas_property(excluded: ExcludedSchemas) -> dict[str, str]:
+    stored = {"values": sorted(excluded.values), "keys": sorted(excluded.keys)}
+    return {DEAD_LETTER_SCHEMAS_PROPERTY: json.dumps(stored)}
 
 
-def without_dead_letter_schemas(schemas: WriterSchemas, properties: Mapping[str, str]) -> WriterSchemas:
-    excluded = dead_letter_schemas_of(properties)
+def without_excluded(schemas: WriterSchemas, properties: Mapping[str, str]) -> WriterSchemas:
+    excluded = excluded_schemas(properties)
     return WriterSchemas(
-        {number: schema for number, schema in schemas.values.items() if number not in excluded},
-        {number: schema for number, schema in schemas.keys.items() if number not in excluded},
+        {number: schema for number, schema in schemas.values.items() if number not in excluded.values},
+        {number: schema for number, schema in schemas.keys.items() if number not in excluded.keys},
     )
 
 
@@ -54,8 +63,9 @@ def without_dead_letter_schemas(schemas: WriterSchemas, properties: Mapping[str,
 class Pause:
     """Why a table is paused, and how to continue (`hint`).
 
-    `schema_id` is that of the writer schema that caused it, if one did. `accept` is how far `resume` lets bad records
-    through; None where none were bad. `by_run` says that a run paused the table, and no operator.
+    `schema_id` is that of the writer schema that caused it, if one did; `of_key` says whether it is that of a key, None
+    where an earlier release did not. `accept` is how far `resume` lets bad records through; None where none were bad.
+    `by_run` says that a run paused the table, and no operator.
     """
 
     by: str
@@ -65,6 +75,7 @@ class Pause:
     hint: str = ""
     by_run: bool = False
     schema_id: int | None = None
+    of_key: bool | None = None
 
     def __str__(self) -> str:
         who = "by an unknown user" if self.by == UNKNOWN else f"by {self.by} at {self.at}"
@@ -80,8 +91,8 @@ def pause_of(properties: Mapping[str, str]) -> Pause | None:
         accept = value.get("accept")
         ends = None if accept is None else accepted_through({ACCEPTED_PROPERTY: json.dumps(accept)})
         by, at = str(value.get("by", "?")), str(value.get("at", "?"))
-        by_run, schema_id = value.get("by_run") is True, value.get("schema_id")
-        return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")), by_run, schema_id)
+        by_run, schema_id, of_key = value.get("by_run") is True, value.get("schema_id"), value.get("of_key")
+        return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")), by_run, schema_id, of_key)
     except (ValueError, AttributeError):
         return Pause(UNKNOWN, UNKNOWN, said)
 
@@ -91,12 +102,14 @@ def pause_property(*, by: str, why: str, at: datetime) -> str:
     return json.dumps(_said(by, why, at))
 
 
-def pause_by_run(
-    *, why: str, at: datetime, accept: Accepted | None = None, hint: str = "", schema_id: int | None = None
-) -> str:
+def pause_by_run(*, because: FrazilError, at: datetime, accept: Accepted | None = None) -> str:
     """The property's value for a pause by a run; `accept` is how far `resume` lets bad records through."""
-    more = {"by_run": True, "accept": accept, "hint": hint or None, "schema_id": schema_id}
-    return json.dumps(_said(BY_FRAZIL, why, at) | {name: value for name, value in more.items() if value is not None})
+    more: dict[str, object] = {"by_run": True, "accept": accept, "hint": because.hint or None}
+    if isinstance(because, IncompatibleSchemaError) and because.schema_id is not None:
+        more |= {"schema_id": because.schema_id, "of_key": because.of_key}
+    return json.dumps(
+        _said(BY_FRAZIL, because.what, at) | {name: value for name, value in more.items() if value is not None}
+    )
 
 
 def _said(by: str, why: str, at: datetime) -> dict[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from frazil.materialize.changed_spec.spec_changes import once_followed, refused_changes, spec_changes
 from frazil.materialize.evolve import evolution_for
-from frazil.materialize.pause.pausing import without_dead_letter_schemas
+from frazil.materialize.pause.pausing import without_excluded
 from frazil.materialize.schema.compare import Evolution, applied, refusal
 from frazil.materialize.sources import LatestSchemas
 from frazil.model.columns import Column
@@ -31,7 +31,7 @@ class PreviewedChanges:
 def preview_changes(spec: TableSpec, view: TableView, schemas: WriterSchemas) -> PreviewedChanges:
     """Return the changes that the spec and these writer schemas make to an existing table."""
     followed = once_followed(spec, view, spec_changes(spec, view))
-    schemas = without_dead_letter_schemas(schemas, view.properties)
+    schemas = without_excluded(schemas, view.properties)
     known = LatestSchemas.of(schemas)
     try:
         evolution = evolution_for(spec, followed, known)
@@ -51,7 +51,7 @@ def _refusal(spec: TableSpec, view: TableView, known: LatestSchemas, all_of: Evo
     for schema_id, alone in _alone(known):
         findings = evolution_for(spec, view, alone).findings
         if findings:
-            return refusal(spec.identifier, schema_id, findings)
+            return refusal(spec.identifier, schema_id, findings, of_key=bool(alone.keys))
     return refusal(spec.identifier, None, all_of.findings)
 
 

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from frazil.materialize.create import initial_state, notes_of
 from frazil.materialize.evolve import differences_of_newest, known_schemas
-from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.changes import PreviewedChanges
@@ -69,7 +69,7 @@ def _schemas(run: TableRun, view: TableView | None) -> WriterSchemas:
     if view is None:
         return latest_schemas(registry, spec).by_id()
     state = standing(view, pipeline=spec.pipeline).state
-    return known_schemas(registry, spec, state, excluded=dead_letter_schemas_of(view.properties))
+    return known_schemas(registry, spec, state, excluded=excluded_schemas(view.properties))
 
 
 def _first_plan(run: TableRun, topics: Sequence[TopicFacts], schemas: WriterSchemas) -> Plan:
@@ -105,7 +105,7 @@ def _notes(
         return ()
     if changes.refusals:
         return notes
-    newest = latest_schemas(run.clients.registry, run.spec, dead_letter_schemas_of(view.properties)).values
+    newest = latest_schemas(run.clients.registry, run.spec, excluded_schemas(view.properties)).values
     latest = LatestSchemas(tuple(schema for schema in newest if schema.id in schemas.values), ())
     former_names = changes.evolution.former_names
     return notes + differences_of_newest(run.spec, changes.columns, former_names, latest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frazil.materialize.evolve import known_schemas
-from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.preview.changes import preview_changes
 from frazil.materialize.state import standing
 from frazil.model.errors import FrazilError, IncompatibleSchemaError
@@ -25,7 +25,7 @@ def refusal_of(registry: SchemaRegistry, spec: TableSpec, view: TableView) -> Fr
     """Return why the next batch on this view would stop before it reads a record. Raises what the registry raises."""
     state = standing(view, pipeline=spec.pipeline).state
     try:
-        schemas = known_schemas(registry, spec, state, excluded=dead_letter_schemas_of(view.properties))
+        schemas = known_schemas(registry, spec, state, excluded=excluded_schemas(view.properties))
     except IncompatibleSchemaError as of_another_type:
         return of_another_type
     return next(iter(preview_changes(spec, view, schemas).refusals), None)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from frazil.materialize.pause.pausing import dead_letter_schemas_of
+from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.sources import describe_topics, latest_schemas
 from frazil.model.errors import FrazilError, ServiceError, SubjectMissingError, TopicMissingError
+from frazil.model.schemas import NONE_EXCLUDED
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry, Topics
@@ -51,7 +52,7 @@ class _Asking:
         found: list[FrazilError] = []
         topics = _note(found, lambda: self.ask("cluster", lambda: describe_topics(self.topics, spec)))
         view = _note(found, lambda: self.load(spec.identifier))
-        excluded: frozenset[int] = frozenset() if view is None else dead_letter_schemas_of(view.properties)
+        excluded = NONE_EXCLUDED if view is None else excluded_schemas(view.properties)
         latest = _note(found, lambda: self.ask("registry", lambda: latest_schemas(self.registry, spec, excluded)))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found

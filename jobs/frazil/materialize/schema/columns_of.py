@@ -11,15 +11,15 @@ from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.spec import TableSpec
 
 
-def record_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
+def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = False) -> tuple[Column, ...]:
     """Return the columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
     try:
         found = map_schema(schema)
     except IncompatibleSchemaError as no_columns:
-        raise refusal(spec.identifier, schema.id, (SchemaFinding("", no_columns.what),)) from no_columns
+        raise refusal(spec.identifier, schema.id, (SchemaFinding("", no_columns.what),), of_key=of_key) from no_columns
     findings = found.findings + unreadable(found.columns, spec)
     if findings:
-        raise refusal(spec.identifier, schema.id, findings)
+        raise refusal(spec.identifier, schema.id, findings, of_key=of_key)
     return found.columns
 
 
@@ -28,7 +28,8 @@ def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
 
     Raises IncompatibleSchemaError if the schema of the key cannot be a column.
     """
-    columns = record_columns(spec, schema)
+    columns = record_columns(spec, schema, of_key=True)
     if not columns:
-        raise refusal(spec.identifier, schema.id, (SchemaFinding("", "a key without data: read it with `key: bytes`"),))
+        without_data = SchemaFinding("", "a key without data: read it with `key: bytes`")
+        raise refusal(spec.identifier, schema.id, (without_data,), of_key=True)
     return Struct(columns) if map_schema(schema).record else columns[0].type

@@ -63,26 +63,34 @@ def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: 
     return Evolution(tuple(found.changes), tuple(found.findings), dict(names.flat()))
 
 
-def refusal(table: str, schema_id: int | None, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
+def refusal(
+    table: str, schema_id: int | None, findings: tuple[SchemaFinding, ...], *, of_key: bool = False
+) -> IncompatibleSchemaError:
     """`schema_id` is None where it is the spec that asks for columns about the record."""
     listed = "\n".join(f"  - {finding}" for finding in findings)
-    what = f"the writer schema {schema_id}" if schema_id is not None else "the spec's metadata columns"
+    what = (
+        f"the writer schema {schema_id}{' of keys' if of_key else ''}"
+        if schema_id is not None
+        else "the spec's metadata columns"
+    )
     count = plural(len(findings), "finding")
     return IncompatibleSchemaError(
         f"{table}: {what} is not a safe change for the table, {count}:\n{listed}",
-        hint=_way_out(table, schema_id),
+        hint=_way_out(table, schema_id, of_key=of_key),
         schema_id=schema_id,
+        of_key=of_key,
     )
 
 
-def _way_out(table: str, schema_id: int | None) -> str:
+def _way_out(table: str, schema_id: int | None, *, of_key: bool) -> str:
     if schema_id is None:
         return f"change `metadata` in the spec, or materialize into another `table`; then `frazil resume {table}`"
+    schema = f"{'the key schema' if of_key else 'schema'} {schema_id}"
     return (
-        f"run `frazil resume {table} --dead-letter-schema {schema_id}` to go on: records with schema {schema_id} become"
+        f"run `frazil resume {table} --dead-letter-schema {schema_id}` to go on: records with {schema} become"
         " dead letters, which this release cannot replay; another `table` can have them as rows (docs/operate.md, An"
         " incompatible schema). New records need a"
-        f" compatible schema. If no record was written with schema {schema_id} yet, register a compatible one and run"
+        f" compatible schema. If no record was written with {schema} yet, register a compatible one and run"
         f" `frazil resume {table}`"
     )
 
