@@ -98,16 +98,18 @@ def test_every_column_is_what_was_sent(make: Make, place: Place) -> None:
 def test_headers_of_any_bytes(make: Make, place: Place) -> None:
     topic = place.topic()
     fine = [(b"h", b"\x00\xff"), (b"h", None), (b"", b""), ("ž".encode(), b"x" * 1000)]
-    send_with_headers(place.services, topic, (b"0", fine), (b"1", [(b"ok", b""), (b"\xff\xfe", b"1")]), (b"2", fine))
-    place.send(topic, b"3")
+    one_bad = [(b"ok", b""), (b"\xff\xfe", b"1")]
+    three_bad = [(b"\xff\xfe", None), (b"\xfd", b"1"), (b"ok", b""), (b"\xfc", b"2")]
+    send_with_headers(place.services, topic, (b"0", fine), (b"1", one_bad), (b"2", fine), (b"3", three_bad))
+    place.send(topic, b"4")
 
-    chunks = read(make(), topic, 0, 4)
+    chunks = read(make(), topic, 0, 5)
 
     as_text = [(key.decode(), value) for key, value in fine]
     bad = UnreadableHeaders("a header key is not UTF-8: 0xfffe")
-    assert together(chunks, "headers") == [as_text, bad, as_text, None]
+    assert together(chunks, "headers") == [as_text, bad, as_text, bad, None]
     (records,) = chunks
-    assert header_lists(records.after(1).headers) == [bad, as_text, None]
+    assert header_lists(records.after(1).headers) == [bad, as_text, bad, None]
     assert header_lists(records.first(1).headers) == [as_text]
 
 

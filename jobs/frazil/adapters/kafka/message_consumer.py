@@ -211,15 +211,21 @@ def _headers(message: Message) -> HeaderList:
     """The headers of a message, which must be asked once.
 
     For headers that cannot be decoded, the client answers a second time with a list that has holes, and reading a hole
-    crashes the process.
+    crashes the process. It raises one error for each key that is not UTF-8, each caused by the one before.
     """
     try:
         return cast("HeaderList", _ask_for_headers(message))
     except (UnicodeDecodeError, SystemError) as bad:
-        cause = bad if isinstance(bad, UnicodeDecodeError) else bad.__cause__
-        if not isinstance(cause, UnicodeDecodeError):
+        first = _first_cause(bad)
+        if not isinstance(first, UnicodeDecodeError):
             raise
-        return UnreadableHeaders(unreadable_key(cause.object))
+        return UnreadableHeaders(unreadable_key(first.object))
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 _ask_for_headers = operator.methodcaller("headers")
