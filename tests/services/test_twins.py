@@ -96,6 +96,14 @@ def test_the_newest_schema_of_a_subject_is_found_and_older_ones_by_id(registry: 
     assert by_id.references == ()
 
 
+def test_one_text_has_one_id_in_every_subject(registry: Registry, place: Place) -> None:
+    text = record(a_field(f"n_{place.name}".replace("-", "_")))
+    as_value, as_key = (registry.register(f"{place.name}-{part}", text) for part in ("value", "key"))
+
+    assert as_key == as_value
+    assert registry.register(f"{place.name}-key", record(a_field("m"))) != as_value
+
+
 def test_what_the_registry_lacks_is_none_and_remembered(registry: Registry, place: Place) -> None:
     before = registry.client.remembers_missing(NO_SUCH_ID)
 

@@ -257,7 +257,7 @@ def test_resume_of_a_table_that_will_pause_again_fails_and_says_what_to_do(
 
     err = capsys.readouterr().err
     assert err.startswith("lake.orders is resumed; it was paused by frazil at ")
-    assert "IncompatibleSchemaError: lake.orders: the next run will pause it again: the writer schema 1 is not" in err
+    assert "IncompatibleSchemaError: lake.orders: the next run will pause it: the writer schema 1 is not" in err
     assert "hint: run `frazil resume lake.orders --dead-letter-schema 1` to go on" in err
     assert PAUSED_PROPERTY not in lake.view.properties
 

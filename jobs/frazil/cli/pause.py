@@ -85,6 +85,8 @@ def resume(
     changed = _change_excluded(settings, lake, spec, dead_letter_schema or [], no_dead_letter_schema or [])
     ended = resume_table(lake, spec)
     if ended is None and changed:
+        if no_dead_letter_schema:
+            _check_next_run(settings, lake, spec, said="")
         return
     if ended is None:
         print_lines([f"{spec.identifier} is not paused; nothing was changed"], sys.stderr)
@@ -129,7 +131,7 @@ def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: st
         return
     if refusal is not None:
         reason = refusal.what.removeprefix(f"{spec.identifier}: ")
-        raise type(refusal)(f"{spec.identifier}: the next run will pause it again: {reason}", hint=refusal.hint)
+        raise type(refusal)(f"{spec.identifier}: the next run will pause it: {reason}", hint=refusal.hint)
     if said:
         print_lines([with_config_name(f"if the cause lasts, the next run pauses it again: {said}")], sys.stderr)
 

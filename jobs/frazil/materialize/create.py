@@ -36,6 +36,7 @@ from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgr
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import StartOffsets, TableSpec
+from frazil.model.spelling import plural
 from frazil.model.summary import store
 from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from frazil.ports import Lake, SchemaRegistry, Topics
@@ -148,7 +149,11 @@ def _adopt(
     """Adopt an existing table: write an initial state to it. Its rows count as foreign and stay unchanged."""
     findings = adoption_findings(spec, view, latest)
     if findings:
-        raise refusal(spec.identifier, latest.values[0].id if latest.values else None, findings)
+        listed = "\n".join(f"  - {finding}" for finding in findings)
+        raise IncompatibleSchemaError(
+            f"{spec.identifier}: the table cannot be adopted, {plural(len(findings), 'finding')}:\n{listed}",
+            hint="change the table's columns, or materialize into another `table`; nothing was changed",
+        )
     for problem in delta_problems(spec, view.columns):
         raise problem
     check_dead_letters(lake.load(spec.dead_letters_identifier), spec, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
@@ -80,11 +81,12 @@ class RequiredColumns:
     schema_id: int | None
     of_record: bool
     notes: tuple[SchemaFinding, ...] = ()
+    held: bool = False
+    """Whether the table had these columns before: then another writer or a changed spec took them."""
 
-    @property
-    def of_key(self) -> bool:
-        """Whether they are those of a key."""
-        return self.schema_id is not None and not self.of_record
+    def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
+        of_key = self.schema_id is not None and not self.of_record
+        return refusal(spec.identifier, self.schema_id, findings, of_key=of_key, held=self.held)
 
 
 def evolve(
@@ -102,7 +104,7 @@ def evolve(
     Idempotent and additive. Raises IncompatibleSchemaError with every finding of the first schema that cannot be
     carried over, RegistryError, ContendedError.
     """
-    latest = latest_schemas(registry, spec, excluded_schemas(view.properties))
+    latest = latest_schemas(registry, spec)
     if absorbed.table_schema is None:
         _recall(registry, spec, view, state, absorbed)
     for _ in range(ATTEMPTS):
@@ -134,10 +136,10 @@ def _evolve_for_all(
     excluded = excluded_schemas(view.properties)
     view = _evolve(lake, spec, view, _about_the_record(spec), absorbed)
     for schema in _new(_values(registry, latest, state, met), absorbed.values, excluded.values):
-        view = _evolve(lake, spec, view, _of_values(spec, schema), absorbed)
+        view = _evolve(lake, spec, view, _of_values(spec, schema, state), absorbed)
         absorbed.values[schema.id] = schema
     for schema in _new(_keys(registry, latest, state, met), absorbed.keys, excluded.keys):
-        view = _evolve(lake, spec, view, _of_keys(spec, schema), absorbed)
+        view = _evolve(lake, spec, view, _of_keys(spec, schema, state), absorbed)
         absorbed.keys[schema.id] = schema
     return view
 
@@ -160,21 +162,41 @@ def known_schemas(
     registry: SchemaRegistry, spec: TableSpec, state: TableState, *, excluded: ExcludedSchemas
 ) -> WriterSchemas:
     """Return the schemas that a new process evolves the table for. Raises as `latest_schemas`, and RegistryError."""
-    latest, met = latest_schemas(registry, spec, excluded), WriterSchemas({}, {})
+    latest, met = latest_schemas(registry, spec), WriterSchemas({}, {})
     return WriterSchemas(
         {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, excluded.values)},
         {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {}, excluded.keys)},
     )
 
 
-def evolution_for(spec: TableSpec, view: TableView, latest: LatestSchemas) -> Evolution:
-    """Return the changes that these schemas need. Raises IncompatibleSchemaError if one cannot become a table."""
+def evolution_for(
+    spec: TableSpec, view: TableView, schemas: LatestSchemas, state: TableState
+) -> tuple[Evolution, IncompatibleSchemaError | None]:
+    """Return the changes that these schemas need, and the refusal of the first that does not fit, as `evolve` has it.
+
+    A schema that cannot become columns needs none.
+    """
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
-    wanted = [_about_the_record(spec), *(_of_values(spec, s) for s in latest.values)]
-    for each in (*wanted, *(_of_keys(spec, schema) for schema in latest.keys)):
-        evolution = needed(ever_kept(spec, view.properties), each, columns, total.former_names, view.partition_names)
+    first: IncompatibleSchemaError | None = None
+    for of_one in _required_columns(spec, schemas, state):
+        try:
+            wanted = of_one()
+        except IncompatibleSchemaError as no_columns:
+            first = first or no_columns
+            continue
+        evolution = needed(ever_kept(spec, view.properties), wanted, columns, total.former_names, view.partition_names)
+        if evolution.findings:
+            first = first or wanted.refused(spec, evolution.findings)
         columns, total = applied(columns, evolution.changes), total + evolution
-    return total
+    return total, first
+
+
+def _required_columns(
+    spec: TableSpec, schemas: LatestSchemas, state: TableState
+) -> Iterator[Callable[[], RequiredColumns]]:
+    yield lambda: _about_the_record(spec)
+    yield from (partial(_of_values, spec, each, state) for each in schemas.values)
+    yield from (partial(_of_keys, spec, each, state) for each in schemas.keys)
 
 
 def fits(spec: TableSpec, view: TableView, schema: RegisteredSchema, *, of_key: bool) -> bool:
@@ -221,13 +243,15 @@ def _about_the_record(spec: TableSpec) -> RequiredColumns:
     return RequiredColumns(metadata_columns(spec, None), None, of_record=False)
 
 
-def _of_values(spec: TableSpec, schema: RegisteredSchema) -> RequiredColumns:
-    return RequiredColumns(record_columns(spec, schema), schema.id, of_record=True, notes=notes_of_values(schema))
+def _of_values(spec: TableSpec, schema: RegisteredSchema, state: TableState | None = None) -> RequiredColumns:
+    columns, held = record_columns(spec, schema), state is not None and schema.id in state.schema_ids
+    return RequiredColumns(columns, schema.id, of_record=True, notes=notes_of_values(schema), held=held)
 
 
-def _of_keys(spec: TableSpec, schema: RegisteredSchema) -> RequiredColumns:
+def _of_keys(spec: TableSpec, schema: RegisteredSchema, state: TableState | None = None) -> RequiredColumns:
     column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
-    return RequiredColumns((column,), schema.id, of_record=False, notes=notes_of_keys(schema, column.name))
+    held, notes = state is not None and schema.id in state.key_schema_ids, notes_of_keys(schema, column.name)
+    return RequiredColumns((column,), schema.id, of_record=False, notes=notes, held=held)
 
 
 def _values(
@@ -270,7 +294,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumn
         known = former_names_of(view.properties)
         evolution = needed(ever_kept(spec, view.properties), wanted, view.columns, known, view.partition_names)
         if evolution.findings:
-            raise refusal(spec.identifier, wanted.schema_id, evolution.findings, of_key=wanted.of_key)
+            raise wanted.refused(spec, evolution.findings)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
         columns = applied(view.columns, evolution.changes)
         learnt |= _new_unions(view, columns) | left_out_property(view.properties, wanted.notes, columns)
@@ -283,7 +307,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumn
             return after
         except IncompatibleSchemaError as refused:
             found = SchemaFinding("", refused.what.removeprefix(f"{spec.identifier}: "))
-            raise refusal(spec.identifier, wanted.schema_id, (found,), of_key=wanted.of_key) from refused
+            raise wanted.refused(spec, (found,)) from refused
         except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view

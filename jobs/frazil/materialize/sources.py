@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.materialize.layout import reads_keys_by_schema
-from frazil.materialize.schema.compare import refusal
 from frazil.model.errors import ServiceError, SubjectMissingError, TopicMissingError
 from frazil.model.plan import TopicFacts, WriterSchemas
-from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaFinding
-from frazil.model.spec import SCHEMA_TYPES, TableSpec
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import did_you_mean
 from frazil.ports import SchemaRegistry, Topics
 
@@ -30,17 +29,12 @@ class LatestSchemas:
         return WriterSchemas({schema.id: schema for schema in self.values}, {schema.id: schema for schema in self.keys})
 
 
-def latest_schemas(
-    registry: SchemaRegistry, spec: TableSpec, excluded: ExcludedSchemas = NONE_EXCLUDED
-) -> LatestSchemas:
-    """Return the newest schemas of the topics' subjects, without those that an operator excluded from the table.
-
-    Raises SubjectMissingError, and IncompatibleSchemaError if one is not of the type that the spec says.
-    """
-    values = [_latest(registry, spec, topic, excluded.values, of_key=False) for topic in spec.topics]
+def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
+    """Return the newest schemas of the topics' subjects. Raises SubjectMissingError."""
+    values = [_latest(registry, spec, topic, of_key=False) for topic in spec.topics]
     if not reads_keys_by_schema(spec):
         return LatestSchemas(_known(values), ())
-    keys = [_latest(registry, spec, topic, excluded.keys, of_key=True) for topic in spec.topics]
+    keys = [_latest(registry, spec, topic, of_key=True) for topic in spec.topics]
     return LatestSchemas(_known(values), _known(keys))
 
 
@@ -48,11 +42,9 @@ def _known(found: Sequence[RegisteredSchema | None]) -> tuple[RegisteredSchema, 
     return tuple({schema.id: schema for schema in found if schema is not None}.values())
 
 
-def _latest(
-    registry: SchemaRegistry, spec: TableSpec, topic: str, excluded: frozenset[int], *, of_key: bool
-) -> RegisteredSchema | None:
+def _latest(registry: SchemaRegistry, spec: TableSpec, topic: str, *, of_key: bool) -> RegisteredSchema | None:
     subject = spec.key_subject.of(topic, "key") if of_key else spec.value_subject.of(topic, "value")
-    word, setting = (spec.key, "key_subject") if of_key else (spec.value, "subject")
+    setting = "key_subject" if of_key else "subject"
     if subject is None:
         return None
     schema = registry.latest(subject)
@@ -61,11 +53,6 @@ def _latest(
             f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
             hint=f"register it (a producer does with its first record), or set `{setting}` in {spec.source_file}",
         )
-    if schema.id in excluded:
-        return None
-    if schema.format != SCHEMA_TYPES[word]:
-        other = SchemaFinding("", f"is {schema.format}, the spec says {word}")
-        raise refusal(spec.identifier, schema.id, (other,), of_key=of_key)
     return schema
 
 

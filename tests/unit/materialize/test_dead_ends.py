@@ -13,19 +13,22 @@ from typing import Literal
 
 import pytest
 from pyiceberg.types import LongType
-from values_of_tables import spec, topic
+from values_of_tables import NOW, spec, topic
 from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.status import remarks
 from frazil.dead_letters import list_dead_letters
-from frazil.materialize.pause.by_operator import resume
+from frazil.materialize.evolve import evolution_for
+from frazil.materialize.pause.by_operator import pause, resume
 from frazil.materialize.pause.excluding import change_excluded
 from frazil.materialize.pause.pausing import excluded_schemas, excluded_schemas_property
 from frazil.materialize.preview.explain import explain
 from frazil.materialize.preview.next_refusal import next_refusal
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import Again, Published, TableRun
+from frazil.materialize.sources import LatestSchemas
+from frazil.materialize.state import standing
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
 from frazil.model.plan import Halt, NothingToDo
 from frazil.model.schemas import ExcludedSchemas
@@ -364,6 +367,7 @@ def _read_all(world: World, wanted: TableSpec) -> tuple[int, dict[str, int]]:
         outcome = table.batch()
         if isinstance(outcome, NothingToDo):
             assert world.check(wanted) == []
+            assert isinstance(explain(world.table(wanted)).plan, NothingToDo)
             return rows, dict(reasons)
         if isinstance(outcome, Published):
             rows += outcome.receipt.counts.rows
@@ -441,6 +445,47 @@ def test_the_command_works_where_keys_have_a_schema_too(
     assert _read_all(world, KEYED) == (1, {"refused_schema": 1})
 
 
+def test_the_command_works_for_a_key_that_only_a_record_names(world: World) -> None:
+    """The table could hold its schema as that of values."""
+    key = world.registry.register("orders-key", '"string"').id
+    world.table(KEYED).batch()
+    late = world.registry.register("another-subject", WIDER).id
+    first = len(world.values)
+    world.keys = {
+        first: framed(late, WIDER, {"n": 1, "channel": None}),
+        first + 1: struct.pack(">bI", 0, key) + b"\x02a",
+    }
+    world.values += [framed(1, LONG, {"n": 8}), framed(1, LONG, {"n": 9})]
+
+    assert _take_advice(world, KEYED, _paused(world.table(KEYED))) == late
+
+    assert _read_all(world, KEYED) == (1, {"refused_schema": 1})
+
+
+def test_two_schemas_that_fit_alone_and_not_together_are_refused_by_id(world: World) -> None:
+    both = spec(topics=("orders", "returns"))
+    world.registry.register("returns-value", LONG)
+    world.table(SPEC).batch()
+    one = world.registry.register("orders-value", record(a_field("n"), a_field("x", "string"))).id
+    two = world.registry.register("orders-key", record(a_field("n"), a_field("x", "long"))).id
+    view = world.lake.load(SPEC.identifier)
+    assert view is not None
+    schemas = LatestSchemas(tuple(world.registry.schemas[n] for n in (one, two)), ())
+
+    _, refused = evolution_for(both, view, schemas, standing(view, pipeline=SPEC.pipeline).state)
+
+    assert refused is not None
+    assert (refused.schema_id, "metadata" in refused.hint) == (two, False)
+
+
+def test_a_newest_schema_of_another_format_is_no_second_obstacle_to_a_paused_table(world: World) -> None:
+    world.table(SPEC).batch()
+    pause(world.lake, SPEC, by="ana", why="maintenance", at=NOW)
+    world.registry.register("orders-value", "{}", schema_format="JSON")
+
+    assert [type(found) for found in (*world.check(SPEC), _explained(world, SPEC))] == [PausedError, PausedError]
+
+
 @pytest.mark.parametrize("adviser", ADVISERS)
 @pytest.mark.parametrize("of_key", [True, False], ids=["as a key", "as a value"])
 def test_a_schema_that_is_in_use_in_its_other_role_is_excluded_in_the_refused_one_only(
@@ -496,14 +541,17 @@ def test_another_table_has_the_refused_records_as_rows(world: World) -> None:
 
 
 def test_a_schema_that_an_engine_took_the_column_from_can_be_given_up(world: World) -> None:
-    """Its earlier records are rows, which stay."""
+    """Its earlier records are rows, which stay. That the column can be given back is said first."""
     world.table(SPEC).batch()
     with world.lake.catalog.load_table(SPEC.identifier).update_schema(allow_incompatible_changes=True) as update:
         update.rename_column("n", "N")
     world.values.append(framed(1, LONG, {"n": 9}))
 
-    assert _take_advice(world, SPEC, _paused(world.table(SPEC))) == 1
+    refused = _paused(world.table(SPEC))
 
+    assert refused.hint.startswith("the table had columns for schema 1 before: undo what changed them, in the table or")
+    assert _checked(world, SPEC).hint.endswith(refused.hint)
+    assert _take_advice(world, SPEC, refused) == 1
     assert _read_all(world, SPEC) == (0, {"refused_schema": 1})
 
 

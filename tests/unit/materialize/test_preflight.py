@@ -529,7 +529,8 @@ def test_the_latest_schemas_are_compared_one_after_the_other(world: World) -> No
     world.registry.register("orders-value", record(a_field("n"), a_field("x", "int")))
     world.registry.register("returns-value", record(a_field("n"), a_field("x", "long")))
 
-    changes = evolution_for(both, view, latest_schemas(world.registry, both)).changes
+    state = standing(view, pipeline=both.pipeline).state
+    changes = evolution_for(both, view, latest_schemas(world.registry, both), state)[0].changes
 
     assert [str(change) for change in changes] == ["add column x: int", "widen x: int to long"]
     assert [column.type.name for column in world.absorb(both).columns if column.name == "x"] == ["long"]  # type: ignore[union-attr]
@@ -648,9 +649,11 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Ids of the schemas that are compared with the table, in order."""
     ids, of_values = list[int](), evolve_module._of_values
 
-    def watched(wanted: TableSpec, schema: RegisteredSchema) -> evolve_module.RequiredColumns:
+    def watched(
+        wanted: TableSpec, schema: RegisteredSchema, state: TableState | None = None
+    ) -> evolve_module.RequiredColumns:
         ids.append(schema.id)
-        return of_values(wanted, schema)
+        return of_values(wanted, schema, state)
 
     monkeypatch.setattr(evolve_module, "_of_values", watched)
     return ids

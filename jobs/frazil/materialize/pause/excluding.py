@@ -18,7 +18,7 @@ from frazil.materialize.state import standing
 from frazil.model.errors import IncompatibleSchemaError, Misuse
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema
 from frazil.model.snapshot import TableView
-from frazil.model.spec import SCHEMA_TYPES, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry
 
 _SEE = "name the schema that caused the pause: `frazil status` shows it"
@@ -113,7 +113,5 @@ def _fits(spec: TableSpec, view: TableView, schema: RegisteredSchema) -> bool:
 
     An id does not tell which of the two it is.
     """
-    roles = [(spec.value, False), *([(spec.key, True)] if reads_keys_by_schema(spec) else [])]
-    return any(
-        schema.format == SCHEMA_TYPES[word] and fits(spec, view, schema, of_key=of_key) for word, of_key in roles
-    )
+    roles = (False, True) if reads_keys_by_schema(spec) else (False,)
+    return any(fits(spec, view, schema, of_key=of_key) for of_key in roles)

@@ -104,7 +104,7 @@ def _table(preview: Preview, facts: Facts, here: Standing, batch_id: str) -> Non
     preview.decide("create_dead_letters", lambda: check_dead_letters(facts.dead_letters, spec, here))
     schemas = facts.schemas or WriterSchemas({}, {})
     if facts.schemas is not None:
-        preview.changes = preview.decide("evolve", lambda: preview_changes(spec, view, schemas))
+        preview.changes = preview.decide("evolve", lambda: preview_changes(spec, view, schemas, here.state))
     changes = None if paused else preview.changes
     for refusal in () if changes is None else changes.refusals:
         preview.add("follow_spec" if isinstance(refusal, SpecChangeError) else "evolve", [refusal])

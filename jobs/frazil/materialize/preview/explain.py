@@ -18,7 +18,6 @@ from frazil.materialize.sources import LatestSchemas, describe_topics, latest_sc
 from frazil.materialize.state import Standing, standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column
-from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, TopicFacts, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import SchemaFinding
@@ -61,7 +60,7 @@ def explain(run: TableRun) -> Explanation:
     explained = Explanation(spec.identifier, plan if obstacle is None else Halt(spec.identifier, obstacle))
     if view is None:
         return _with_columns(explained, run, preview.new_columns)
-    return explained if preview.changes is None else _with_changes(explained, run, view, preview.changes, schemas)
+    return explained if preview.changes is None else _with_changes(explained, run, preview.changes, schemas)
 
 
 def _schemas(run: TableRun, view: TableView | None) -> WriterSchemas:
@@ -85,27 +84,22 @@ def _with_columns(explained: Explanation, run: TableRun, columns: tuple[Column, 
 
 
 def _with_changes(
-    explained: Explanation, run: TableRun, view: TableView, changes: PreviewedChanges, schemas: WriterSchemas
+    explained: Explanation, run: TableRun, changes: PreviewedChanges, schemas: WriterSchemas
 ) -> Explanation:
     return replace(
         explained,
         spec_changes=changes.spec_changes,
         changes=changes.evolution.changes,
         findings=changes.evolution.findings,
-        notes=_notes(run, view, changes, schemas),
+        notes=_notes(run, changes, schemas),
     )
 
 
-def _notes(
-    run: TableRun, view: TableView, changes: PreviewedChanges, schemas: WriterSchemas
-) -> tuple[SchemaFinding, ...]:
-    try:
-        notes = notes_of(run.spec, LatestSchemas.of(schemas))
-    except IncompatibleSchemaError:  # what cannot be read as a schema has no notes, and is refused
-        return ()
+def _notes(run: TableRun, changes: PreviewedChanges, schemas: WriterSchemas) -> tuple[SchemaFinding, ...]:
     if changes.refusals:
-        return notes
-    newest = latest_schemas(run.clients.registry, run.spec, excluded_schemas(view.properties)).values
+        return ()
+    notes = notes_of(run.spec, LatestSchemas.of(schemas))
+    newest = latest_schemas(run.clients.registry, run.spec).values
     latest = LatestSchemas(tuple(schema for schema in newest if schema.id in schemas.values), ())
     former_names = changes.evolution.former_names
     return notes + differences_of_newest(run.spec, changes.columns, former_names, latest)

@@ -6,7 +6,7 @@ from frazil.materialize.evolve import known_schemas
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.preview.changes import preview_changes
 from frazil.materialize.state import standing
-from frazil.model.errors import FrazilError, IncompatibleSchemaError
+from frazil.model.errors import FrazilError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry
@@ -24,8 +24,5 @@ def next_refusal(lake: Lake, registry: SchemaRegistry, spec: TableSpec) -> Frazi
 def refusal_of(registry: SchemaRegistry, spec: TableSpec, view: TableView) -> FrazilError | None:
     """Return why the next batch on this view would stop before it reads a record. Raises what the registry raises."""
     state = standing(view, pipeline=spec.pipeline).state
-    try:
-        schemas = known_schemas(registry, spec, state, excluded=excluded_schemas(view.properties))
-    except IncompatibleSchemaError as of_another_type:
-        return of_another_type
-    return next(iter(preview_changes(spec, view, schemas).refusals), None)
+    schemas = known_schemas(registry, spec, state, excluded=excluded_schemas(view.properties))
+    return next(iter(preview_changes(spec, view, schemas, state).refusals), None)

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.sources import describe_topics, latest_schemas
 from frazil.model.errors import FrazilError, ServiceError, SubjectMissingError, TopicMissingError
-from frazil.model.schemas import NONE_EXCLUDED
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry, Topics
@@ -51,9 +49,8 @@ class _Asking:
     def of_table(self, spec: TableSpec) -> Iterator[FrazilError]:
         found: list[FrazilError] = []
         topics = _note(found, lambda: self.ask("cluster", lambda: describe_topics(self.topics, spec)))
+        latest = _note(found, lambda: self.ask("registry", lambda: latest_schemas(self.registry, spec)))
         view = _note(found, lambda: self.load(spec.identifier))
-        excluded = NONE_EXCLUDED if view is None else excluded_schemas(view.properties)
-        latest = _note(found, lambda: self.ask("registry", lambda: latest_schemas(self.registry, spec, excluded)))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found
         if "catalog" not in self.silent:

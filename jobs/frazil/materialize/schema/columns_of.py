@@ -13,6 +13,10 @@ from frazil.model.spec import TableSpec
 
 def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = False) -> tuple[Column, ...]:
     """Return the columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
+    wanted = spec.key_type if of_key else spec.value_type
+    if schema.format != wanted:
+        other = SchemaFinding("", f"is {schema.format}, the spec says {spec.key if of_key else spec.value}")
+        raise refusal(spec.identifier, schema.id, (other,), of_key=of_key)
     try:
         found = map_schema(schema)
     except IncompatibleSchemaError as no_columns:

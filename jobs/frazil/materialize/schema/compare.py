@@ -64,9 +64,17 @@ def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: 
 
 
 def refusal(
-    table: str, schema_id: int | None, findings: tuple[SchemaFinding, ...], *, of_key: bool = False
+    table: str,
+    schema_id: int | None,
+    findings: tuple[SchemaFinding, ...],
+    *,
+    of_key: bool = False,
+    held: bool = False,
 ) -> IncompatibleSchemaError:
-    """`schema_id` is None where it is the spec that asks for columns about the record."""
+    """`schema_id` is None where it is the spec that asks for columns about the record.
+
+    `held` says that the table had columns for the schema before.
+    """
     listed = "\n".join(f"  - {finding}" for finding in findings)
     what = (
         f"the writer schema {schema_id}{' of keys' if of_key else ''}"
@@ -76,21 +84,30 @@ def refusal(
     count = plural(len(findings), "finding")
     return IncompatibleSchemaError(
         f"{table}: {what} is not a safe change for the table, {count}:\n{listed}",
-        hint=_way_out(table, schema_id, of_key=of_key),
+        hint=_way_out(table, schema_id, of_key=of_key, held=held),
         schema_id=schema_id,
         of_key=of_key,
     )
 
 
-def _way_out(table: str, schema_id: int | None, *, of_key: bool) -> str:
+def _way_out(table: str, schema_id: int | None, *, of_key: bool, held: bool) -> str:
     if schema_id is None:
         return f"change `metadata` in the spec, or materialize into another `table`; then `frazil resume {table}`"
     schema = f"{'the key schema' if of_key else 'schema'} {schema_id}"
+    exclude = f"`frazil resume {table} --dead-letter-schema {schema_id}`"
+    lost = (
+        "which this release cannot replay; another `table` can have them as rows (docs/operate.md, An incompatible"
+        " schema)"
+    )
+    if held:
+        return (
+            f"the table had columns for {schema} before: undo what changed them, in the table or in the spec, and run"
+            f" `frazil resume {table}`. If that cannot be, run {exclude}: all later records with {schema} become dead"
+            f" letters, {lost}"
+        )
     return (
-        f"run `frazil resume {table} --dead-letter-schema {schema_id}` to go on: records with {schema} become"
-        " dead letters, which this release cannot replay; another `table` can have them as rows (docs/operate.md, An"
-        " incompatible schema). New records need a"
-        f" compatible schema. If no record was written with {schema} yet, register a compatible one and run"
+        f"run {exclude} to go on: records with {schema} become dead letters, {lost}. New records need a compatible"
+        f" schema. If no record was written with {schema} yet, register a compatible one and run"
         f" `frazil resume {table}`"
     )
 
