@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from itertools import chain
+from itertools import chain, islice
 
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from frazil.adapters.kafka import message_consumer
-from frazil.adapters.kafka.reader import KafkaReader
+from frazil.adapters.kafka.reader import CHUNK_BYTES, KafkaReader
 from frazil.model.plan import OffsetRange
 from frazil.records import OptionalFields
 from tests.headers import header_lists
@@ -44,6 +44,23 @@ def test_records_hold_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [sys.getrefcount(message) for message in messages] == before
     assert [len(each) for each in records.values.to_pylist()] == [1_000] * 10
     assert header_lists(records.headers) == [[("trace", b"1")]] * 10
+
+
+def test_headers_end_a_chunk_as_values_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are copied like values, so a chunk of small values with large headers is no larger."""
+    header = b"x" * 100_000
+    messages = [Message("orders", 0, n, b"key", b"v", [("trace", header)]) for n in range(1_000)]
+    left = iter(messages)
+    consumer = Consumer(messages)
+    monkeypatch.setattr(consumer, "consume", lambda count, timeout: list(islice(left, count)))
+    monkeypatch.setattr(message_consumer, "Consumer", lambda settings: consumer)
+    all_of_it = OffsetRange("orders", 0, 0, 1_000, 1_000, max_bytes=1 << 30)
+
+    plain = OptionalFields(timestamp_type=False, leader_epoch=False)
+    chunks = list(chain.from_iterable(KafkaReader({}, engine="python").read([all_of_it], plain)))
+
+    assert sum(map(len, chunks)) == 1_000
+    assert max(chunk.payload_bytes for chunk in chunks) < 2 * CHUNK_BYTES
 
 
 class Queue:

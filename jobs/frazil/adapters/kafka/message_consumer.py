@@ -124,9 +124,8 @@ class MessageConsumer:
         special: list[Message] = []
         headers = HeadersBuilder()
         payload = 0
-        while not limits.reached(len(polled), payload + (headers.memory if limits.exact else 0)):
-            held = payload + (headers.memory if limits.exact else 0)
-            step = self._step(place, limits.step(len(polled), held), deadline)
+        while not limits.reached(len(polled), payload + headers.memory):
+            step = self._step(place, limits.step(len(polled), payload + headers.memory), deadline)
             special = [each for each in step if each.error() is not None] if any(map(Message.error, step)) else []
             records = [each for each in step if each.error() is None] if special else step
             polled += records
