@@ -8,7 +8,7 @@ from functools import partial
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
-from frazil.materialize.layout import metadata_columns, name_clashes
+from frazil.materialize.layout import metadata_columns, name_clashes, reads_keys_by_schema
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.columns_of import key_column_type, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
@@ -138,7 +138,7 @@ def _evolve_for_all(
     for schema in _new(_values(registry, latest, state, met), absorbed.values, excluded.values):
         view = _evolve(lake, spec, view, _of_values(spec, schema, state), absorbed)
         absorbed.values[schema.id] = schema
-    for schema in _new(_keys(registry, latest, state, met), absorbed.keys, excluded.keys):
+    for schema in _new(_keys(registry, spec, latest, state, met), absorbed.keys, excluded.keys):
         view = _evolve(lake, spec, view, _of_keys(spec, schema, state), absorbed)
         absorbed.keys[schema.id] = schema
     return view
@@ -165,7 +165,7 @@ def known_schemas(
     latest, met = latest_schemas(registry, spec), WriterSchemas({}, {})
     return WriterSchemas(
         {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, excluded.values)},
-        {schema.id: schema for schema in _new(_keys(registry, latest, state, met), {}, excluded.keys)},
+        {schema.id: schema for schema in _new(_keys(registry, spec, latest, state, met), {}, excluded.keys)},
     )
 
 
@@ -263,11 +263,13 @@ def _values(
 
 
 def _keys(
-    registry: SchemaRegistry, latest: LatestSchemas, state: TableState, met: WriterSchemas
+    registry: SchemaRegistry, spec: TableSpec, latest: LatestSchemas, state: TableState, met: WriterSchemas
 ) -> Iterable[RegisteredSchema | None]:
-    yield from latest.keys
-    yield from met.keys.values()
-    yield from (registry.by_id(schema_id) for schema_id in state.key_schema_ids)
+    """The schemas of keys; none since the spec says that keys are not read by schema."""
+    if reads_keys_by_schema(spec):
+        yield from latest.keys
+        yield from met.keys.values()
+        yield from (registry.by_id(schema_id) for schema_id in state.key_schema_ids)
 
 
 def _new(

@@ -30,10 +30,10 @@ from frazil.materialize.run import Again, Published, TableRun
 from frazil.materialize.sources import LatestSchemas
 from frazil.materialize.state import standing
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
-from frazil.model.plan import Halt, NothingToDo
+from frazil.model.plan import BatchPlan, Halt, NothingToDo
 from frazil.model.schemas import ExcludedSchemas
 from frazil.model.snapshot import TableView
-from frazil.model.spec import BadRecordLimit, CatalogSettings, StartOffsets, SubjectSettings, TableSpec
+from frazil.model.spec import BadRecordLimit, CatalogSettings, KeyFormat, StartOffsets, SubjectSettings, TableSpec
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
@@ -460,6 +460,20 @@ def test_the_command_works_for_a_key_that_only_a_record_names(world: World) -> N
     assert _take_advice(world, KEYED, _paused(world.table(KEYED))) == late
 
     assert _read_all(world, KEYED) == (1, {"refused_schema": 1})
+
+
+@pytest.mark.parametrize(("as_avro", "now"), [('"string"', "string"), ('"bytes"', "bytes"), ('"bytes"', "none")])
+def test_keys_that_are_no_longer_read_by_schema_need_no_columns(world: World, as_avro: str, now: KeyFormat) -> None:
+    key = world.registry.register("orders-key", as_avro).id
+    world.keys = {n: struct.pack(">bI", 0, key) + b"\x02a" for n in range(3)}
+    world.table(KEYED).batch()
+    changed = spec(key=now)
+    world.values.append(framed(1, LONG, {"n": 9}))
+    world.keys[3] = b"text"
+
+    assert world.check(changed) == []
+    assert isinstance(explain(world.table(changed)).plan, BatchPlan)
+    assert _read_all(world, changed) == (1, {})
 
 
 def test_two_schemas_that_fit_alone_and_not_together_are_refused_by_id(world: World) -> None:
