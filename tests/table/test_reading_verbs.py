@@ -12,8 +12,9 @@ from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli import verify
 from frazil.cli.app import run
 from frazil.dead_letters import list_dead_letters, preview
-from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_by_run
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, excluded_schemas_property, pause_by_run
 from frazil.model.errors import BrokerError, IncompatibleSchemaError, RegistryError
+from frazil.model.schemas import ExcludedSchemas
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.table.small_lake import NOON, Read, SmallLake, without
@@ -232,11 +233,11 @@ def test_pause_and_resume_say_what_they_did(config: str, capsys: Captured) -> No
     assert "it was paused by ann at " in capsys.readouterr().err
 
 
-def _paused_by_schema(lake: SmallLake) -> None:
-    said = pause_by_run(
-        because=IncompatibleSchemaError("the writer schema 2 does not fit", hint="register a compatible schema"),
-        at=NOON,
+def _paused_by_schema(lake: SmallLake, schema_id: int | None = None) -> None:
+    refused = IncompatibleSchemaError(
+        "the writer schema 2 does not fit", hint="register a compatible schema", schema_id=schema_id
     )
+    said = pause_by_run(because=refused, at=NOON)
     lake.lake.set_properties("lake.orders", put={PAUSED_PROPERTY: said})
 
 
@@ -273,6 +274,30 @@ def test_resume_names_the_condition_if_the_registered_schema_fits(
     assert capsys.readouterr().err.endswith(
         "if the cause lasts, the next run pauses it again: register a compatible schema\n"
     )
+
+
+def test_resume_does_not_repeat_the_advice_that_was_just_followed(
+    config: str, lake: SmallLake, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    _paused_by_schema(lake, schema_id=2)
+    _with_registry(monkeypatch, record(a_field("symbol", "string")))
+
+    assert run(["resume", "orders", "--dead-letter-schema", "2", "--config", config]) == 0
+
+    said = capsys.readouterr().err
+    assert said.startswith("records of lake.orders with the schema 2 become dead letters\nlake.orders is resumed;")
+    assert "if the cause lasts" not in said
+
+
+def test_a_schema_that_is_included_again_is_compared_with_the_table(
+    config: str, lake: SmallLake, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    lake.lake.set_properties("lake.orders", put=excluded_schemas_property(ExcludedSchemas(frozenset({1}))))
+    _with_registry(monkeypatch, record(a_field("symbol", "boolean")))
+
+    assert run(["resume", "orders", "--no-dead-letter-schema", "1", "--config", config]) == 1
+
+    assert "lake.orders: the next run will pause it: the writer schema 1 is not" in capsys.readouterr().err
 
 
 def test_resume_without_a_registry_still_resumes(

@@ -96,7 +96,8 @@ def resume(
         accepted = ", ".join(f"{topic}-{number} up to offset {end}" for number, end in sorted(ends.items()))
         print_lines([f"bad records are accepted: {accepted}"], sys.stderr)
     if ended.by_run and ended.accept is None:
-        _check_next_run(settings, lake, spec, said=ended.hint)
+        taken = ended.schema_id in (dead_letter_schema or ())
+        _check_next_run(settings, lake, spec, said="" if taken else ended.hint)
 
 
 def _change_excluded(settings: Settings, lake: Lake, spec: TableSpec, excluded: list[int], included: list[int]) -> bool:
