@@ -29,6 +29,7 @@ from bench.sections import put
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli.clients import open_clients, table_runs
+from frazil.formats.framing import FRAME_BYTES
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 from frazil.materialize.ingest.task import ingest
 from frazil.model.ingested import IngestTask, TaskResult
@@ -38,7 +39,6 @@ HOME = Path(".frazil/bench-mixed")
 TITLE = "Bad records and many schemas"
 SCHEMA_IDS = 20
 BAD_EVERY = 100
-HEADER_BYTES = 5
 Payload = Callable[[int, bytes, Sequence[int]], bytes]
 """From the record's number, an encoded order, and the schema ids to the record's value."""
 
@@ -60,20 +60,20 @@ def main() -> None:
 
 def good(number: int, value: bytes, ids: Sequence[int]) -> bytes:
     del number
-    return _framed(ids[0], value[HEADER_BYTES:])
+    return _framed(ids[0], value[FRAME_BYTES:])
 
 
 def bad(number: int, value: bytes, ids: Sequence[int]) -> bytes:
     """One record in `BAD_EVERY` is cut short, another type's, or no Avro at all, in turns."""
     if number % BAD_EVERY:
         return good(number, value, ids)
-    forms = (value[: len(value) // 2], value[:HEADER_BYTES] + bytes([255]) * 100, json.dumps({"n": number}).encode())
+    forms = (value[: len(value) // 2], value[:FRAME_BYTES] + bytes([255]) * 100, json.dumps({"n": number}).encode())
     form = forms[number // BAD_EVERY % 3]
-    return form if form[:1] == b"{" else _framed(ids[0], form[HEADER_BYTES:])
+    return form if form[:1] == b"{" else _framed(ids[0], form[FRAME_BYTES:])
 
 
 def of_all_ids(number: int, value: bytes, ids: Sequence[int]) -> bytes:
-    return _framed(ids[number % len(ids)], value[HEADER_BYTES:])
+    return _framed(ids[number % len(ids)], value[FRAME_BYTES:])
 
 
 def _framed(schema_id: int, payload: bytes) -> bytes:

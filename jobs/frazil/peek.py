@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.formats.decoder import Decoder
-from frazil.formats.framing import HEADER_BYTES, group_by_schema_id
+from frazil.formats.framing import FRAME_BYTES, group_by_schema_id
 from frazil.formats.open import is_known, open_decoder
 from frazil.formats.python_values import python_values
 from frazil.materialize.ingest.decoders import LARGEST_ID
@@ -116,7 +116,7 @@ class Peeker:
         decoder = self._decoder(schema_id)
         if isinstance(decoder, Reject):
             return PeekedRecord(raw, schema_id, reject=decoder)
-        decoded = decoder.decode(binary([payload]), skip=HEADER_BYTES)
+        decoded = decoder.decode(binary([payload]), skip=FRAME_BYTES)
         if decoded.rejects:
             return PeekedRecord(raw, schema_id, reject=decoded.rejects[0])
         return PeekedRecord(raw, schema_id, columns=values_of(decoded.rows))

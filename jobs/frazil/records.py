@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-HEADER = pa.struct([pa.field("key", pa.large_binary(), nullable=False), pa.field("value", pa.large_binary())])
-HEADERS = pa.large_list(pa.field("item", HEADER, nullable=False))
+BINARY_HEADER = pa.struct([pa.field("key", pa.large_binary(), nullable=False), pa.field("value", pa.large_binary())])
+BINARY_HEADERS = pa.large_list(pa.field("item", BINARY_HEADER, nullable=False))
+"""The headers of one record as Kafka has them: their keys need not be UTF-8."""
 
-HEADER_BYTES = 64
-"""The memory of a header without its key and value, about. `native/src/batch.rs` has the same number."""
+HEADER_MEMORY = 64
+"""The memory of a header without its key and value, about. `native/src/batch.rs` has the same constant."""
 
 SHOWN_BYTES = 40
 """The maximum length of a header key in a message."""
@@ -34,7 +35,7 @@ HeaderList = Sequence[tuple[str, bytes | None]] | UnreadableHeaders | None
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Headers of records, of the type `HEADERS`: null where a record has none, or where they cannot be read.
+    """Headers of records, of the type `BINARY_HEADERS`: null where a record has none, or where they cannot be read.
 
     `problems` says for each record why its headers cannot be read, and is null if they can.
     """
@@ -55,7 +56,7 @@ class Headers:
     @property
     def memory(self) -> int:
         each = self.lists.flatten()
-        return sum(_total_length(each.field(n)) for n in range(2)) + len(each) * HEADER_BYTES
+        return sum(_total_length(each.field(n)) for n in range(2)) + len(each) * HEADER_MEMORY
 
     def take(self, indexes: pa.Int64Array) -> Headers:
         """Return the headers of these records; a null index has none."""
@@ -85,7 +86,7 @@ class Headers:
         if len(each) == len(self.lists.values):
             return self
         ends = np.concatenate([[0], self._counts().cumsum()])
-        lists = pa.LargeListArray.from_arrays(pa.array(ends), each, type=HEADERS, mask=self.lists.is_null())
+        lists = pa.LargeListArray.from_arrays(pa.array(ends), each, type=BINARY_HEADERS, mask=self.lists.is_null())
         return Headers(lists, self.problems)
 
     def _counts(self) -> npt.NDArray[np.int64]:
@@ -123,16 +124,18 @@ class HeadersBuilder:
         for key, value in found:
             self._keys.append(key)
             self._values.append(value)
-            self.memory += len(key) + len(value or b"") + HEADER_BYTES
+            self.memory += len(key) + len(value or b"") + HEADER_MEMORY
         self._counts.append(len(found))
 
     def finish(self) -> Headers:
         """Return the headers of all records that were added."""
         counts = np.asarray(self._counts, np.int64)
         keys = pa.array(self._keys, pa.large_string()).cast(pa.large_binary())
-        each = pa.StructArray.from_arrays([keys, binary(self._values)], fields=[*HEADER])
+        each = pa.StructArray.from_arrays([keys, binary(self._values)], fields=[*BINARY_HEADER])
         ends = np.concatenate([[0], np.maximum(counts, 0).cumsum()])
-        lists = pa.LargeListArray.from_arrays(pa.array(ends), each, type=HEADERS, mask=pa.array(counts == _NO_HEADERS))
+        lists = pa.LargeListArray.from_arrays(
+            pa.array(ends), each, type=BINARY_HEADERS, mask=pa.array(counts == _NO_HEADERS)
+        )
         problems = [self._problems.get(index) for index in range(len(counts))]
         return Headers(lists, pa.array(problems, pa.string()))
 

@@ -13,7 +13,7 @@ use crate::librdkafka::Message;
 
 const TIMESTAMP_TYPES: [&str; 2] = ["CREATE_TIME", "LOG_APPEND_TIME"];
 const NO_TIMESTAMP: i64 = -1;
-/// The bytes of a header without its key and value, in librdkafka and in the batch.
+/// The memory of a header without its key and value, about. `records.py` has the same constant.
 const HEADER_MEMORY: usize = 64;
 
 static HEADER: LazyLock<Fields> = LazyLock::new(|| {

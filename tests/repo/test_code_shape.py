@@ -78,6 +78,22 @@ def _tracked_code(folder: str, pattern: str) -> list[Path]:
     return [path for path in (ROOT / folder).rglob(pattern) if "target" not in path.parts]
 
 
+@pytest.mark.parametrize(
+    ("constant", "in_python", "in_rust"),
+    [
+        ("HEADER_MEMORY", "jobs/frazil/records.py", "native/src/batch.rs"),
+        ("FIRST_STEP", "jobs/frazil/adapters/kafka/partition_consumer.py", "native/src/fetch.rs"),
+    ],
+)
+def test_both_readers_of_kafka_count_with_the_same_numbers(constant: str, in_python: str, in_rust: str) -> None:
+    written = re.compile(rf"^(?:const )?{constant}(?:: usize)? = (\d+);?$", re.MULTILINE)
+
+    numbers = [written.findall(text_of(ROOT / path)) for path in (in_python, in_rust)]
+
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) == 1
+
+
 def test_no_two_test_files_have_one_name() -> None:
     """The tests are no packages, so pytest cannot distinguish modules of one name."""
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py")]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frazil.records import HEADER_BYTES, HEADERS, Headers, Records, UnreadableHeaders
+from frazil.records import BINARY_HEADERS, HEADER_MEMORY, Headers, Records, UnreadableHeaders
 from tests.headers import header_lists
 
 AS_TEXT = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary()), ("added", pa.int32())]))
@@ -22,7 +22,7 @@ FETCHED = Headers(
             None,
             [{"key": "ž".encode(), "value": b"1"}],
         ],
-        HEADERS,
+        BINARY_HEADERS,
     ),
     pa.array([None, None, None, None, "too many", None], pa.string()),
 )
@@ -65,7 +65,7 @@ def test_a_part_of_headers_is_checked_as_if_it_were_the_whole(
     found: list[list[dict[str, bytes | None]] | None], start: int, length: int, taken: bool
 ) -> None:
     """Also a cast to text reads no key of the records around the part."""
-    whole = Headers(pa.array(found, HEADERS), pa.nulls(len(found), pa.string()))
+    whole = Headers(pa.array(found, BINARY_HEADERS), pa.nulls(len(found), pa.string()))
     part, alone = whole.slice(start, length), found[start : start + length]
     if taken:
         part = part.slice(0, max(len(part) - 1, 0)).take(pa.array(range(max(len(part) - 1, 0)), pa.int64()))
@@ -86,7 +86,7 @@ def test_a_part_of_headers_is_checked_as_if_it_were_the_whole(
 
 
 def test_a_long_key_that_is_not_text_is_shown_in_part() -> None:
-    only = Headers(pa.array([[{"key": b"\xfd" * 50, "value": None}]], HEADERS), pa.nulls(1, pa.string()))
+    only = Headers(pa.array([[{"key": b"\xfd" * 50, "value": None}]], BINARY_HEADERS), pa.nulls(1, pa.string()))
 
     assert only.checked().problems.to_pylist() == [f"a header key is not UTF-8: 0x{'fd' * 40}…"]
 
@@ -96,12 +96,12 @@ def test_headers_become_what_python_gave() -> None:
 
     assert header_lists(Headers.of(given)) == given
     assert header_lists(Headers.of([None, None])) == [None, None]
-    assert Headers.of([]).lists.type == Headers.of(given).lists.type == HEADERS
+    assert Headers.of([]).lists.type == Headers.of(given).lists.type == BINARY_HEADERS
 
 
 def test_headers_count_as_the_memory_that_they_take() -> None:
-    assert FETCHED.memory == 6 * HEADER_BYTES + 3 + 4 + 1 + 50 + 3
-    assert FETCHED.slice(5).memory == HEADER_BYTES + 3
+    assert FETCHED.memory == 6 * HEADER_MEMORY + 3 + 4 + 1 + 50 + 3
+    assert FETCHED.slice(5).memory == HEADER_MEMORY + 3
     assert FETCHED.slice(0, 1).memory == 0
 
 

@@ -13,7 +13,9 @@ from frazil.model.dead_letter import Reason, Reject
 from frazil.model.spelling import plural
 from frazil.records import value_ends
 
-HEADER_BYTES = 5
+FRAME_BYTES = 5
+"""The bytes before the payload."""
+
 _NULL, _UNFRAMED = -1, -2
 _NOWHERE = np.empty(0, np.int64)
 
@@ -49,7 +51,7 @@ def group_by_schema_id(values: pa.LargeBinaryArray) -> Framed:
 def schema_ids(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
     """Return the schema id of each value; -1 for null, -2 for a value without a valid header."""
     ends, data = value_ends(values), values.buffers()[2]
-    long_enough = np.diff(ends) >= HEADER_BYTES
+    long_enough = np.diff(ends) >= FRAME_BYTES
     if len(long_enough) and long_enough.all():
         ids = _ids_at(data, ends[:-1])
     else:
@@ -77,8 +79,8 @@ def _words_after(data: pa.Buffer, places: npt.NDArray[np.int64]) -> npt.NDArray[
 
 def _reject(index: int, value: bytes | None) -> Reject:
     held = value or b""
-    if len(held) < HEADER_BYTES:
-        return Reject(index, Reason.NOT_FRAMED, f"{plural(len(held), 'byte')}, expected a header of {HEADER_BYTES}")
+    if len(held) < FRAME_BYTES:
+        return Reject(index, Reason.NOT_FRAMED, f"{plural(len(held), 'byte')}, expected a header of {FRAME_BYTES}")
     first = f'{held[0]} ("{chr(held[0])}")' if chr(held[0]).isascii() and chr(held[0]).isprintable() else str(held[0])
     detail = f"starts with byte {first}, expected 0: was it written without a schema registry's serializer?"
     return Reject(index, Reason.NOT_FRAMED, detail)

@@ -16,7 +16,7 @@ TABLE_PROPERTIES = {
 }
 """What each table that Frazil makes begins with: old metadata files do not pile up."""
 
-HEADERS = ListOf(Struct((Column("key", Scalar("string")), Column("value", Scalar("binary")))))
+HEADERS_COLUMN_TYPE = ListOf(Struct((Column("key", Scalar("string")), Column("value", Scalar("binary")))))
 
 _TYPES: dict[str, ColumnType] = {
     "topic": Scalar("string"),
@@ -24,7 +24,7 @@ _TYPES: dict[str, ColumnType] = {
     "offset": Scalar("long"),
     "timestamp": Scalar("timestamptz"),
     "timestamp_type": Scalar("string"),
-    "headers": HEADERS,
+    "headers": HEADERS_COLUMN_TYPE,
     "schema_id": Scalar("int"),
     "leader_epoch": Scalar("int"),
     "value": Scalar("binary"),
@@ -40,7 +40,7 @@ DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
     Column("timestamp", Scalar("timestamptz"), doc="The record's timestamp."),
     Column("key", Scalar("binary"), doc="The key, byte for byte."),
     Column("value", Scalar("binary"), doc="The value, byte for byte."),
-    Column("headers", HEADERS, doc="The headers in order, byte for byte."),
+    Column("headers", HEADERS_COLUMN_TYPE, doc="The headers in order, byte for byte."),
     Column("reason", Scalar("string"), doc="Why it could not become a row: one of the reasons in docs/operate.md."),
     Column("detail", Scalar("string"), doc="What was wrong."),
     Column("path", Scalar("string"), doc="Where in the record it was wrong; empty for the record as a whole."),

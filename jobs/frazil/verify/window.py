@@ -23,13 +23,15 @@ from frazil.verify.decode import Redecoder
 
 Offsets = npt.NDArray[np.int64]
 
-HEADERS = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+TEXT_KEYED_HEADERS = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+"""The headers of one record as a table has them: their keys are text."""
+
 DEAD_LETTER_BYTES = pa.schema(
     [
         ("key", pa.large_binary()),
         ("value", pa.large_binary()),
         ("timestamp", pa.timestamp("us", "UTC")),
-        ("headers", HEADERS),
+        ("headers", TEXT_KEYED_HEADERS),
     ]
 )
 SIDE_BYTES = 64 << 20
@@ -254,7 +256,7 @@ def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
     yield "key", records.keys
     yield "value", records.values
     yield "timestamp", timestamps(records.timestamps_ms, pa.timestamp("us", "UTC"))
-    yield "headers", records.headers.checked().lists.cast(HEADERS)
+    yield "headers", records.headers.checked().lists.cast(TEXT_KEYED_HEADERS)
 
 
 def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Schema) -> Side:

@@ -18,7 +18,7 @@ from confluent_kafka import Message
 from frazil.adapters.kafka.message_consumer import MessageConsumer, Stash
 from frazil.adapters.kafka.partition_consumer import PollLimits
 from frazil.dead_letters import _newest
-from frazil.records import HEADER_BYTES, OptionalFields, Records, binary
+from frazil.records import HEADER_MEMORY, OptionalFields, Records, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
 from frazil.verify.window import (
     DEAD_LETTER_BYTES,
@@ -197,7 +197,7 @@ def test_a_chunk_ends_with_the_record_that_reaches_its_bytes(headers: list[tuple
 def test_headers_count_as_the_memory_that_they_take() -> None:
     only = Records.of([0], [0], [b"ab"], [None], [[("key", b"value"), ("k", None)]], 1)
 
-    assert only.payload_bytes == 2 + (8 + HEADER_BYTES) + (1 + HEADER_BYTES)
+    assert only.payload_bytes == 2 + (8 + HEADER_MEMORY) + (1 + HEADER_MEMORY)
 
 
 @pytest.mark.parametrize("stamp", [2**62, -(2**62), 253_402_300_800_000, None])

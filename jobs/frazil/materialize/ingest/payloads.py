@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.formats.framing import HEADER_BYTES, Framed, Group
+from frazil.formats.framing import FRAME_BYTES, Framed, Group
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders
 from frazil.materialize.ingest.placing import Place
@@ -117,7 +117,7 @@ def decode_framed(
         if isinstance(decoder, Reason):
             rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
             continue
-        decoded = decoder.decode(given, skip=HEADER_BYTES)
+        decoded = decoder.decode(given, skip=FRAME_BYTES)
         if decoded.taken < len(given):
             raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
         nanos += decoded.truncated_nanos
