@@ -217,14 +217,14 @@ class Records:
         return _lengths(self.keys) + _lengths(self.values)
 
     @property
-    def total_size(self) -> int:
-        """The sum of `sizes`."""
+    def payload_bytes(self) -> int:
+        """Bytes of all keys and values: the sum of `sizes`."""
         return _total_length(self.keys) + _total_length(self.values)
 
     @property
-    def payload_bytes(self) -> int:
-        """Bytes of keys and values, and the memory that headers take."""
-        return self.total_size + self.headers.memory
+    def memory(self) -> int:
+        """The memory of keys, values and headers, about."""
+        return self.payload_bytes + self.headers.memory
 
     def first(self, count: int) -> Records:
         """Return the first records only; `next_offset` is then the first record left out."""

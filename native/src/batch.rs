@@ -48,7 +48,7 @@ pub struct BatchBuilder {
     values: LargeBinaryBuilder,
     headers: LargeListBuilder<StructBuilder>,
     headers_problems: StringBuilder,
-    bytes: usize,
+    memory: usize,
 }
 
 impl BatchBuilder {
@@ -64,7 +64,7 @@ impl BatchBuilder {
             values: LargeBinaryBuilder::with_capacity(records, value_bytes),
             headers: LargeListBuilder::new(header).with_field(Field::new("item", DataType::Struct(HEADER.clone()), false)),
             headers_problems: StringBuilder::new(),
-            bytes: 0,
+            memory: 0,
         }
     }
 
@@ -72,9 +72,13 @@ impl BatchBuilder {
         self.offsets.len()
     }
 
-    /// Bytes of all keys and values, and the memory of headers.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// The memory of keys, values and headers, about.
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    pub fn value_bytes(&self) -> usize {
+        self.values.values_slice().len()
     }
 
     pub fn add(&mut self, message: &Message<'_>) {
@@ -83,7 +87,7 @@ impl BatchBuilder {
         self.timestamps_ms.append_option((stamp != NO_TIMESTAMP).then_some(stamp));
         self.timestamp_types.append_option(i8::try_from(kind - 1).ok().filter(|kind| (0..2).contains(kind)));
         self.leader_epochs.append_option(message.leader_epoch());
-        self.bytes += message.key().map_or(0, <[u8]>::len) + message.value().map_or(0, <[u8]>::len);
+        self.memory += message.key().map_or(0, <[u8]>::len) + message.value().map_or(0, <[u8]>::len);
         self.keys.append_option(message.key());
         self.values.append_option(message.value());
         self.add_headers(message);
@@ -101,7 +105,7 @@ impl BatchBuilder {
         };
         let each = self.headers.values();
         for (key, value) in headers {
-            self.bytes += key.len() + value.map_or(0, <[u8]>::len) + HEADER_MEMORY;
+            self.memory += key.len() + value.map_or(0, <[u8]>::len) + HEADER_MEMORY;
             if let Some(keys) = each.field_builder::<LargeBinaryBuilder>(0) {
                 keys.append_value(key);
             }

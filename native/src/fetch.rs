@@ -41,7 +41,8 @@ pub struct BatchConsumer {
 
 struct Open {
     consumer: Consumer,
-    payload_bytes: usize,
+    /// Of the last batch: about what the next one needs.
+    value_bytes: usize,
 }
 
 #[pymethods]
@@ -51,7 +52,7 @@ impl BatchConsumer {
         let library = Library::open(module).map_err(PyValueError::new_err)?;
         let started = py.detach(|| Consumer::start(&library, &settings, takes_tokens));
         let consumer = started.map_err(PyValueError::new_err)?;
-        Ok(Self { open: Mutex::new(Some(Open { consumer, payload_bytes: 0 })) })
+        Ok(Self { open: Mutex::new(Some(Open { consumer, value_bytes: 0 })) })
     }
 
     /// Read these partitions, and no others.
@@ -166,12 +167,12 @@ impl Limits {
         if self.one_by_one || batch.len() == 0 {
             return left.min(if self.one_by_one { 1 } else { FIRST_STEP });
         }
-        let mean = (batch.bytes() / batch.len()).max(1);
-        left.min((self.most_bytes - batch.bytes()) / mean + 1).min(4 * batch.len())
+        let mean = (batch.memory() / batch.len()).max(1);
+        left.min((self.most_bytes - batch.memory()) / mean + 1).min(4 * batch.len())
     }
 
     fn reached(&self, batch: &BatchBuilder) -> bool {
-        batch.len() >= self.most || batch.bytes() >= self.most_bytes
+        batch.len() >= self.most || batch.memory() >= self.most_bytes
     }
 }
 
@@ -182,7 +183,7 @@ impl Open {
         limits: &Limits,
     ) -> PyResult<(BatchBuilder, Option<i64>, Option<Failure>)> {
         let deadline = Instant::now() + limits.wait;
-        let mut batch = BatchBuilder::new(limits.most, self.payload_bytes);
+        let mut batch = BatchBuilder::new(limits.most, self.value_bytes);
         let mut partition_end = None;
         let mut ended = false;
         while !ended && !limits.reached(&batch) {
@@ -206,7 +207,7 @@ impl Open {
             }
             ended |= messages.len() == 0;
         }
-        self.payload_bytes = batch.bytes();
+        self.value_bytes = batch.value_bytes();
         Ok((batch, partition_end, self.consumer.failure()))
     }
 }

@@ -140,7 +140,7 @@ def test_sizes_count_no_bytes_of_nulls_and_none_outside_a_slice() -> None:
     whole = replace(Records.of([0, 1, 2], [0] * 3, keys, [None] * 3, [None] * 3, 3), values=second_is_null)
 
     assert whole.sizes.tolist() == [3, 0, 6]
-    assert whole.total_size == 9
+    assert whole.payload_bytes == 9
     assert whole.after(2).sizes.tolist() == [6]
-    assert whole.after(2).total_size == 6
-    assert whole.first(0).total_size == 0
+    assert whole.after(2).payload_bytes == 6
+    assert whole.first(0).payload_bytes == 0

@@ -196,7 +196,7 @@ class _Comparing:
         read = chain.from_iterable(self.kafka.reader.read([wanted], comparison.as_rows.optional_fields))
         for records in (part for chunk in read for part in _parts(chunk, nulls)):
             chunks.append(records)
-            held += max(records.payload_bytes, len(records) * nulls)
+            held += max(records.memory, len(records) * nulls)
             full = held >= WINDOW_BYTES or records.next_offset - start >= WINDOW_OFFSETS
             if full or records.next_offset >= end:
                 comparison.window(start, records.next_offset, chunks)

@@ -65,7 +65,7 @@ class Windows:
     seen: list[tuple[int, int, int]] = field(default_factory=list)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
-        self.seen.append((start, end, sum(chunk.payload_bytes for chunk in chunks)))
+        self.seen.append((start, end, sum(chunk.memory for chunk in chunks)))
 
 
 @pytest.mark.parametrize(("size", "count"), [(10_000, 20_000), (0, 450_000), (20 << 20, 60)])
@@ -197,7 +197,7 @@ def test_a_chunk_ends_with_the_record_that_reaches_its_bytes(headers: list[tuple
 def test_headers_count_as_the_memory_that_they_take() -> None:
     only = Records.of([0], [0], [b"ab"], [None], [[("key", b"value"), ("k", None)]], 1)
 
-    assert only.payload_bytes == 2 + (8 + HEADER_MEMORY) + (1 + HEADER_MEMORY)
+    assert only.memory == 2 + (8 + HEADER_MEMORY) + (1 + HEADER_MEMORY)
 
 
 @pytest.mark.parametrize("stamp", [2**62, -(2**62), 253_402_300_800_000, None])

@@ -113,7 +113,7 @@ class _Tally:
     def affordable(self, records: Records) -> Records:
         """The records up to the one that reaches the range's budget of bytes; what is left belongs to other ranges."""
         left = self.wanted.max_bytes - self.payload_bytes
-        self.chunk, self.chunk_bytes = records, records.total_size
+        self.chunk, self.chunk_bytes = records, records.payload_bytes
         if self.chunk_bytes > left:
             ends = records.sizes.cumsum()
             count = int(ends.searchsorted(left)) + 1
@@ -133,7 +133,7 @@ class _Tally:
         self.sums = self.sums + _sums(decoded.row_offsets)
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
-        self.payload_bytes += self.chunk_bytes if read is self.chunk else read.total_size
+        self.payload_bytes += self.chunk_bytes if read is self.chunk else read.payload_bytes
         if len(read):
             self.leader_epoch = records.last_leader_epoch
 
