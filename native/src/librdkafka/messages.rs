@@ -41,6 +41,9 @@ impl Drop for Messages<'_> {
     }
 }
 
+/// The key and the value of a header.
+pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// A record, or an error in place of one.
 pub struct Message<'a> {
     lib: &'a Symbols,
@@ -96,7 +99,7 @@ impl<'a> Message<'a> {
 
     /// Return keys, up to a first zero byte, and values in order; None if the record has no headers. librdkafka refuses
     /// records with more than 100,000.
-    pub fn headers(&self) -> Result<Option<impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + 'a>, Failure> {
+    pub fn headers(&self) -> Result<Option<impl Iterator<Item = Header<'a>> + 'a>, Failure> {
         let mut found = null_mut();
         // SAFETY: the message is valid and owns its headers, which live as long as it does.
         match unsafe { (self.lib.rd_kafka_message_headers)(self.raw, &mut found) } {
