@@ -17,10 +17,10 @@ from typing import Any, cast
 import confluent_kafka
 import pytest
 
-from frazil.adapters.kafka import batch_consumer, reader
+from frazil.adapters.kafka import batch_consumer, message_consumer, reader
 from frazil.adapters.kafka.batch_consumer import TokenRenewal, why_not_native
 from frazil.adapters.kafka.message_consumer import MessageConsumer
-from frazil.adapters.kafka.reader import KafkaReader, open_consumer, warn_if_fetching_in_python
+from frazil.adapters.kafka.reader import Engine, KafkaReader, open_consumer, warn_if_fetching_in_python
 from frazil.model.errors import MissingToolError
 from frazil.model.plan import OffsetRange
 
@@ -183,3 +183,30 @@ def test_a_closed_reader_returns_an_error_and_is_closed_only_once() -> None:
 
     with pytest.raises(RuntimeError, match="the consumer is closed"):
         reader._consumer.position(OffsetRange("orders", 0, 0, 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("engine", "chunk_bytes", "queue_kbytes", "fetch_bytes"),
+    [
+        pytest.param("native", None, 2 << 10, 64 << 20, marks=NEEDS_NATIVE),
+        pytest.param("native", 1 << 20, 2 << 10, 8 << 20, marks=NEEDS_NATIVE),
+        ("python", None, 64 << 10, 64 << 20),
+        ("python", 1 << 20, 8 << 10, 8 << 20),
+    ],
+)
+def test_what_is_held_ahead_is_limited_by_the_reader_and_by_its_caller(
+    engine: Engine, chunk_bytes: int | None, queue_kbytes: int, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's own limits are not asked for: memory is planned with these."""
+    started: list[dict[str, object]] = []
+    monkeypatch.setattr(message_consumer, "Consumer", started.append)
+    if engine == "native":
+        monkeypatch.setattr("frazil_native.BatchConsumer", lambda _, settings, __: started.append(dict(settings)))
+    given = {"bootstrap.servers": "127.0.0.1:1", "queued.max.messages.kbytes": "7", "fetch.max.bytes": "7"}
+
+    KafkaReader(given, chunk_bytes=chunk_bytes, engine=engine)
+
+    (found,) = started
+    assert int(str(found["queued.max.messages.kbytes"])) == queue_kbytes
+    assert int(str(found["fetch.max.bytes"])) == fetch_bytes
+    assert int(str(found["queued.min.messages"])) == (10_000 if chunk_bytes is None else 1_000)

@@ -32,8 +32,8 @@ TOKEN_RETRY_SECONDS = 10.0
 LEAST_TOKEN_SECONDS = 0.1
 """The least time between two tokens, whatever their life."""
 
-SMALL_QUEUES = {"queued.max.messages.kbytes": 2 << 10}
-"""Each partition has a queue with this limit, which one more fetch may exceed; there are `prefetch.FETCHED_RANGES`."""
+PARTITION_QUEUE_KBYTES = 2 << 10
+"""The limit of each partition's queue, which one more fetch may exceed; there are `prefetch.FETCHED_RANGES` queues."""
 
 
 @cache
@@ -73,7 +73,8 @@ class BatchConsumer:
         """Start a client and the renewal of its tokens. Raises ValueError for bad settings."""
         import frazil_native  # noqa: PLC0415 - it may not be built
 
-        plain = [(name, _text(value)) for name, value in {**settings, **SMALL_QUEUES}.items() if name != "oauth_cb"]
+        ours = {**settings, "queued.max.messages.kbytes": PARTITION_QUEUE_KBYTES}
+        plain = [(name, _text(value)) for name, value in ours.items() if name != "oauth_cb"]
         new_token = cast("NewToken | None", settings.get("oauth_cb"))
         client = frazil_native.BatchConsumer(_linked_module(), plain, new_token is not None)
         tokens = None if new_token is None else TokenRenewal(client, new_token)

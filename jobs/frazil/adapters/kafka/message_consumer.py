@@ -33,6 +33,9 @@ from frazil.records import (
     unreadable_key,
 )
 
+SHARED_QUEUE_KBYTES = 64 << 10
+"""The limit of the queue that all partitions share, unless the caller sets another."""
+
 ASIDE_BYTES = 2 << 20
 """The memory of a partition's messages that are put aside before the partition leaves the assignment."""
 
@@ -72,8 +75,9 @@ class MessageConsumer:
     second to fetch it again.
     """
 
-    def __init__(self, settings: Mapping[str, object], heard: Heard) -> None:
-        self._consumer = Consumer(cast("dict[str, Any]", {**settings, "error_cb": heard.append}))
+    def __init__(self, settings: Mapping[str, object], heard: Heard, queue_kbytes: int = SHARED_QUEUE_KBYTES) -> None:
+        ours = {"queued.max.messages.kbytes": queue_kbytes, "error_cb": heard.append}
+        self._consumer = Consumer(cast("dict[str, Any]", {**settings, **ours}))
         self._heard = heard
         self._stashes: dict[Place, Stash] = {}
 

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from frazil.adapters.kafka.batch_consumer import BatchConsumer, why_not_native
 from frazil.adapters.kafka.errors import Heard, ear, hint_of, said
-from frazil.adapters.kafka.message_consumer import MessageConsumer
+from frazil.adapters.kafka.message_consumer import SHARED_QUEUE_KBYTES, MessageConsumer
 from frazil.adapters.kafka.partition_consumer import PartitionConsumer, Polled, PollLimits
 from frazil.adapters.kafka.prefetch import Prefetch
 from frazil.adapters.kafka.topics import consumer_settings
@@ -32,7 +32,8 @@ CHUNK = 20_000
 CHUNK_BYTES = 32 << 20
 """A chunk ends with about the record that reaches this, where its caller has no limit of its own."""
 
-SMALL_QUEUE = {"fetch.max.bytes": 8 << 20, "queued.max.messages.kbytes": 8 << 10, "queued.min.messages": 1_000}
+SMALL_FETCHES = {"fetch.max.bytes": 8 << 20, "queued.min.messages": 1_000}
+SMALL_QUEUE_KBYTES = 8 << 10
 """Where the caller bounds chunks by bytes, so is what the client holds ahead of them."""
 
 STALLED_SECONDS = 60.0
@@ -51,8 +52,8 @@ class KafkaReader:
         self._chunk_bytes = chunk_bytes
         self._heard = ear()
         self._prefetch: Prefetch | None = None
-        small = {} if chunk_bytes is None else SMALL_QUEUE
-        self._consumer = open_consumer({**consumer_settings(settings), **small}, self._heard, engine)
+        fetches, queue = ({}, SHARED_QUEUE_KBYTES) if chunk_bytes is None else (SMALL_FETCHES, SMALL_QUEUE_KBYTES)
+        self._consumer = open_consumer({**consumer_settings(settings), **fetches}, self._heard, engine, queue)
 
     def close(self) -> None:
         """Leave the cluster in order: a client that is only forgotten may take the process with it."""
@@ -154,8 +155,12 @@ class KafkaReader:
         )
 
 
-def open_consumer(settings: Mapping[str, object], heard: Heard, engine: Engine | None) -> PartitionConsumer:
+def open_consumer(
+    settings: Mapping[str, object], heard: Heard, engine: Engine | None, shared_queue_kbytes: int = SHARED_QUEUE_KBYTES
+) -> PartitionConsumer:
     """Return the native consumer if this machine can use it, else the one in Python; `engine` requests one.
+
+    `shared_queue_kbytes` limits the queue of the one in Python; the native one has a smaller queue for each partition.
 
     Raises MissingToolError if the native one is requested and cannot be used, and SettingError if librdkafka refuses
     the settings.
@@ -167,7 +172,7 @@ def open_consumer(settings: Mapping[str, object], heard: Heard, engine: Engine |
         _warn_once(problem)
     python = engine == "python" or problem is not None
     try:
-        return MessageConsumer(settings, heard) if python else BatchConsumer.start(settings, heard)
+        return MessageConsumer(settings, heard, shared_queue_kbytes) if python else BatchConsumer.start(settings, heard)
     except (KafkaException, ValueError) as refused:
         raise SettingError(
             f"the `kafka` settings cannot be used: {refused.args[0]}",
