@@ -85,7 +85,8 @@ def test_the_headings_shown_are_those_that_the_demo_prints(output: Fence) -> Non
         assert re.sub(r"[\d,]+\d|\d", "…", line) in said_in_order, f"the demo says no such thing, or not here: {line}"
 
 
-def test_every_folder_of_the_jobs_and_of_the_functions_has_a_row() -> None:
+def test_every_folder_has_a_row() -> None:
+    """Those of the jobs and of the functions, and the topmost ones."""
     named = {
         name.strip("`/")
         for row in table(section(README, "Where things are"))
@@ -94,7 +95,11 @@ def test_every_folder_of_the_jobs_and_of_the_functions_has_a_row() -> None:
     folders = {f"jobs/frazil/{path.parent.name}" for path in (ROOT / "jobs" / "frazil").glob("*/__init__.py")}
     functions = {path.parent.name for path in (ROOT / "lambdas").glob("*/__init__.py")}
 
+    ignored = {*text_of(ROOT / ".gitignore").replace("/", "").splitlines()}
+    topmost = {path.name for path in ROOT.glob("[!.]*/") if path.is_dir()} - ignored
+
     assert (folders | functions) - named == set()
+    assert topmost - {name.partition("/")[0] for name in named} == set()
 
 
 def test_the_speed_that_it_states_is_the_measured_one() -> None:

@@ -1,6 +1,7 @@
 """`frazil`: register the commands, and turn every outcome into an exit status.
 
-0 done, 1 failed, 2 misuse, 130 interrupted. Data goes to stdout, all else to stderr.
+0 done, 1 failed, 2 misuse, 3 topics or subjects missing (only `materialize --create-only`), 130 interrupted.
+Data goes to stdout, all else to stderr.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ EXTRAS = {
 }
 """The extra of our distribution that installs a package, by the package's import name."""
 
-EPILOG = "Every command has --help with an example. Exit status: 0 done, 1 failed, 2 misuse."
+EPILOG = (
+    "Every command has --help with an example. Exit status: 0 done, 1 failed, 2 misuse, 3 topics or subjects missing"
+    " (only `materialize --create-only`), 130 interrupted."
+)
 
 
 def build_app() -> typer.Typer:
