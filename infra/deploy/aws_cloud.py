@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,8 +64,8 @@ class AwsCloud:
     def start_services(self, deployment: Deployment, known: Services) -> None:
         """Start nothing: an account runs its services itself."""
 
-    def stop_services(self, deployment: Deployment) -> bool:
-        return False
+    def stop_services(self, deployment: Deployment, known: Services) -> Sequence[str]:
+        return ()
 
     def link_services(self, deployment: Deployment) -> None:
         """Link nothing: `frazil.yaml` has the addresses of the account's services."""

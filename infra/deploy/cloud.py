@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -114,8 +114,11 @@ class Cloud(Protocol):
     def start_services(self, deployment: Deployment, known: Services) -> None:
         """Start the services that are not running."""
 
-    def stop_services(self, deployment: Deployment) -> bool:
-        """Stop the services that `start_services` started and delete their data; return whether any was stopped."""
+    def stop_services(self, deployment: Deployment, known: Services) -> Sequence[str]:
+        """Stop the services that `start_services` started and delete their data.
+
+        Return a line about each that was stopped or keeps running. `known` is their state before.
+        """
 
     def link_services(self, deployment: Deployment) -> None:
         """Let `frazil local` find the services from the environment's `frazil.yaml`."""

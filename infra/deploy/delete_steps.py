@@ -94,8 +94,8 @@ def services_down(deployment: Deployment, asked: Asked) -> None:
     if asked.keeps_data:
         return
     account_record.forget(deployment.folder)
-    if deployment.cloud.stop_services(deployment):
-        tell("local services: stopped, data deleted")
+    for line in deployment.cloud.stop_services(deployment, asked.services):
+        tell(line)
 
 
 def _delete_report(deployment: Deployment, asked: Asked) -> DeleteReport:

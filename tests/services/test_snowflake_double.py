@@ -20,6 +20,7 @@ from devcloud.http_double import Server
 from devcloud.snowflake_double import MODIFY, MONITOR, LoginRefused, SnowflakeDouble
 from devcloud.stub_behind import GRANT, USER, SnowflakeLogin
 from infra.deploy.checks.snowflake_key import log_in, of_snowflake
+from infra.deploy.cloud import NO_SERVICES
 from infra.deploy.deployment import open_deployment
 from infra.deploy.local import services
 from infra.deploy.local.double_process import DoubleProcess
@@ -261,7 +262,7 @@ def test_a_double_is_stopped_when_nothing_names_its_account_any_more(tmp_path: P
     process = left.process
     assert process is not None
 
-    assert services.down(here)
+    assert services.down(here, NO_SERVICES)[0] == "the double of Snowflake: stopped, data deleted"
     assert not process.is_running()
 
 

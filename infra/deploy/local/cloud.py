@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,8 +79,8 @@ class LocalCloud:
     def start_services(self, deployment: Deployment, known: Services) -> None:
         services.up(deployment, known)
 
-    def stop_services(self, deployment: Deployment) -> bool:
-        return services.down(deployment)
+    def stop_services(self, deployment: Deployment, known: Services) -> Sequence[str]:
+        return services.down(deployment, known)
 
     def link_services(self, deployment: Deployment) -> None:
         services.link(deployment)

@@ -53,19 +53,32 @@ def up(deployment: Deployment, known: Services) -> None:
         double.up()
 
 
-def down(deployment: Deployment) -> bool:
-    """Stop the services that `up` started and delete their data; return whether any was stopped.
+def down(deployment: Deployment, known: Services) -> tuple[str, ...]:
+    """Stop the services that `up` started and delete their data. Return a line about each; `known` is as for `up`.
 
     The doubles are stopped even if the settings no longer use them: a `delete --keep-data` before this
     one has forgotten the Snowflake account of the command line.
     """
-    stopped = [double.down() for double in (confluent_cloud(deployment.folder), snowflake_login(deployment.folder))]
+    doubles = {
+        "Confluent Cloud": confluent_cloud(deployment.folder),
+        "Snowflake": snowflake_login(deployment.folder),
+    }
+    stopped = tuple(f"the double of {name}: stopped, data deleted" for name, double in doubles.items() if double.down())
+    return (*stopped, *_shared_down(deployment, known))
+
+
+def _shared_down(deployment: Deployment, known: Services) -> Iterator[str]:
+    which = f"broker, registry and double of AWS in {deployment.checkout / '.frazil/local'}"
     mark = deployment.folder / STARTED_HERE
-    if not mark.exists():
-        return any(stopped)
-    Frazil(deployment.checkout).must("local", "down", "--wipe")
-    mark.unlink()
-    return True
+    if mark.exists():
+        Frazil(deployment.checkout).must("local", "down", "--wipe")
+        mark.unlink()
+        yield f"{which}: stopped, data deleted"
+    elif known.are_up:
+        yield (
+            f"{which}: they ran before `create`, so they keep running, with all topics;"
+            " `.venv/bin/frazil local down` stops them"
+        )
 
 
 def link(deployment: Deployment) -> None:

@@ -23,9 +23,11 @@ from infra.deploy.accounts import account_record
 from infra.deploy.accounts.recall import WITHOUT_AWS, compare_accounts
 from infra.deploy.accounts.snowflake_account import Recorded, account_from, recorded, remember
 from infra.deploy.asked import Asked
+from infra.deploy.cloud import NO_SERVICES
 from infra.deploy.deleting.delete_report import NotConfirmedError, ask_for_name
 from infra.deploy.deployment import STACKS, Deployment, open_deployment
 from infra.deploy.kafka.brokers import out_of_reach
+from infra.deploy.local import services
 from infra.deploy.stacks.deployed import synthesize
 from infra.deploy.stacks.removed import refuse_removed_stacks
 from infra.deploy.steps import STEPS
@@ -223,7 +225,7 @@ def test_another_machine_reads_the_account_from_the_shared_state(
 def test_deleting_everything_forgets_the_account_and_keeping_data_does_not(
     in_222: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infra.deploy.local.services.down", lambda _: False)
+    monkeypatch.setattr("infra.deploy.local.services.down", lambda *_: ())
     account_record.remember("222222222222", in_222.folder)
 
     STEPS["services-down"](in_222, Asked((), keeps_data=True))
@@ -231,6 +233,32 @@ def test_deleting_everything_forgets_the_account_and_keeping_data_does_not(
     STEPS["services-down"](in_222, nothing())
 
     assert (kept, account_record.recorded(in_222.folder)) == ("222222222222", None)
+
+
+@pytest.mark.parametrize("ran_before", [True, False])
+def test_deleting_everything_says_which_local_services_stopped_and_which_run_on(
+    in_222: Deployment, ran_before: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands: list[tuple[str, ...]] = []
+    monkeypatch.setattr("infra.deploy.local.services.Frazil.must", lambda _, *words: commands.append(words))
+    local = replace(in_222, profile="local", settings=replace(in_222.settings, kafka=MSK, snowflake=None))
+    services.confluent_cloud(local.folder).folder.mkdir(parents=True)
+    services.up(local, replace(NO_SERVICES, are_up=ran_before))
+    commands.clear()
+
+    STEPS["services-down"](local, nothing())
+
+    which = f"broker, registry and double of AWS in {local.checkout}/.frazil/local"
+    rest = (
+        "they ran before `create`, so they keep running, with all topics; `.venv/bin/frazil local down` stops them"
+        if ran_before
+        else "stopped, data deleted"
+    )
+    assert commands == ([] if ran_before else [("local", "down", "--wipe")])
+    assert capsys.readouterr().err.splitlines() == [
+        "the double of Confluent Cloud: stopped, data deleted",
+        f"{which}: {rest}",
+    ]
 
 
 def test_terraform_refuses_another_account_than_the_recorded_one(in_222: Deployment) -> None:
