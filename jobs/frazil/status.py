@@ -55,8 +55,9 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One table. `problem` says what is wrong with it, `kafka_problem` why no lag is known; `delta` is of those that
-    are offered as Delta, `delta_in_snowflake` of those that Snowflake reads so.
+    """One table. `problem` says what is wrong with it, and `kafka_problem` why its lag is unknown.
+
+    `delta` is None unless the table is offered as Delta, `delta_in_snowflake` unless Snowflake reads it as Delta.
     """
 
     table: str

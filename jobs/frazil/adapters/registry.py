@@ -27,7 +27,7 @@ _HINTS = {
     401: "fix basic.auth.user.info of `schema_registry`: the registry needs its own API key, not the brokers'",
     403: "let the `schema_registry` account read the topics' subjects, for example with DeveloperRead",
 }
-"""By HTTP status: up it is, and refuses."""
+"""Hints by the HTTP status of a registry that is up but refuses the request."""
 
 _IS_IT_UP = "check `schema_registry` in frazil.yaml and that the registry is up; no record is lost"
 _IS_IT_THE_REGISTRY = "correct `schema_registry.url` in frazil.yaml: another server answers there, or its path is wrong"

@@ -187,7 +187,7 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
 
 
 def _of_records(each: TableStatus) -> Iterator[str]:
-    """Yield remarks about records that are not rows because of a setting or of their schema."""
+    """Yield remarks about fields and records that are left out of the table."""
     if each.left_out:
         yield f"{each.table}: fields left out because their types hold no data: {', '.join(each.left_out)}"
     if each.excluded_schemas:

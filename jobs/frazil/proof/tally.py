@@ -64,10 +64,10 @@ class Tally:
 
 @dataclass(slots=True)
 class Tallies:
-    """All rows of a table. `unsourced` have no partition or no offset: no record of ours became such a row.
+    """All rows of a table. `unsourced` counts those without a complete source: no record of Frazil became such a row.
 
-    `partly_sourced` are those of them that have some of it. `strangers` are rows by source that the state does not
-    know.
+    `partly_sourced` counts those that lack only a part of their source. `strangers` counts rows by sources that are not
+    in the state.
     """
 
     by_source: dict[TopicPartition, Tally]

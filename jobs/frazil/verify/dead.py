@@ -123,7 +123,7 @@ def _traced(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _present(batch: pa.RecordBatch, at: Standing) -> tuple[pa.RecordBatch, int]:
-    """The batch without dead letters of a replaced table or topic of the same name, and how many those are."""
+    """Drop dead letters of a replaced table or topic of the same name. Return the rest and how many were dropped."""
     of_another = pc.fill_null(pc.not_equal(batch.column("table_uuid"), at.view.uuid), False)
     present = batch.filter(pc.invert(of_another))
     for source in at.state.sources:

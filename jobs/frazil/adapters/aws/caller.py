@@ -19,7 +19,10 @@ OF_A_SESSION = {
     "aws_session_token": "session-token",
 }
 SERVICES = ("glue", "client", "s3")
-"""Whose settings of the catalog say who asks, the first first; without any, the process's own surroundings do."""
+"""Prefixes of the catalog's settings that may hold credentials; earlier ones take precedence.
+
+Without such settings, the process's default credentials are used.
+"""
 
 
 @dataclass(frozen=True, slots=True)

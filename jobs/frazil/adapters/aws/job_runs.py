@@ -11,7 +11,7 @@ from frazil.model.errors import Misuse, ServiceError
 
 DEFAULT_GROUP = "/aws/emr-serverless"
 MOST_LISTED = 10
-"""So many runs are looked at for one of Frazil's."""
+"""How many runs are searched for one of Frazil's."""
 
 Answer = TypeVar("Answer")
 

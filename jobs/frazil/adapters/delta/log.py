@@ -49,9 +49,9 @@ APPLICATION = "frazil.iceberg.snapshot"
 """The application whose transactions number Iceberg snapshots."""
 
 CONFIGURATION = {"delta.deletedFileRetentionDuration": "interval 36500 days", "delta.checkpointInterval": "10"}
-"""A VACUUM deletes what the log does not name, such as all of Iceberg's metadata: not if it is younger than that.
+"""A VACUUM deletes files that the log does not name, such as all Iceberg metadata, unless they are younger than this.
 
-Who opens a log reads every version since its last checkpoint, twice a batch here: so there is one after every tenth.
+Opening a log reads every version since the last checkpoint. Each batch opens it twice, so every tenth version has one.
 """
 
 NOT_ENCODED = "/!$&'()+,:;=@"

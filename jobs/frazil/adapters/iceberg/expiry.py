@@ -42,7 +42,7 @@ from frazil.model.expiry import Cleaned, Expiry
 READ_AT_ONCE = 8
 DELETE_AT_ONCE = 8
 DELETE_SECONDS = 120.0
-"""What is not deleted by then stays, as orphans."""
+"""Files that are not deleted within this time stay, as orphans."""
 
 Manifests = Mapping[str, ManifestFile]
 

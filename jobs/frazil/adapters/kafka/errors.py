@@ -13,7 +13,7 @@ REMEMBERED = 50
 MOST_SAID = 3
 BAD_CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 REFUSALS = BAD_CREDENTIALS | {KafkaError._SSL}
-"""What does not get better by waiting."""
+"""Errors that do not go away by waiting."""
 
 TOPIC_FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
 GROUP_FORBIDDEN = KafkaError.GROUP_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""Kafka as a reader meets it, asked step by step: does the cluster take who we are, and may we read a topic?"""
+"""Try Kafka step by step as a reader does: does the cluster accept our credentials, and may we read a topic?"""
 
 from __future__ import annotations
 
