@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from infra.deploy.deployment import Deployment
 
 STARTED_HERE = "services-started-here"
+"""A file of the environment: its deployment started the services, `WITH_DATA` of before or `WITHOUT_DATA`."""
+WITH_DATA, WITHOUT_DATA = "with data", "without data"
 BROKER = "FRAZIL_LOCAL_BROKER"
 REGISTRY = "FRAZIL_LOCAL_REGISTRY"
 AWS = "FRAZIL_LOCAL_AWS"
@@ -43,18 +45,23 @@ def find(folder: Path) -> Services:
 def up(deployment: Deployment, known: Services) -> None:
     """Start the services that are not running; `known` is their state before.
 
-    Records whether this deployment started them: `delete` does not stop services that ran before `create`.
+    Records whether this deployment started them, and whether they had data: `delete` does not stop services that ran
+    before `create`, and deletes no topics that were there before it.
     """
     if not known.are_up:
         deployment.folder.mkdir(parents=True, exist_ok=True)
-        (deployment.folder / STARTED_HERE).touch()
+        mark = deployment.folder / STARTED_HERE
+        if not mark.exists():
+            mark.write_text(WITH_DATA if _topics(deployment).exists() else WITHOUT_DATA)
         Frazil(deployment.checkout).must("local", "up")
     for double in _needed_doubles(deployment):
         double.up()
 
 
 def down(deployment: Deployment, known: Services) -> tuple[str, ...]:
-    """Stop the services that `up` started and delete their data. Return a line about each; `known` is as for `up`.
+    """Stop the services that `up` started and delete the data that they have since. Return a line about each.
+
+    `known` is as for `up`.
 
     The doubles are stopped even if the settings no longer use them: a `delete --keep-data` before this
     one has forgotten the Snowflake account of the command line.
@@ -71,14 +78,24 @@ def _shared_down(deployment: Deployment, known: Services) -> Iterator[str]:
     which = f"broker, registry and double of AWS in {deployment.checkout / '.frazil/local'}"
     mark = deployment.folder / STARTED_HERE
     if mark.exists():
-        Frazil(deployment.checkout).must("local", "down", "--wipe")
+        had_data = mark.read_text() != WITHOUT_DATA
+        Frazil(deployment.checkout).must("local", "down", *(() if had_data else ("--wipe",)))
         mark.unlink()
-        yield f"{which}: stopped, data deleted"
+        kept = (
+            "stopped; their data are kept, since there were topics before `create`;"
+            " `.venv/bin/frazil local down --wipe` deletes them"
+        )
+        yield f"{which}: {kept if had_data else 'stopped, data deleted'}"
     elif known.are_up:
         yield (
             f"{which}: they ran before `create`, so they keep running, with all topics;"
             " `.venv/bin/frazil local down` stops them"
         )
+
+
+def _topics(deployment: Deployment) -> Path:
+    """Return the folder of the broker's data, which `frazil local down --wipe` deletes."""
+    return deployment.checkout / ".frazil" / "local" / "broker"
 
 
 def link(deployment: Deployment) -> None:

@@ -235,26 +235,50 @@ def test_deleting_everything_forgets_the_account_and_keeping_data_does_not(
     assert (kept, account_record.recorded(in_222.folder)) == ("222222222222", None)
 
 
-@pytest.mark.parametrize("ran_before", [True, False])
-def test_deleting_everything_says_which_local_services_stopped_and_which_run_on(
-    in_222: Deployment, ran_before: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("ran_before", "had_topics", "command", "rest"),
+    [
+        (
+            True,
+            True,
+            [],
+            "they ran before `create`, so they keep running, with all topics; `.venv/bin/frazil local down` stops them",
+        ),
+        (
+            False,
+            True,
+            [("local", "down")],
+            "stopped; their data are kept, since there were topics before `create`;"
+            " `.venv/bin/frazil local down --wipe` deletes them",
+        ),
+        (False, False, [("local", "down", "--wipe")], "stopped, data deleted"),
+    ],
+)
+def test_deleting_everything_keeps_the_local_services_and_topics_of_before(
+    in_222: Deployment,
+    ran_before: bool,
+    had_topics: bool,
+    command: list[tuple[str, ...]],
+    rest: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     commands: list[tuple[str, ...]] = []
     monkeypatch.setattr("infra.deploy.local.services.Frazil.must", lambda _, *words: commands.append(words))
     local = replace(in_222, profile="local", settings=replace(in_222.settings, kafka=MSK, snowflake=None))
     services.confluent_cloud(local.folder).folder.mkdir(parents=True)
+    topics = local.checkout / ".frazil" / "local" / "broker"
+    if had_topics:
+        topics.mkdir(parents=True)
+    services.up(local, replace(NO_SERVICES, are_up=ran_before))
+    topics.mkdir(parents=True, exist_ok=True)
     services.up(local, replace(NO_SERVICES, are_up=ran_before))
     commands.clear()
 
     STEPS["services-down"](local, nothing())
 
     which = f"broker, registry and double of AWS in {local.checkout}/.frazil/local"
-    rest = (
-        "they ran before `create`, so they keep running, with all topics; `.venv/bin/frazil local down` stops them"
-        if ran_before
-        else "stopped, data deleted"
-    )
-    assert commands == ([] if ran_before else [("local", "down", "--wipe")])
+    assert commands == command
     assert capsys.readouterr().err.splitlines() == [
         "the double of Confluent Cloud: stopped, data deleted",
         f"{which}: {rest}",
