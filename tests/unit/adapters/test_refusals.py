@@ -13,7 +13,8 @@ from typing import Any
 import pyspark
 import pytest
 from botocore.exceptions import ClientError
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -337,3 +338,28 @@ def test_a_refusal_of_the_native_client_is_one_of_the_client_and_a_defect_is_not
         raise RuntimeError(int(KafkaError._STATE), "not now")
     with pytest.raises(RuntimeError, match="the consumer is closed"), refusals():
         raise RuntimeError("the consumer is closed")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    ],
+)
+def test_offsets_are_asked_again_until_the_new_leader_is_known(answer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    there, answers = TopicPartition("orders", 0), [KafkaException(KafkaError(answer)), SimpleNamespace(offset=7)]
+
+    def list_offsets(*_: object, **__: object) -> dict[TopicPartition, Future[object]]:
+        future, given = Future[object](), answers.pop(0)
+        future.set_exception(given) if isinstance(given, Exception) else future.set_result(given)
+        return {there: future}
+
+    monkeypatch.setattr(topics, "AdminClient", lambda _: SimpleNamespace(poll=lambda _: 0, list_offsets=list_offsets))
+    monkeypatch.setattr(topics, "ELECTION_SECONDS", 0)
+
+    offsets = KafkaTopics(SERVERS)._offsets("orders", [0], OffsetSpec.latest())
+
+    assert (offsets[0].offset, answers) == (7, [])

@@ -282,9 +282,15 @@ def _admin(settings: Mapping[str, object]) -> AdminClient:
 
 
 def _has_no_leader_yet(problem: Exception) -> bool:
+    """Return whether the partition's leader is elected, or the client or a broker does not know the new one (KIP-320).
+
+    The latter also happens just after a topic was deleted and made again.
+    """
     return isinstance(problem, KafkaException) and problem.args[0].code() in (
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
     )
 
 
