@@ -11,6 +11,7 @@ from infra.deploy.deleting.emptying import empty_bucket, remove_databases, remov
 from infra.deploy.deployment import Deployment
 from infra.deploy.kafka.accounts_and_topics import cloud_of, delete_all_keys
 from infra.deploy.stacks.removed import refuse_removed_stacks
+from infra.deploy.tables.client_files import delete_client_files
 
 
 def confirm(deployment: Deployment, asked: Asked) -> None:
@@ -89,13 +90,25 @@ def _tell_of_the_section(deployment: Deployment) -> None:
 
 
 def services_down(deployment: Deployment, asked: Asked) -> None:
-    """Stop the local services, unless their data is to be kept."""
+    """Stop the local services, unless their data is to be kept, and delete the files that lead to what is gone."""
     forget(deployment.folder)
-    if asked.keeps_data:
-        return
+    if not asked.keeps_data:
+        _stop_services(deployment, asked)
+    if not asked.keeps_data or deployment.has_confluent:  # kept tables of your own Kafka stay within reach of `frazil`
+        _delete_client_files(deployment)
+
+
+def _stop_services(deployment: Deployment, asked: Asked) -> None:
     account_record.forget(deployment.folder)
     for line in deployment.cloud.stop_services(deployment, asked.services):
         tell(line)
+
+
+def _delete_client_files(deployment: Deployment) -> None:
+    """Delete the files that `source` and `frazil` use, and say how to undo a `source` of them."""
+    if exported := delete_client_files(deployment):
+        file = deployment.env_file.relative_to(deployment.checkout)
+        tell(f"{file}: deleted; in a shell that sourced it, run `unset {' '.join(exported)}` or open a new shell")
 
 
 def _delete_report(deployment: Deployment, asked: Asked) -> DeleteReport:

@@ -60,7 +60,6 @@ class Session:
 
     def _opened(self, snowflake: AccountFlags, services: Services) -> Deployment:
         given = self.given
-        os.environ.pop("FRAZIL_CONFIG", None)  # the shell may have it from another environment
         os.environ.update(services.variables)
         deployment = open_deployment(
             given.environment,
@@ -109,6 +108,7 @@ class Session:
 
     def _find_services(self) -> Services:
         """Return the services, asked for again until all are up: they may start on other ports."""
+        os.environ.pop("FRAZIL_CONFIG", None)  # the shell may have it from another environment
         if self._services is None or not self._services.are_up:
             self._services = self._cloud.find_services(deployments.folder_of(self.given.environment))
         return self._services

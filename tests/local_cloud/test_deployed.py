@@ -375,9 +375,12 @@ def test_a_delete_that_keeps_the_data_keeps_what_is_needed_to_read_it(life: Life
     deployed = life.deployed
     rows = tables.status(HOT).rows
 
+    variables = deployed.credentials()
+
     ended = life.alone("delete", *KICKSTARTERS, "--yes", "--keep-data")
 
     assert ended.status == 0, ended.said
+    assert f"`unset {' '.join(variables)}`" in ended.stderr.splitlines()[-1]
     assert "left: 0" in ended.stderr
     assert "snowflake: gone" in ended.stderr
     kept = set(re.findall(r"^  (.*?)  +\S+$", ended.stderr.partition("kept, as asked")[2], re.MULTILINE))
@@ -429,6 +432,7 @@ def test_tables_that_were_kept_stay_beside_those_of_the_next_cluster(life: Life)
 
 def test_a_delete_leaves_nothing(life: Life) -> None:
     deployed = life.deployed
+    assert not (deployed.environment / "frazil.yaml").exists(), "the cluster and its secrets went before"
     deleting = deployed.begin("delete", "--yes")
     deleting.until(lambda: "left: " in deleting.errors.read_text())
     with deleting.stopped():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from infra.deploy.checks.prerequisites import (
     TERRAFORM_AT_LEAST,
     of_this_machine,
 )
+from infra.deploy.local.cloud import LocalCloud
 from infra.deploy.verbs import CREATE
 from infra.reports.costs import idle_costs, job_cost, read_prices, read_stacks, report
 from infra.reports.picture import NOTHING_PACKED
@@ -65,6 +67,15 @@ def test_settings_that_a_page_shows_can_be_used(tmp_path: Path, fragment: str) -
     names = build(settings, tmp_path / "out", NOTHING_PACKED, tables=tables)
 
     assert "jobs" in names
+
+
+@pytest.mark.parametrize("page", [DEPLOY, ROOT / "README.md"], ids=name_of)
+def test_the_local_cloud_ends_with_the_variables_that_its_env_file_sets(page: Path) -> None:
+    (shown,) = (fence.body for fence in fences(page) if "deploy.sh delete --profile=local" in fence.body)
+
+    last = shown.strip().splitlines()[-1]
+
+    assert shlex.split(last, comments=True) == ["unset", "FRAZIL_CONFIG", *LocalCloud.exported]
 
 
 def test_the_steps_are_those_of_create_in_its_order() -> None:

@@ -6,12 +6,15 @@ They hold no secrets: `frazil.yaml` refers to secrets by name, and the local cre
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from infra.deploy.aws_variables import unset_command
 from infra.deploy.deployment import Deployment
+
+EXPORT = re.compile(r"^export (\w+)=", re.MULTILINE)
 
 
 def write_client_files(deployment: Deployment, config: str) -> None:
@@ -21,6 +24,18 @@ def write_client_files(deployment: Deployment, config: str) -> None:
     _replace_by_copy(deployment.folder / "tables", deployment.tables)
     deployment.env_file.write_text("".join(f"{line}\n" for line in _commands(deployment)))
     deployment.cloud.link_services(deployment)
+
+
+def delete_client_files(deployment: Deployment) -> tuple[str, ...]:
+    """Delete the files of a deleted environment, and return the variables that the shell file has set, if there is one.
+
+    Without `frazil.yaml`, a shell that still has the variables gets an error that names FRAZIL_CONFIG.
+    """
+    exported = EXPORT.findall(deployment.env_file.read_text()) if deployment.env_file.exists() else []
+    deployment.config.unlink(missing_ok=True)
+    shutil.rmtree(deployment.folder / "tables", ignore_errors=True)
+    deployment.env_file.unlink(missing_ok=True)
+    return tuple(exported)
 
 
 def _replace_by_copy(folder: Path, original: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.config_name import with_config_name
+from frazil.cli.config_name import remark_on_origin, with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_address_in
 from frazil.cli.screen import fitting_lines
 from frazil.model.spelling import plural
@@ -48,6 +48,8 @@ def doctor(as_json: Json = False, application: Application = None, config: Confi
         print(json.dumps(report.to_json(), indent=2))
     else:
         print(summary(report))
+        if application is None and not report.well and (origin := remark_on_origin()) is not None:
+            print(origin)
     if not report.well:
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.config_name import with_config_name
+from frazil.cli.config_name import remark_on_origin, with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_directory
 from frazil.model.errors import LocalServicesError
 from frazil.model.spec import NOT_RUNNING_HOST
@@ -33,6 +33,7 @@ WIPED = (
     "Tables in the warehouse stay, and do not continue from topics that are created again: delete the warehouse too, or"
     " name other tables in the specs."
 )
+USE_THESE = "write ${local:bootstrap_servers} and ${local:schema_registry_url} in it to use these services"
 
 
 def register(app: typer.Typer) -> None:
@@ -57,11 +58,7 @@ def up(config: Config = DEFAULT_CONFIG) -> None:
     print(f"schema_registry_url  {services.schema_registry_url}")
     print(f"aws_endpoint_url     {services.aws_endpoint_url}")
     if _names_others(config):
-        print(
-            f"{config} uses other addresses: write ${{local:bootstrap_servers}} and ${{local:schema_registry_url}} in"
-            " it to use these services.",
-            file=sys.stderr,
-        )
+        print(f"{config} uses other addresses: {remark_on_origin() or USE_THESE}.", file=sys.stderr)
     print(with_config_name("`frazil local down` stops them."), file=sys.stderr)
 
 

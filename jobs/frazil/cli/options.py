@@ -17,7 +17,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        envvar="FRAZIL_CONFIG",
+        envvar=config_name.VARIABLE,
         help="The configuration.",
         dir_okay=False,
         callback=config_name.remember,
@@ -28,7 +28,7 @@ Tables = Annotated[
     typer.Argument(metavar="TABLE", help="Tables as `table` or `database.table`. Default: all."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DEFAULT_CONFIG = Path("frazil.yaml")
+DEFAULT_CONFIG = Path(config_name.DEFAULT)
 
 
 def settings_from(config: Path) -> Settings:

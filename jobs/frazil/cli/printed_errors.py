@@ -10,7 +10,7 @@ from frazil.model.errors import FrazilError
 
 def named(error: FrazilError) -> str:
     """Return the error's text with its class name; a list of errors has several names."""
-    said = config_name.with_config_name(str(error))
+    said = config_name.text_of(error)
     return said if type(error) is FrazilError else f"{type(error).__name__}: {said}"
 
 

@@ -14,7 +14,7 @@ from frazil.model.errors import FrazilError, ServiceError
 from frazil.model.spec import DeferredSecret, Secret, Settings, SettingValue, revealed
 from frazil.model.spelling import plural
 from frazil.specs.load import load_settings
-from frazil.specs.placeholders import LocalAddress, SecretSource, no_local_services
+from frazil.specs.placeholders import WHERE_SECRETS_ARE, LocalAddress, SecretSource, no_local_services
 
 REFERENCE = re.compile(r"\$\{secret:([^}#]+)#([^}]+)\}")
 NOT_FOUND = "frazil-doctor-found-no-such-secret"
@@ -63,9 +63,8 @@ class WatchedSecrets:
 
     def _judged(self, what: str, name: str, text: str | None) -> Finding:
         if text is None:
-            hint = f"check that `aws secretsmanager get-secret-value --secret-id {name}` finds it in this account and"
-            return Finding("configuration", what, "failed", "the secret does not exist, or has no value yet",
-                           f"{hint} region; `scripts/deploy.sh create` creates those of an environment")  # fmt: skip
+            found = "the secret does not exist, or has no value yet"
+            return Finding("configuration", what, "failed", found, WHERE_SECRETS_ARE)
         missing = sorted(self.keys.get(name, frozenset()) - _members(text).keys())
         if missing:
             found = f"it has no key {', '.join(missing)}; its keys: {', '.join(sorted(_members(text))) or 'none'}"

@@ -16,6 +16,12 @@ KINDS = ("env", "secret", "local")
 LOCAL_NAMES = ("bootstrap_servers", "schema_registry_url", "aws_endpoint_url")
 """The names that `${local:…}` accepts: addresses of the services that `frazil local up` starts."""
 
+WHERE_SECRETS_ARE = (
+    "correct the name, or select its AWS account (AWS_PROFILE) and region (AWS_DEFAULT_REGION);"
+    " `scripts/deploy.sh create` creates the secrets of an environment"
+)
+"""The hint for a secret that does not exist."""
+
 LocalAddress = Callable[[str], str]
 """Takes one of `LOCAL_NAMES` and returns the address of that local service."""
 
@@ -94,8 +100,7 @@ class PlaceholderSources:
         name, _, key = reference.partition("#")
         text = self.secrets.read(name)
         if text is None:
-            hint = f"run `aws secretsmanager describe-secret --secret-id {name}` with the same profile and region"
-            raise UnfilledError(f"the secret {name} does not exist", hint=hint)
+            raise UnfilledError(f"the secret {name} does not exist", hint=WHERE_SECRETS_ARE)
         return _member(text, name, key) if key else text
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from frazil.cli import app, check, config_name, reference
+from frazil.local.supervisor import LocalServices
 from frazil.model.errors import BrokerError, SpecError
 from frazil.model.spec import Settings
 
@@ -59,6 +60,96 @@ def test_the_configuration_may_be_named_by_the_environment(
 
     assert app.run(["check"]) == 0
     assert "other.yaml: 1 table" in capsys.readouterr().err
+
+
+ORIGIN = "FRAZIL_CONFIG selects this configuration; run `unset FRAZIL_CONFIG` to use ./frazil.yaml"
+
+
+@pytest.fixture
+def elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The configuration that FRAZIL_CONFIG names, as a sourced file of a deployed environment does."""
+    config = folder / "deployed" / "frazil.yaml"
+    (config.parent / "tables").mkdir(parents=True)
+    config.write_text(GOOD)
+    (config.parent / "tables/trades.yaml").write_text("topic: trades")
+    monkeypatch.setenv("FRAZIL_CONFIG", str(config))
+    return config
+
+
+@pytest.mark.parametrize("command", [name for name in LEAVES if name != "frazil demo"])
+def test_every_command_refuses_a_missing_file_of_the_variable(
+    elsewhere: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    elsewhere.unlink()
+    arguments = ["orders"] if "{" in HELPS[command].splitlines()[0] else []
+    arguments += ["--why", "late"] if command == "frazil pause" else []
+
+    assert app.run([*command.split()[1:], *arguments]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        f"SettingError: the environment variable FRAZIL_CONFIG names a file that does not exist: {elsewhere}\n\n"
+        "hint: run `unset FRAZIL_CONFIG` to use ./frazil.yaml, or name another file: --config FILE\n"
+    )
+
+
+@pytest.mark.parametrize("file", ["frazil.yaml", "tables/trades.yaml"])
+def test_an_error_of_a_file_says_that_the_variable_selected_it(
+    elsewhere: Path, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    with (elsewhere.parent / file).open("a") as text:
+        text.write("\ntopik: x")
+
+    assert app.run(["check"]) == 2
+
+    assert capsys.readouterr().err.endswith(f"; {ORIGIN}\n")
+
+
+def test_an_error_that_names_the_file_says_that_the_variable_selected_it(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hints = iter(["check `kafka` in frazil.yaml", "start the broker"])
+
+    def unreachable(settings: Settings) -> list[BrokerError]:
+        raise BrokerError("No answer.", hint=next(hints))
+
+    monkeypatch.setattr(check, "CHECKS", (unreachable,))
+
+    assert [app.run(["check"]), app.run(["check"])] == [1, 1]
+    assert capsys.readouterr().err == (
+        f"BrokerError: No answer.\n\nhint: check `kafka` in {elsewhere}; {ORIGIN}\n"
+        "BrokerError: No answer.\n\nhint: start the broker\n"
+    )
+
+
+def test_doctor_ends_with_what_selected_the_configuration(elsewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elsewhere.write_text("databse: lake")
+
+    assert app.run(["doctor"]) == 1
+    assert capsys.readouterr().out.endswith(f" not asked\n{ORIGIN}\n")
+
+
+@pytest.mark.parametrize("named", ["--config", "frazil.yaml"])
+def test_the_variable_is_not_mentioned_where_it_selects_nothing(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], named: str
+) -> None:
+    given = [named, "frazil.yaml"] if named == "--config" else []
+    if not given:
+        monkeypatch.setenv("FRAZIL_CONFIG", named)
+    Path("frazil.yaml").write_text(f"{GOOD}databse: lake")
+
+    assert app.run(["check", *given]) == 2
+    assert "FRAZIL_CONFIG" not in capsys.readouterr().err
+
+
+def test_addresses_of_another_configuration_are_not_to_be_written_into_it(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("frazil.local.supervisor.up", lambda *, directory: LocalServices("b", "r", "a"))
+
+    assert app.run(["local", "up"]) == 0
+    assert f"{elsewhere} uses other addresses: {ORIGIN}.\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["chek"], ["check", "--confg", "x"], ["check", "extra"], []])

@@ -31,6 +31,7 @@ from infra.deploy.local import services
 from infra.deploy.stacks.deployed import synthesize
 from infra.deploy.stacks.removed import refuse_removed_stacks
 from infra.deploy.steps import STEPS
+from infra.deploy.tables.client_files import write_client_files
 from infra.deploy.tables.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
 from infra.settings.model import ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
 from shared.confluent_api import NewKey
@@ -283,6 +284,53 @@ def test_deleting_everything_keeps_the_local_services_and_topics_of_before(
         "the double of Confluent Cloud: stopped, data deleted",
         f"{which}: {rest}",
     ]
+
+
+@pytest.fixture
+def with_client_files(in_222: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    monkeypatch.setenv("AWS_PROFILE", "me")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    (in_222.checkout / "tables").mkdir()
+    write_client_files(in_222, "kafka: {}")
+    return in_222
+
+
+OF_CLIENTS = {"env", "frazil.yaml", "tables"}
+
+
+def test_a_deleted_environment_has_no_file_that_leads_to_it(
+    with_client_files: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    STEPS["services-down"](with_client_files, nothing())
+
+    assert {path.name for path in with_client_files.folder.iterdir()} & OF_CLIENTS == set()
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        ".frazil/deploy/dev/env: deleted; in a shell that sourced it, run"
+        " `unset FRAZIL_CONFIG AWS_PROFILE AWS_DEFAULT_REGION` or open a new shell"
+    )
+
+
+def test_a_repeated_delete_has_no_variable_to_unset(
+    with_client_files: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    STEPS["services-down"](with_client_files, nothing())
+    capsys.readouterr()
+
+    STEPS["services-down"](with_client_files, nothing())
+
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("is_own", "stay"), [(True, OF_CLIENTS), (False, set())], ids=["own Kafka", "Confluent"])
+def test_kept_tables_stay_within_reach_if_their_kafka_stays(
+    with_client_files: Deployment, is_own: bool, stay: set[str]
+) -> None:
+    kafka = MSK if is_own else with_client_files.settings.kafka
+    deployment = replace(with_client_files, settings=replace(with_client_files.settings, kafka=kafka))
+
+    STEPS["services-down"](deployment, Asked((), keeps_data=True))
+
+    assert {path.name for path in deployment.folder.iterdir()} & OF_CLIENTS == stay
 
 
 def test_terraform_refuses_another_account_than_the_recorded_one(in_222: Deployment) -> None:

@@ -185,12 +185,14 @@ def test_local_services_are_asked_for_their_addresses_until_they_are_up(
 
     def find(folder: Path) -> Services:
         assert folder == did.folder
+        assert "FRAZIL_CONFIG" not in os.environ, "`frazil local status` would look for the services beside that file"
         started = "services-up" in did.steps
         addresses = {BROKER: f"127.0.0.1:{9092 + started}", AWS: "http://a", SNOWFLAKE: "http://127.0.0.1:1"}
         asked.append(Services(addresses, "http://a", are_up=started))
         return asked[-1]
 
     monkeypatch.setattr("infra.deploy.local.services.find", find)
+    monkeypatch.setenv("FRAZIL_CONFIG", "another/frazil.yaml")
     brokers: list[str] = []
     did.during = {name: lambda: brokers.append(os.environ[BROKER]) for name in STEPS}
 

@@ -105,7 +105,8 @@ SETTINGS_ERRORS = {
     "secret that is not there": (
         f"{KAFKA}\nschema_registry: {{url: http://r, basic.auth.user.info: '${{secret:none}}'}}",
         "frazil.yaml:2:56: schema_registry.basic.auth.user.info: the secret none does not exist",
-        "run `aws secretsmanager describe-secret --secret-id none` with the same profile and region",
+        "correct the name, or select its AWS account (AWS_PROFILE) and region (AWS_DEFAULT_REGION);"
+        " `scripts/deploy.sh create` creates the secrets of an environment",
     ),
     "secret in a plain setting": (
         GOOD + "database: ${secret:known}",
