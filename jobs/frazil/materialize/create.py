@@ -205,7 +205,7 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
     record, former_names = _merged(spec, [(schema, record_columns(spec, schema)) for schema in latest.values])
     keys = [(schema, (Column("key", key_column_type(spec, schema)),)) for schema in latest.keys]
-    key_columns, _ = _merged(spec, keys)
+    key_columns, _ = _merged(spec, keys, of_key=True)
     metadata = metadata_columns(spec, key_columns[0].type if key_columns else None)
     clashes = name_clashes(record, spec)
     if clashes:
@@ -214,7 +214,7 @@ def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colu
 
 
 def _merged(
-    spec: TableSpec, schemas: Sequence[tuple[RegisteredSchema, tuple[Column, ...]]]
+    spec: TableSpec, schemas: Sequence[tuple[RegisteredSchema, tuple[Column, ...]]], *, of_key: bool = False
 ) -> tuple[tuple[Column, ...], FormerNames]:
     """Merge the schemas in turn, as if each came to a table with the columns of the previous ones."""
     columns: tuple[Column, ...] = ()
@@ -222,7 +222,7 @@ def _merged(
     for schema, wanted in schemas:
         evolution = compare(wanted, columns, former_names)
         if evolution.findings:
-            raise refusal(spec.identifier, schema.id, evolution.findings)
+            raise refusal(spec.identifier, schema.id, evolution.findings, of_key=of_key)
         columns, former_names = applied(columns, evolution.changes), evolution.former_names
     return columns, former_names
 

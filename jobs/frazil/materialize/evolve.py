@@ -82,7 +82,7 @@ class RequiredColumns:
     of_record: bool
     notes: tuple[SchemaFinding, ...] = ()
     held: bool = False
-    """Whether the table had these columns before: then another writer or a changed spec took them."""
+    """Whether the table had these columns before: another writer has changed them since, or the spec has changed."""
 
     def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
         of_key = self.schema_id is not None and not self.of_record

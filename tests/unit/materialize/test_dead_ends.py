@@ -401,7 +401,7 @@ def test_the_command_works_for_a_schema_that_only_a_record_names(world: World, f
     assert _read_all(world, SPEC) == (1, {"refused_schema": 1})
 
 
-KEYED = spec(key="avro", bad_record_limit=BadRecordLimit(share=0.05, at_least=2))
+KEYED = spec(key="avro", readers=("spark",), bad_record_limit=BadRecordLimit(share=0.05, at_least=2))
 
 
 @pytest.mark.parametrize("adviser", ADVISERS)
@@ -413,6 +413,7 @@ KEYED = spec(key="avro", bad_record_limit=BadRecordLimit(share=0.05, at_least=2)
         ('"string"', "orders-key", record(), "AVRO"),
         ('"string"', "orders-key", "{}", "AVRO"),
         ('"string"', "orders-key", "{}", "JSON"),
+        ('"string"', "orders-key", '{"type": "int", "logicalType": "time-millis"}', "AVRO"),
         ('"string"', "orders-value", TEXT, "AVRO"),
         ('"string"', "orders-value", "{}", "JSON"),
         (record(a_field("k", "string")), "orders-value", TEXT, "AVRO"),
@@ -423,6 +424,7 @@ KEYED = spec(key="avro", bad_record_limit=BadRecordLimit(share=0.05, at_least=2)
         "a key without data",
         "a key that is no schema",
         "a key of another format",
+        "a key that a reader has no type for",
         "another type of a value",
         "a value of another format",
         "a value that could be a key",
@@ -521,6 +523,8 @@ def test_a_schema_that_is_in_use_in_its_other_role_is_excluded_in_the_refused_on
 
     assert _read_all(world, KEYED) == (2, {"refused_schema": 1})
     assert _status(world).excluded_schemas == (1 if of_key else key,)
+    change_excluded(world.lake, world.registry, KEYED, include=[1 if of_key else key])
+    assert _status(world).excluded_schemas == ()
 
 
 def test_what_an_earlier_release_excluded_stays_excluded_as_keys_and_as_values() -> None:
@@ -552,6 +556,22 @@ def test_another_table_has_the_refused_records_as_rows(world: World) -> None:
     assert rows == 2
     assert _take_advice(world, other, refused.value) == 3
     assert _read_all(world, other) == (0, {"refused_schema": 1})
+
+
+def test_another_table_has_records_with_refused_keys_as_rows(world: World) -> None:
+    key = world.registry.register("orders-key", '"string"').id
+    world.table(KEYED).batch()
+    refused_key = world.registry.register("orders-key", '"long"').id
+    world.keys[3] = struct.pack(">bI", 0, refused_key) + b"\x02"
+    world.values.append(framed(1, LONG, {"n": 8}))
+    _take_advice(world, KEYED, _paused(world.table(KEYED)))
+    world.registry.subjects["orders-key"] = key
+    assert _read_all(world, KEYED) == (0, {"refused_schema": 1})
+
+    by_record = SubjectSettings("record")
+    other = replace(KEYED, table="orders_2", value_subject=by_record, key_subject=by_record, start=StartOffsets({0: 3}))
+
+    assert _read_all(world, other) == (1, {})
 
 
 def test_a_schema_that_an_engine_took_the_column_from_can_be_given_up(world: World) -> None:
