@@ -256,6 +256,9 @@ class Conf:
         return default
 
 
+RANGE, PLAIN = OffsetRange("orders", 0, 0, 5, 5, 10), OptionalFields(timestamp_type=False, leader_epoch=False)
+
+
 class Refusing:
     """A consumer of which one method fails; it reads an empty partition."""
 
@@ -287,8 +290,7 @@ class Refusing:
 def reading(monkeypatch: pytest.MonkeyPatch, method: str) -> list[int]:
     """Read a range of five offsets without records; return where each chunk ends."""
     monkeypatch.setattr(reader, "open_consumer", lambda *_: Refusing(method))
-    wanted, plain = OffsetRange("orders", 0, 0, 5, 5, 10), OptionalFields(timestamp_type=False, leader_epoch=False)
-    return [chunk.next_offset for chunks in KafkaReader(SERVERS).read([wanted], plain) for chunk in chunks]
+    return [chunk.next_offset for chunks in KafkaReader(SERVERS).read([RANGE], PLAIN) for chunk in chunks]
 
 
 @pytest.mark.parametrize("method", ["assign", "poll", "position"])
@@ -322,15 +324,56 @@ def test_a_caller_that_is_slow_to_write_a_chunk_is_no_stall(monkeypatch: pytest.
     clock = [0.0]
     monkeypatch.setattr(reader, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(reader, "open_consumer", lambda *_: Slow())
-    wanted, plain = OffsetRange("orders", 0, 0, 5, 5, 10), OptionalFields(timestamp_type=False, leader_epoch=False)
     ends = []
 
-    for chunk in next(reading := KafkaReader(SERVERS).read([wanted], plain)):
+    for chunk in next(reading := KafkaReader(SERVERS).read([RANGE], PLAIN)):
         ends.append(chunk.next_offset)
         clock[0] += 10 * reader.STALLED_SECONDS
 
     assert ends == [1, 5]
     assert next(reading, None) is None
+
+
+class Refused(Refusing):
+    """A consumer whose first poll returns a record and an error, and the next ones the rest, or nothing."""
+
+    def __init__(self, code: int, *, recovers: bool) -> None:
+        ends = [Polled(NO_RECORDS, partition_end=5)] if recovers else []
+        one = Records.of([0], [0], [None], [b"v"], [None], next_offset=1)
+        self._polled = [Polled(one, error=KafkaError(code, "not now")), *ends]
+
+    def poll(self, wanted: object, limits: object, optional: object) -> Polled:
+        return self._polled.pop(0) if self._polled else Polled(NO_RECORDS)
+
+    def position(self, wanted: object) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("code", [KafkaError._AUTHENTICATION, KafkaError._TIMED_OUT, KafkaError._TRANSPORT])
+def test_an_error_of_a_connection_fails_no_range_that_goes_on(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """librdkafka reports a login that was refused while nothing was read, and logs in again with the next token."""
+    monkeypatch.setattr(reader, "open_consumer", lambda *_: Refused(code, recovers=True))
+
+    assert [chunk.next_offset for chunks in KafkaReader(SERVERS).read([RANGE], PLAIN) for chunk in chunks] == [1, 5]
+
+
+def test_an_error_of_a_connection_that_lasts_is_told_with_the_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "STALLED_SECONDS", 0.01)
+    monkeypatch.setattr(reader, "open_consumer", lambda *_: Refused(KafkaError._AUTHENTICATION, recovers=False))
+
+    with pytest.raises(BrokerError, match=r"orders-0: no record arrived .* at offset 1.*; not now") as stalled:
+        [chunk for chunks in KafkaReader(SERVERS).read([RANGE], PLAIN) for chunk in chunks]
+
+    assert stalled.value.hint.startswith("fix sasl.username")
+
+
+def test_another_error_fails_the_range_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        reader, "open_consumer", lambda *_: Refused(KafkaError.TOPIC_AUTHORIZATION_FAILED, recovers=True)
+    )
+
+    with pytest.raises(BrokerError, match=r"orders-0: reading offsets \[0, 5\) from broker:9092 failed: not now"):
+        [chunk for chunks in KafkaReader(SERVERS).read([RANGE], PLAIN) for chunk in chunks]
 
 
 def test_a_refusal_of_the_native_client_is_one_of_the_client_and_a_defect_is_not() -> None:

@@ -15,6 +15,14 @@ BAD_CREDENTIALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENT
 REFUSALS = BAD_CREDENTIALS | {KafkaError._SSL}
 """Errors that do not go away by waiting."""
 
+CONNECTION = REFUSALS | {
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._RESOLVE,
+    KafkaError._ALL_BROKERS_DOWN,
+}
+"""Errors of a connection. librdkafka connects again by itself, also with a token that it has received since."""
+
 TOPIC_FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
 GROUP_FORBIDDEN = KafkaError.GROUP_AUTHORIZATION_FAILED
 CLUSTER_FORBIDDEN = KafkaError.CLUSTER_AUTHORIZATION_FAILED

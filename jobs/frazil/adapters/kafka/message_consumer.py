@@ -20,7 +20,7 @@ from confluent_kafka import (
 )
 
 from frazil.adapters.kafka.errors import Heard
-from frazil.adapters.kafka.partition_consumer import NO_RECORDS, POLL_SECONDS, Polled, PollLimits
+from frazil.adapters.kafka.partition_consumer import POLL_SECONDS, Polled, PollLimits
 from frazil.model.plan import OffsetRange
 from frazil.records import (
     HeaderList,
@@ -114,9 +114,7 @@ class MessageConsumer:
         fewer = replace(limits, records=min(limits.records, MOST_MESSAGES))
         messages, headers, special = self._polled(_place(wanted), fewer)
         error, partition_end = _errors(special)
-        if error is not None:
-            return Polled(NO_RECORDS, error=error)
-        return Polled(_records(messages, headers, optional), partition_end)
+        return Polled(_records(messages, headers, optional), partition_end, error)
 
     def _polled(self, place: Place, limits: PollLimits) -> tuple[list[Message], Headers, list[Message]]:
         """Return a partition's records up to the limits, its end or an error, or what came within POLL_SECONDS.
@@ -201,13 +199,14 @@ def _memory_of(messages: Sequence[Message]) -> int:
 
 def _errors(special: list[Message]) -> tuple[KafkaError | None, int | None]:
     """The first error, and the offset of the partition's end where the broker said that it was met."""
-    partition_end = None
+    first, partition_end = None, None
     for message in special:
         error = message.error()
-        if error is None or error.code() != KafkaError._PARTITION_EOF:
-            return error, None
-        partition_end = message.offset()
-    return None, partition_end
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            partition_end = message.offset()
+        else:
+            first = first or error
+    return first, partition_end
 
 
 def _headers(message: Message) -> HeaderList:

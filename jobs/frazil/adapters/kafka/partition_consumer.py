@@ -24,7 +24,7 @@ NO_RECORDS = Records.of([], [], [], [], [], next_offset=-1)
 class Polled:
     """What one poll returned. `partition_end` is the partition's end, if the broker reported it.
 
-    With an `error`, the records do not count.
+    An `error` came after the records, or concerns no partition.
     """
 
     records: Records

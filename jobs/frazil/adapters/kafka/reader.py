@@ -14,7 +14,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from frazil.adapters.kafka.batch_consumer import BatchConsumer, why_not_native
-from frazil.adapters.kafka.errors import Heard, ear, hint_of, said
+from frazil.adapters.kafka.errors import CONNECTION, Heard, ear, hint_of, said
 from frazil.adapters.kafka.message_consumer import SHARED_QUEUE_KBYTES, MessageConsumer
 from frazil.adapters.kafka.partition_consumer import PartitionConsumer, Polled, PollLimits
 from frazil.adapters.kafka.prefetch import Prefetch
@@ -87,7 +87,7 @@ class KafkaReader:
         while position < end:
             polled = self._consumer.poll(wanted, self._limits(position, end), optional)
             if polled.error is not None:
-                raise self._failed(wanted, polled.error)
+                self._judge(wanted, polled.error)
             inside = _before(polled.records, end)
             reached = self._reached(wanted, polled, position)
             if reached > position:
@@ -100,6 +100,12 @@ class KafkaReader:
             if inside or position >= end:
                 yield replace(inside, next_offset=position)
                 progressed = time.monotonic()  # the time that the caller took is none of the broker's
+
+    def _judge(self, wanted: OffsetRange, error: KafkaError) -> None:
+        """Raise an error, unless it may pass: if it does not, the range makes no progress, and is told with it."""
+        if error.code() not in CONNECTION:
+            raise self._failed(wanted, error)
+        self._heard.append(error)
 
     def _limits(self, position: int, end: int) -> PollLimits:
         exact = self._chunk_bytes is not None
