@@ -102,7 +102,7 @@ class KafkaReader:
                 progressed = time.monotonic()  # the time that the caller took is none of the broker's
 
     def _judge(self, wanted: OffsetRange, error: KafkaError) -> None:
-        """Raise an error, unless it may pass: if it does not, the range makes no progress, and is told with it."""
+        """Raise an error, unless it may pass: it is then remembered, for the error of a range without progress."""
         if error.code() not in CONNECTION:
             raise self._failed(wanted, error)
         self._heard.append(error)
