@@ -34,7 +34,8 @@ def own_subjects(topics: Iterable[str], tables: Sequence[TableSpec]) -> tuple[st
 def _subjects_of(topic: str, tables: Sequence[TableSpec]) -> Iterator[str]:
     reading = [table for table in tables if topic in table.topics]
     for table in reading:
-        yield _subject(table.value_subject, topic, "value")
+        if table.value_type is not None:
+            yield _subject(table.value_subject, topic, "value")
         if table.key_type is not None:
             yield _subject(table.key_subject, topic, "key")
     if not reading:

@@ -13,7 +13,7 @@ from frazil.model.plan import TopicFacts
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import SCHEMA_TYPES
 from frazil.model.spelling import plural
-from frazil.peek import PeekedRecord
+from frazil.peek import PeekedRecord, plain_format_of
 from frazil.ports import SchemaRegistry
 from frazil.specs import table_keys as keys
 from frazil.specs.keys import Key
@@ -35,15 +35,18 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What is known of a topic's values: the newest schema, and the `subject` to write, None for the default."""
+    """What is known of a topic's values: their format, the `subject` to write, and notes on the columns.
 
-    schema: RegisteredSchema
+    A `subject` of None is the default.
+    """
+
+    word: str
     subject: str | None
-    found_in: str
+    notes: tuple[str, ...]
 
 
 def draft(
-    registry: SchemaRegistry, facts: TopicFacts, sample: Sequence[PeekedRecord], *, taken: Collection[str]
+    registry: SchemaRegistry | None, facts: TopicFacts, sample: Sequence[PeekedRecord], *, taken: Collection[str]
 ) -> Draft:
     """Write a spec for a topic; every key that it does not set is in it as a comment with its default.
 
@@ -51,7 +54,6 @@ def draft(
     the format of the values, and IncompatibleSchemaError if this release cannot make a table of them.
     """
     values = _values(registry, facts.topic, sample)
-    mapped = _mapped(facts.topic, values)
     name = safe_name(facts.topic)
     free = _free(name, taken)
     lines = [
@@ -61,7 +63,7 @@ def draft(
         f"topic: {facts.topic}",
         "",
         *_entry(keys.TABLE, None if free == name else free, default=name),
-        *_entry(keys.VALUE, FORMAT_NAMES[values.schema.format], notes=_columns(values, mapped)),
+        *_entry(keys.VALUE, values.word, notes=values.notes),
         *_entry(keys.SUBJECT, values.subject),
         *_key_entry(registry, facts.topic, sample),
         *_entry(keys.PARTITION_BY, None, default="[day(kafka_timestamp)]"),
@@ -75,26 +77,38 @@ _DEFAULTS: tuple[Key[object], ...] = (
 )  # fmt: skip
 
 
-def _values(registry: SchemaRegistry, topic: str, sample: Sequence[PeekedRecord]) -> _Values:
-    """Return the value schema: from the subject named after the topic, else from the newest decoded record."""
-    latest = registry.latest(f"{topic}-value")
+def _values(registry: SchemaRegistry | None, topic: str, sample: Sequence[PeekedRecord]) -> _Values:
+    """Return the format of the values: that of the subject named after the topic, else that of the newest records."""
+    latest = None if registry is None else registry.latest(f"{topic}-value")
     if latest is not None:
-        return _Values(latest, None, f"the newest of the subject {topic}-value")
+        return _by_schema(topic, latest, f"the newest of the subject {topic}-value", None)
     decoded = [each.schema_id for each in sample if each.schema_id is not None and each.reject is None]
-    schema = registry.by_id(decoded[-1]) if decoded else None
-    if schema is None:
+    schema = registry.by_id(decoded[-1]) if decoded and registry is not None else None
+    if schema is not None and registry is not None:
+        others = any(each != f"{topic}-key" for each in registry.subjects_under(f"{topic}-"))
+        return _by_schema(topic, schema, "which the newest record names", "topic-record" if others else "record")
+    word = plain_format_of([each.raw for each in sample])
+    if word is None:
         raise SubjectMissingError(
             f"{topic}: the schema registry has no subject {topic}-value, and no newest record names a schema",
             hint=f"run `frazil peek {topic}` to see records; a producer registers the schema with its first record",
         )
-    naming = (
-        "topic-record" if any(each != f"{topic}-key" for each in registry.subjects_under(f"{topic}-")) else "record"
-    )
-    return _Values(schema, naming, "which the newest record names")
+    return _Values(word, None, (_PLAIN[word], "All of them become the column value."))
 
 
-def _mapped(topic: str, values: _Values) -> Mapped:
-    schema = values.schema
+_PLAIN = {
+    "json": "The newest values are JSON, and have no schema.",
+    "string": "The newest values are text, and have no schema.",
+    "bytes": "The newest values are not text, and have no schema.",
+}
+
+
+def _by_schema(topic: str, schema: RegisteredSchema, found_in: str, subject: str | None) -> _Values:
+    mapped = _mapped(topic, schema)
+    return _Values(FORMAT_NAMES[schema.format], subject, tuple(_columns(schema, found_in, mapped)))
+
+
+def _mapped(topic: str, schema: RegisteredSchema) -> Mapped:
     if not is_known(schema) or schema.format not in FORMAT_NAMES:
         raise IncompatibleSchemaError(
             f"{topic}: schema {schema.id} is {schema.format}, expected {' or '.join(sorted(FORMAT_NAMES))}",
@@ -110,8 +124,8 @@ def _mapped(topic: str, values: _Values) -> Mapped:
 _REGISTER = "register a schema without these fields, then run `frazil init` again"
 
 
-def _key_entry(registry: SchemaRegistry, topic: str, sample: Sequence[PeekedRecord]) -> Iterator[str]:
-    schema = registry.latest(f"{topic}-key")
+def _key_entry(registry: SchemaRegistry | None, topic: str, sample: Sequence[PeekedRecord]) -> Iterator[str]:
+    schema = None if registry is None else registry.latest(f"{topic}-key")
     if schema is not None and schema.format in FORMAT_NAMES and is_known(schema):
         note = f"Schema {schema.id}, the newest of the subject {topic}-key."
         yield from _entry(keys.KEY, FORMAT_NAMES[schema.format], notes=[note])
@@ -132,8 +146,8 @@ def _is_text(key: bytes) -> bool:
         return False
 
 
-def _columns(values: _Values, mapped: Mapped) -> Iterator[str]:
-    yield f"Schema {values.schema.id}, {values.found_in}, has these columns:"
+def _columns(schema: RegisteredSchema, found_in: str, mapped: Mapped) -> Iterator[str]:
+    yield f"Schema {schema.id}, {found_in}, has these columns:"
     for column in mapped.columns:
         doc = " ".join((column.doc or "").split())
         yield f"  {column.name}: {column.type}{f' ({doc})' if doc else ''}"

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from frazil.formats.decoder import Decoder
 from frazil.formats.framing import FRAME_BYTES, group_by_schema_id
-from frazil.formats.open import is_known, open_decoder
+from frazil.formats.open import guessed_plain_format, is_known, open_decoder, open_plain
 from frazil.formats.python_values import python_values
 from frazil.materialize.ingest.decoders import LARGEST_ID
 from frazil.model.dead_letter import Reason, Reject
@@ -92,9 +92,13 @@ def _moment(milliseconds: int | None) -> datetime | None:
 
 @dataclass(slots=True)
 class Peeker:
-    """Decodes single records with the schemas that the registry has for them."""
+    """Decodes single records: keys and values with the schemas that the registry has for them.
 
-    registry: SchemaRegistry
+    `plain` decodes the values if they have no registered schema.
+    """
+
+    registry: SchemaRegistry | None
+    plain: Decoder | None = None
     decoders: dict[int, Decoder | Reject] = field(default_factory=dict)
 
     def decode(self, raw: RawRecord) -> PeekedRecord:
@@ -103,7 +107,7 @@ class Peeker:
         Raises RegistryError, and IncompatibleSchemaError where no table can hold a schema.
         """
         keyed = self._payload(raw, raw.key)
-        decoded = self._payload(raw, raw.value)
+        decoded = self._payload(raw, raw.value) if self.plain is None else _plain(raw, self.plain)
         return decoded if keyed.reject is not None else replace(decoded, key=keyed.columns or None)
 
     def _payload(self, raw: RawRecord, payload: bytes | None) -> PeekedRecord:
@@ -113,6 +117,7 @@ class Peeker:
         if framed.unframed:
             return PeekedRecord(raw, None, reject=framed.unframed[0])
         schema_id = framed.groups[0].schema_id
+        assert schema_id is not None  # noqa: S101 - every group of framed payloads has one
         decoder = self._decoder(schema_id)
         if isinstance(decoder, Reject):
             return PeekedRecord(raw, schema_id, reject=decoder)
@@ -127,6 +132,9 @@ class Peeker:
         return self.decoders[schema_id]
 
     def _open(self, schema_id: int) -> Decoder | Reject:
+        if self.registry is None:
+            detail = f"names the schema {schema_id}, and no schema registry is configured"
+            return Reject(0, Reason.UNKNOWN_SCHEMA_ID, detail)
         schema = self.registry.by_id(schema_id) if schema_id <= LARGEST_ID else None
         if schema is None:
             return Reject(0, Reason.UNKNOWN_SCHEMA_ID, f"the registry has no schema with the id {schema_id}")
@@ -134,6 +142,15 @@ class Peeker:
             detail = f"schema {schema_id} is {schema.format}, which this release does not decode"
             return Reject(0, Reason.WRONG_SCHEMA_TYPE, detail)
         return open_decoder(schema)
+
+
+def _plain(raw: RawRecord, decoder: Decoder) -> PeekedRecord:
+    if raw.value is None:
+        return PeekedRecord(raw, None)
+    decoded = decoder.decode(binary([raw.value]))
+    if decoded.rejects:
+        return PeekedRecord(raw, None, reject=decoded.rejects[0])
+    return PeekedRecord(raw, None, columns=values_of(decoded.rows))
 
 
 def values_of(row: pa.RecordBatch) -> dict[str, Any]:
@@ -148,7 +165,21 @@ def _value(column: pa.Array) -> Any:
         return str(column[0].cast(pa.string()).as_py()) if pa.types.is_temporal(column.type) else str(column)
 
 
-def peek(reader: RecordReader, registry: SchemaRegistry, facts: TopicFacts, count: int) -> Sequence[PeekedRecord]:
-    """Read and decode about the newest `count` records of a topic. Nothing is written, and no offset is committed."""
-    peeker = Peeker(registry)
-    return [peeker.decode(raw) for raw in newest_records(reader, facts, count)]
+def peek(
+    reader: RecordReader, registry: SchemaRegistry | None, facts: TopicFacts, count: int, *, word: str | None = None
+) -> Sequence[PeekedRecord]:
+    """Read and decode about the newest `count` records of a topic. Nothing is written, and no offset is committed.
+
+    `word` is the format of the values in a table spec. Without one, values are read by their schemas, or by the
+    format that fits all of them if none has the header of the registry's wire format.
+    """
+    found = newest_records(reader, facts, count)
+    word = word or plain_format_of(found)
+    peeker = Peeker(registry, None if word is None else open_plain(word))
+    return [peeker.decode(raw) for raw in found]
+
+
+def plain_format_of(records: Sequence[RawRecord]) -> str | None:
+    """Return the format without registered schemas that fits these values; None if a value may have a schema."""
+    values = binary([record.value for record in records if record.value])
+    return guessed_plain_format(values) if len(values) and not group_by_schema_id(values).groups else None

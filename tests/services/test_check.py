@@ -16,7 +16,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from frazil.adapters import registry
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka import topics
-from frazil.cli import app, clients
+from frazil.cli import app
 from frazil.model.spec import RegistrySettings
 from frazil.specs.load import load_settings
 
@@ -35,8 +35,7 @@ def _one_for(url: str) -> registry.ConfluentRegistry:
 @pytest.fixture(autouse=True)
 def one_client_of_each_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """An HTTP client that a command leaves open until its process ends is a warning here, and warnings are errors."""
-    for module in (registry, clients):
-        monkeypatch.setattr(module, "ConfluentRegistry", lambda settings: _one_for(settings.url))
+    monkeypatch.setattr(registry, "ConfluentRegistry", lambda settings: _one_for(settings.url))
 
 
 def frazil(place: Place, *arguments: str) -> int:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Collection
 from http import HTTPStatus
 from json import JSONDecodeError
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, cast
 
-from frazil.model.errors import LocalServicesError, RegistryError
+from frazil.model.errors import LocalServicesError, RegistryError, SettingError
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
 
@@ -33,6 +33,36 @@ _IS_IT_UP = "check `schema_registry` in frazil.yaml and that the registry is up;
 _IS_IT_THE_REGISTRY = "correct `schema_registry.url` in frazil.yaml: another server answers there, or its path is wrong"
 
 Answer = TypeVar("Answer")
+
+
+def open_registry(settings: RegistrySettings | None) -> ConfluentRegistry | NoRegistry:
+    """Return the registry that the settings name."""
+    return NoRegistry() if settings is None else ConfluentRegistry(settings)
+
+
+class NoRegistry:
+    """The registry of a configuration without one. No table needs it: each method raises SettingError."""
+
+    def close(self) -> None: ...
+
+    def by_id(self, schema_id: int) -> NoReturn:
+        self._fail(f"look up the schema id {schema_id}")
+
+    def remembers_missing(self, schema_id: int) -> bool:
+        del schema_id
+        return False
+
+    def latest(self, subject: str) -> NoReturn:
+        self._fail(f"look up the subject {subject}")
+
+    def subjects_under(self, prefix: str) -> NoReturn:
+        self._fail(f"list the subjects of {prefix}*")
+
+    def _fail(self, what: str) -> NoReturn:
+        raise SettingError(
+            f"could not {what}: no schema registry is configured",
+            hint="name the registry in frazil.yaml: `schema_registry: {url: …}`",
+        )
 
 
 class ConfluentRegistry:

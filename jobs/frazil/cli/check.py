@@ -30,7 +30,7 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
     topics = KafkaTopics(settings.kafka)  # connects while the slow import of the catalog's library runs
 
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
-    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.materialize.preview.preflight import problems  # noqa: PLC0415
 
@@ -39,7 +39,7 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
         settings.tables,
         lake=IcebergLake(settings.catalog),
         topics=topics,
-        registry=ConfluentRegistry(settings.registry),
+        registry=open_registry(settings.registry),
         tell=_tell,
     )
 

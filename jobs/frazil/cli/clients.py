@@ -9,7 +9,7 @@ from functools import cache
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
-from frazil.adapters.registry import ConfluentRegistry
+from frazil.adapters.registry import open_registry
 from frazil.materialize.clients import Clients, ClientSource, Observer, Step
 from frazil.materialize.run import TableRun
 from frazil.model.receipt import Receipt
@@ -28,7 +28,7 @@ def open_clients(
     return Clients(
         lake=lake,
         topics=KafkaTopics(settings.kafka),
-        registry=ConfluentRegistry(settings.registry),
+        registry=open_registry(settings.registry),
         runner=runner,
         kafka=settings.kafka,
         registry_settings=settings.registry,

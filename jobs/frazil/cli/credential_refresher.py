@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
-from frazil.adapters.registry import ConfluentRegistry
+from frazil.adapters.registry import open_registry
 from frazil.cli.clients import delta_logs_of
 from frazil.materialize.clients import Clients
 from frazil.model.errors import FrazilError
-from frazil.model.spec import Secret, Settings, SettingValue
+from frazil.model.spec import RegistrySettings, Secret, Settings, SettingValue
 
 LOG = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def _reconnected(clients: Clients, before: Settings, now: Settings) -> Clients:
         clients = replace(clients, kafka=now.kafka, topics=KafkaTopics(now.kafka))
     if now.registry != before.registry:
         LOG.info("secrets_taken_up", extra={"of": "schema_registry"})
-        clients = replace(clients, registry_settings=now.registry, registry=ConfluentRegistry(now.registry))
+        clients = replace(clients, registry_settings=now.registry, registry=open_registry(now.registry))
     if now.catalog != before.catalog:
         LOG.info("secrets_taken_up", extra={"of": "catalog"})
         lake = IcebergLake(now.catalog)
@@ -91,9 +91,10 @@ def _reconnected(clients: Clients, before: Settings, now: Settings) -> Clients:
 
 def _without_secrets(settings: Settings) -> tuple[object, ...]:
     """Return the settings of the connections, with secrets masked."""
-    parts = (settings.kafka, settings.registry.properties, settings.catalog.properties)
+    registry = settings.registry or RegistrySettings("")
+    parts = (settings.kafka, registry.properties, settings.catalog.properties)
     catalog = (settings.catalog.type, settings.catalog.warehouse)
-    return (*map(_masked, parts), settings.registry.url, catalog)
+    return (*map(_masked, parts), registry.url, catalog)
 
 
 def _masked(values: Mapping[str, SettingValue]) -> Mapping[str, object]:

@@ -37,9 +37,10 @@ def register(app: typer.Typer) -> None:
 def init(topics: Names = None, like: Like = None, config: Config = DEFAULT_CONFIG) -> None:
     """Write table specs for topics without one.
 
-    The formats come from the registry and the newest records. The specs are written to the folder in `tables`, with
-    comments that explain their keys. Existing files are never changed, so the command can be run again when topics are
-    added. --like skips topics whose names start with an underscore and topics that cannot become tables.
+    The formats come from the registry and the newest records; values without a schema become one column. The specs
+    are written to the folder in `tables`, with comments that explain their keys. Existing files are never changed, so
+    the command can be run again when topics are added. --like skips topics whose names start with an underscore and
+    topics that cannot become tables.
     """
     from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
 
@@ -101,12 +102,13 @@ def _write_all(
 
 def _draft(settings: Settings, broker: KafkaTopics, topic: str, taken: Collection[str]) -> Draft:
     from frazil.adapters.kafka.reader import KafkaReader  # noqa: PLC0415
-    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.cli.topics import described  # noqa: PLC0415
     from frazil.draft_spec import draft  # noqa: PLC0415
     from frazil.peek import peek  # noqa: PLC0415
 
-    facts, registry = described(broker, topic), ConfluentRegistry(settings.registry)
+    facts = described(broker, topic)
+    registry = None if settings.registry is None else open_registry(settings.registry)
     with closing(KafkaReader(settings.kafka, chunk_bytes=1 << 20)) as reader:
         sample = peek(reader, registry, facts, SAMPLE)
     return draft(registry, facts, sample, taken=taken)

@@ -102,12 +102,12 @@ def resume(
 
 def _change_excluded(settings: Settings, lake: Lake, spec: TableSpec, excluded: list[int], included: list[int]) -> bool:
     """Exclude and include these schemas; return whether there were any. Raises as `change_excluded`."""
-    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.materialize.pause.excluding import change_excluded  # noqa: PLC0415
 
     if not excluded and not included:
         return False
-    with closing(ConfluentRegistry(settings.registry)) as registry:
+    with closing(open_registry(settings.registry)) as registry:
         change_excluded(lake, registry, spec, exclude=excluded, include=included)
     for schema_id in included:
         print(f"later records of {spec.identifier} with the schema {schema_id} become rows again", file=sys.stderr)
@@ -121,11 +121,11 @@ def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: st
 
     `said` is the hint of the pause, printed if the cause may last.
     """
-    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.materialize.preview.next_refusal import next_refusal  # noqa: PLC0415
 
     try:
-        with closing(ConfluentRegistry(settings.registry)) as registry:
+        with closing(open_registry(settings.registry)) as registry:
             refusal = next_refusal(lake, registry, spec)
     except ServiceError as failure:
         print_lines([f"whether the next run pauses it again is unknown: {failure.what}"], sys.stderr)

@@ -34,21 +34,23 @@ def register(app: typer.Typer) -> None:
 def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config = DEFAULT_CONFIG) -> None:
     """Show the newest records of a topic, decoded.
 
-    Records are decoded with the registry's schemas; no table is needed. A record that cannot be decoded is shown with
-    the reason why it would become a dead letter. Nothing is written, and no consumer offset is committed. Long values
+    No table is needed: records are decoded with the registry's schemas, or as a table spec says. Values without a
+    schema are shown as JSON, text or bytes. A record that cannot be decoded is shown with the reason why it would
+    become a dead letter. Nothing is written, and no consumer offset is committed. Long values
     are shortened to the width of the terminal; --json shows them in full.
     """
     from frazil.adapters.kafka.reader import KafkaReader  # noqa: PLC0415
     from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
-    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.cli.topics import described  # noqa: PLC0415
     from frazil.peek import peek as newest  # noqa: PLC0415
 
     settings = connections_from(config)
     facts = described(KafkaTopics(settings.kafka), topic)
-    registry = ConfluentRegistry(settings.registry)
+    registry = None if settings.registry is None else open_registry(settings.registry)
+    word = next((spec.value for spec in settings.tables if topic in spec.topics), None)
     with closing(KafkaReader(settings.kafka, chunk_bytes=1 << 20)) as reader:
-        found = newest(reader, registry, facts, count)
+        found = newest(reader, registry, facts, count, word=word)
     if as_json:
         print(json.dumps([_to_json(each) for each in found], indent=2, ensure_ascii=False))
         return
@@ -116,7 +118,7 @@ def summary(facts: TopicFacts, found: Sequence[PeekedRecord], specs: Sequence[Ta
 def _next(topic: str, specs: Sequence[TableSpec], *, nothing_fits: bool) -> str:
     """Return what to do next: a table spec helps only if some record can become a row."""
     if nothing_fits:
-        return "only Avro values that were written with a schema registry become rows"
+        return "no registered schema decodes these values; a table with `value: bytes` keeps any value"
     table = next((spec.identifier for spec in specs if topic in spec.topics), None)
     if table is not None:
         return with_config_name(f"`frazil explain {table}` shows what a batch would do")

@@ -73,12 +73,12 @@ def _bound_memory() -> None:
 def _kafka(settings: Settings) -> Iterator[KafkaSide]:
     from frazil.adapters.kafka.reader import KafkaReader  # noqa: PLC0415
     from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
-    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.verify.against_kafka import CHUNK_BYTES, KafkaSide  # noqa: PLC0415
 
     with (
         closing(KafkaReader(settings.kafka, chunk_bytes=CHUNK_BYTES)) as reader,
-        closing(ConfluentRegistry(settings.registry)) as registry,
+        closing(open_registry(settings.registry)) as registry,
     ):
         yield KafkaSide(KafkaTopics(settings.kafka), reader, registry)
 

@@ -158,7 +158,8 @@ def _described(settings: Settings) -> str:
 
 
 def _secrets_of(settings: Settings) -> Iterator[str]:
-    for section in (settings.kafka, settings.registry.properties, settings.catalog.properties):
+    registry = {} if settings.registry is None else settings.registry.properties
+    for section in (settings.kafka, registry, settings.catalog.properties):
         for value in section.values():
             if isinstance(value, Secret):
                 yield value.reveal()

@@ -93,8 +93,10 @@ def _answers(registry: Sequence[Finding]) -> bool:
     return registry[0].verdict == "ok" and not any(finding.is_silence for finding in registry)
 
 
-def _clock_of_registry(registry: RegistrySettings, given: ProcessEnvironment, *, reached: bool) -> Finding:
+def _clock_of_registry(registry: RegistrySettings | None, given: ProcessEnvironment, *, reached: bool) -> Finding:
     whose = "the registry"
+    if registry is None:
+        return not_asked("clock", f"against {whose}", "none is configured")
     if not reached:
         return not_asked("clock", f"against {whose}", "it does not answer")
     address, tls = registry_address(registry), tls_of_registry(registry)

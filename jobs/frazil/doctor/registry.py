@@ -19,12 +19,16 @@ from frazil.ports import SchemaRegistry
 REFUSES_ALL = "it refused an earlier request, or did not answer"
 
 
-def ask_registry(registry: RegistrySettings, specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
+def ask_registry(registry: RegistrySettings | None, specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
+    if registry is None:
+        yield not_asked("registry", "everything", "none is configured, and no table needs one")
+        return
     found = ways(asking, [registry_address(registry)], tls_of_registry(registry))
     yield from found
     subjects = subjects_of(specs)
     if not subjects:
-        yield not_asked("registry", "subjects", "each record names its own")
+        named = any(spec.needs_registry for spec in specs)
+        yield not_asked("registry", "subjects", "each record names its own" if named else "no table reads a schema")
     elif lacks_a_secret(registry.properties):
         yield from _not_asked(subjects, "a secret of `schema_registry` is missing")
     elif found[0].verdict == "failed":
@@ -34,8 +38,9 @@ def ask_registry(registry: RegistrySettings, specs: Sequence[TableSpec], asking:
 
 
 def subjects_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
-    """Return the subjects of the tables' values, and of their keys if they are Avro."""
-    values = (spec.value_subject.of(topic, "value") for spec in specs for topic in spec.topics)
+    """Return the subjects of the tables' values and keys that are decoded by registered schemas."""
+    read = (spec for spec in specs if spec.value_type is not None)
+    values = (spec.value_subject.of(topic, "value") for spec in read for topic in spec.topics)
     keys = (spec.key_subject.of(topic, "key") for spec in specs if reads_keys_by_schema(spec) for topic in spec.topics)
     return tuple(dict.fromkeys(subject for subject in (*values, *keys) if subject is not None))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.model.dead_letter import Reject
@@ -37,3 +40,13 @@ class Decoder(Protocol):
     def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
         """Decode payloads, none of them null, each from its byte `skip` on. An invalid payload becomes a reject."""
         ...
+
+
+def accepted(payloads: pa.LargeBinaryArray, rejects: Sequence[Reject]) -> npt.NDArray[np.int64]:
+    """Return the indexes of the payloads that were not rejected."""
+    return np.delete(np.arange(len(payloads)), [reject.index for reject in rejects])
+
+
+def without(payloads: pa.LargeBinaryArray, rejects: Sequence[Reject]) -> pa.LargeBinaryArray:
+    """Return the payloads that were not rejected."""
+    return payloads.take(pa.array(accepted(payloads, rejects))) if rejects else payloads

@@ -1,19 +1,41 @@
-"""The interface of value formats."""
+"""The interfaces of value formats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from frazil.formats.decoder import Decoder
-from frazil.formats.mapped import Mapped
+from frazil.formats.mapped import VALUE, Mapped
+from frazil.model.columns import Column, Scalar
+from frazil.model.dead_letter import Reject
 from frazil.model.schemas import RegisteredSchema, SchemaType
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One value format. Both functions raise IncompatibleSchemaError, which lists every problem of a schema."""
+    """One value format with registered schemas.
+
+    Both functions raise IncompatibleSchemaError, which lists every problem of a schema.
+    """
 
     schema_type: SchemaType
     map_schema: Callable[[RegisteredSchema], Mapped]
     open_decoder: Callable[[RegisteredSchema], Decoder]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFormat:
+    """One value format without registered schemas: payloads have no header and are kept in one column as they are.
+
+    `problems` returns a reject for each payload that the column cannot hold. Null is not a problem.
+    """
+
+    column_type: Scalar
+    problems: Callable[[pa.LargeBinaryArray], Sequence[Reject]]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (Column(VALUE, self.column_type),)

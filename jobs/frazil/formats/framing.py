@@ -1,7 +1,11 @@
-"""Confluent's wire format: a zero byte, the schema's id in four bytes (big-endian), then the payload."""
+"""Payloads grouped by writer schema, and Confluent's wire format.
+
+The wire format is a zero byte, the schema's id in four bytes (big-endian), then the data.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +18,7 @@ from frazil.model.spelling import plural
 from frazil.records import value_ends
 
 FRAME_BYTES = 5
-"""The bytes before the payload."""
+"""The bytes before the data."""
 
 _NULL, _UNFRAMED = -1, -2
 _NOWHERE = np.empty(0, np.int64)
@@ -22,10 +26,14 @@ _NOWHERE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The values of one schema id. `indexes` is None if these are all values."""
+    """The values of one schema id, or without a header if it is None. `indexes` is None if these are all values."""
 
-    schema_id: int
+    schema_id: int | None
     indexes: npt.NDArray[np.int64] | None
+
+    @property
+    def header_bytes(self) -> int:
+        return 0 if self.schema_id is None else FRAME_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,18 @@ class Framed:
     groups: tuple[Group, ...]
     nulls: tuple[int, ...]
     unframed: tuple[Reject, ...]
+
+
+Grouping = Callable[[pa.LargeBinaryArray], Framed]
+
+
+def one_group(values: pa.LargeBinaryArray) -> Framed:
+    """Put all values that are not null in one group: they have no header."""
+    if not values.null_count:
+        return Framed((Group(None, None),) if len(values) else (), (), ())
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    there, nulls = np.flatnonzero(~is_null), tuple(np.flatnonzero(is_null).tolist())
+    return Framed((Group(None, there),) if len(there) else (), nulls, ())
 
 
 def group_by_schema_id(values: pa.LargeBinaryArray) -> Framed:

@@ -1,6 +1,7 @@
-"""The value formats, by the registry's schema type. Other code uses formats only through this module.
+"""The value formats, by the registry's schema type, and those without registered schemas, by their words in a spec.
 
-To add a format, add a package next to `avro/` with a `Format`, and a line in `FORMATS`.
+Other code uses formats only through this module. To add a format with registered schemas, add a package next to `avro/`
+with a `Format`, and a line in `FORMATS`.
 """
 
 from __future__ import annotations
@@ -8,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+import pyarrow as pa
+
 from frazil.formats.avro.format import AVRO
 from frazil.formats.decoder import Decoder
-from frazil.formats.format import Format
+from frazil.formats.format import Format, PlainFormat
+from frazil.formats.framing import Grouping, group_by_schema_id, one_group
 from frazil.formats.mapped import Mapped
+from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
 from frazil.model.schemas import RegisteredSchema, SchemaType
 
 FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO,)}
@@ -38,3 +43,29 @@ def open_decoder(schema: RegisteredSchema) -> Decoder:
     true.
     """
     return FORMATS[schema.format].open_decoder(schema)
+
+
+def plain_format(word: str) -> PlainFormat | None:
+    """Return the format that a spec's `value` or `key` names; None if a registered schema decodes it, or it is none."""
+    return PLAIN_FORMATS.get(word)
+
+
+def open_plain(word: str) -> Decoder | None:
+    """Return the decoder of a format without a registered schema, and None as `plain_format` does."""
+    plain = plain_format(word)
+    return None if plain is None else PlainDecoder(plain)
+
+
+def guessed_plain_format(payloads: pa.LargeBinaryArray) -> str:
+    """Return the first of `json`, `string` and `bytes` that holds all payloads.
+
+    It is `json` only if a payload is an array or an object: a number or a word in quotes may be any text.
+    """
+    compound = any(payload.lstrip()[:1] in (b"[", b"{") for payload in payloads.to_pylist())
+    words = ("json", "string", "bytes") if compound else ("string", "bytes")
+    return next(word for word in words if not PLAIN_FORMATS[word].problems(payloads))
+
+
+def grouping_of(word: str) -> Grouping:
+    """Return how payloads of a format are grouped by writer schema: by the id in their header, if they have one."""
+    return group_by_schema_id if plain_format(word) is None else one_group

@@ -35,7 +35,7 @@ class Clients:
     registry: SchemaRegistry
     runner: TaskRunner
     kafka: Mapping[str, SettingValue]
-    registry_settings: RegistrySettings
+    registry_settings: RegistrySettings | None
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     on_receipt: Callable[[Receipt], None]

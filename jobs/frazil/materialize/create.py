@@ -14,6 +14,7 @@ from frazil.materialize.layout import (
     metadata_columns,
     name_clashes,
     partition_problems,
+    plain_columns,
 )
 from frazil.materialize.schema.columns_of import key_column_type, record_columns
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
@@ -203,7 +204,8 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
 
 
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
-    record, former_names = _merged(spec, [(schema, record_columns(spec, schema)) for schema in latest.values])
+    values = [(schema, record_columns(spec, schema)) for schema in latest.values]
+    record, former_names = _merged(spec, values) if values else (plain_columns(spec), {})
     keys = [(schema, (Column("key", key_column_type(spec, schema)),)) for schema in latest.keys]
     key_columns, _ = _merged(spec, keys, of_key=True)
     metadata = metadata_columns(spec, key_columns[0].type if key_columns else None)

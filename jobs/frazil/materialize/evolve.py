@@ -8,7 +8,7 @@ from functools import partial
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
-from frazil.materialize.layout import metadata_columns, name_clashes, reads_keys_by_schema
+from frazil.materialize.layout import metadata_columns, name_clashes, plain_columns, reads_keys_by_schema
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.columns_of import key_column_type, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
@@ -72,7 +72,7 @@ def _shape(columns: tuple[Column, ...]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class RequiredColumns:
-    """Columns that the table has to hold. `schema_id` is None for those about the record, which the spec asks for.
+    """Columns that the table has to hold. `schema_id` is None for those that the spec asks for.
 
     The record's own columns and those about it are compared apart, so that no alias leads from one to the other.
     """
@@ -134,8 +134,9 @@ def _evolve_for_all(
     nothing from a schema that fits already.
     """
     excluded = excluded_schemas(view.properties)
-    view = _evolve(lake, spec, view, _about_the_record(spec), absorbed)
-    for schema in _new(_values(registry, latest, state, met), absorbed.values, excluded.values):
+    for wanted in _of_spec(spec):
+        view = _evolve(lake, spec, view, wanted, absorbed)
+    for schema in _new(_values(registry, spec, latest, state, met), absorbed.values, excluded.values):
         view = _evolve(lake, spec, view, _of_values(spec, schema, state), absorbed)
         absorbed.values[schema.id] = schema
     for schema in _new(_keys(registry, spec, latest, state, met), absorbed.keys, excluded.keys):
@@ -164,7 +165,7 @@ def known_schemas(
     """Return the schemas that a new process evolves the table for. Raises as `latest_schemas`, and RegistryError."""
     latest, met = latest_schemas(registry, spec), WriterSchemas({}, {})
     return WriterSchemas(
-        {schema.id: schema for schema in _new(_values(registry, latest, state, met), {}, excluded.values)},
+        {schema.id: schema for schema in _new(_values(registry, spec, latest, state, met), {}, excluded.values)},
         {schema.id: schema for schema in _new(_keys(registry, spec, latest, state, met), {}, excluded.keys)},
     )
 
@@ -194,7 +195,7 @@ def evolution_for(
 def _required_columns(
     spec: TableSpec, schemas: LatestSchemas, state: TableState
 ) -> Iterator[Callable[[], RequiredColumns]]:
-    yield lambda: _about_the_record(spec)
+    yield from (partial(_itself, each) for each in _of_spec(spec))
     yield from (partial(_of_values, spec, each, state) for each in schemas.values)
     yield from (partial(_of_keys, spec, each, state) for each in schemas.keys)
 
@@ -239,8 +240,16 @@ def needed(
     return replace(evolution, findings=evolution.findings + clashes + taken)
 
 
-def _about_the_record(spec: TableSpec) -> RequiredColumns:
-    return RequiredColumns(metadata_columns(spec, None), None, of_record=False)
+def _itself(wanted: RequiredColumns) -> RequiredColumns:
+    return wanted
+
+
+def _of_spec(spec: TableSpec) -> Iterator[RequiredColumns]:
+    """Yield the columns about the record, and those of values without registered schemas."""
+    yield RequiredColumns(metadata_columns(spec, None), None, of_record=False)
+    of_values = plain_columns(spec)
+    if of_values:
+        yield RequiredColumns(of_values, None, of_record=True)
 
 
 def _of_values(spec: TableSpec, schema: RegisteredSchema, state: TableState | None = None) -> RequiredColumns:
@@ -255,11 +264,13 @@ def _of_keys(spec: TableSpec, schema: RegisteredSchema, state: TableState | None
 
 
 def _values(
-    registry: SchemaRegistry, latest: LatestSchemas, state: TableState, met: WriterSchemas
+    registry: SchemaRegistry, spec: TableSpec, latest: LatestSchemas, state: TableState, met: WriterSchemas
 ) -> Iterable[RegisteredSchema | None]:
-    yield from latest.values
-    yield from met.values.values()
-    yield from (registry.by_id(schema_id) for schema_id in state.schema_ids)
+    """The schemas of values; none if the spec says that they have none."""
+    if spec.value_type is not None:
+        yield from latest.values
+        yield from met.values.values()
+        yield from (registry.by_id(schema_id) for schema_id in state.schema_ids)
 
 
 def _keys(

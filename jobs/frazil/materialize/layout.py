@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from frazil.delta.expressible import inexpressible
+from frazil.formats.open import plain_format
 from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import partition_field
@@ -29,7 +30,6 @@ _TYPES: dict[str, ColumnType] = {
     "leader_epoch": Scalar("int"),
     "value": Scalar("binary"),
 }
-_KEY_TYPES: dict[str, ColumnType] = {"bytes": Scalar("binary"), "string": Scalar("string")}
 
 DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
     Column("topic", Scalar("string"), doc="The topic of the record."),
@@ -59,9 +59,21 @@ def metadata_columns(spec: TableSpec, key_type: ColumnType | None) -> tuple[Colu
 
 
 def _metadata_column(spec: TableSpec, name: str, key_type: ColumnType | None) -> Column | None:
-    by_schema = key_type if spec.key_type is not None else None
-    column_type = _TYPES.get(name) if name != "key" else _KEY_TYPES.get(spec.key, by_schema)
+    column_type = _TYPES.get(name) if name != "key" else _key_type(spec, key_type)
     return None if column_type is None else Column(spec.metadata.prefix + name, column_type)
+
+
+def _key_type(spec: TableSpec, by_schema: ColumnType | None) -> ColumnType | None:
+    plain = plain_format(spec.key)
+    if plain is not None:
+        return plain.column_type
+    return by_schema if spec.key_type is not None else None
+
+
+def plain_columns(spec: TableSpec) -> tuple[Column, ...]:
+    """Return the columns of values without registered schemas; none for a spec whose values have them."""
+    plain = plain_format(spec.value)
+    return () if plain is None else plain.columns
 
 
 def reads_keys_by_schema(spec: TableSpec) -> bool:

@@ -16,7 +16,7 @@ from frazil.ports import SchemaRegistry, Topics
 
 @dataclass(frozen=True, slots=True)
 class LatestSchemas:
-    """The newest schemas of a spec's subjects; empty where each record names its own subject."""
+    """The newest schemas of a spec's subjects; empty where no schema is read, or each record names its own subject."""
 
     values: tuple[RegisteredSchema, ...]
     keys: tuple[RegisteredSchema, ...]
@@ -30,11 +30,13 @@ class LatestSchemas:
 
 
 def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
-    """Return the newest schemas of the topics' subjects. Raises SubjectMissingError."""
-    values = [_latest(registry, spec, topic, of_key=False) for topic in spec.topics]
-    if not reads_keys_by_schema(spec):
-        return LatestSchemas(_known(values), ())
-    keys = [_latest(registry, spec, topic, of_key=True) for topic in spec.topics]
+    """Return the newest schemas of the topics' subjects. Raises SubjectMissingError.
+
+    Values and keys that no schema decodes have none, and the registry is not asked.
+    """
+    of_values, of_keys = spec.value_type is not None, reads_keys_by_schema(spec)
+    values = [_latest(registry, spec, topic, of_key=False) for topic in spec.topics if of_values]
+    keys = [_latest(registry, spec, topic, of_key=True) for topic in spec.topics if of_keys]
     return LatestSchemas(_known(values), _known(keys))
 
 

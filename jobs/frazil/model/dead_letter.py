@@ -31,6 +31,8 @@ class Reason(StrEnum):
     """A length is negative or greater than the number of remaining bytes."""
     BAD_UTF8 = "bad_utf8"
     """A string is not valid UTF-8."""
+    BAD_JSON = "bad_json"
+    """The payload is not one valid JSON text."""
     OUT_OF_RANGE = "out_of_range"
     """A value is outside the range of its logical type, such as a time of day of 24 hours or more."""
     TOO_LARGE = "too_large"

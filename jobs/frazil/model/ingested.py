@@ -39,7 +39,7 @@ class TaskContext:
     former_names: Mapping[str, tuple[str, ...]]
     schemas: WriterSchemas
     kafka: Mapping[str, SettingValue]
-    registry: RegistrySettings
+    registry: RegistrySettings | None
     storage: Mapping[str, SettingValue]
     source_ids: Mapping[str, tuple[str | None, int]]
     """The topic id and the generation, by topic."""

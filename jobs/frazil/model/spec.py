@@ -9,8 +9,8 @@ from typing import Literal
 
 from frazil.model.schemas import SchemaType
 
-ValueFormat = Literal["avro"]
-KeyFormat = Literal["none", "bytes", "string", "avro"]
+ValueFormat = Literal["avro", "json", "string", "bytes"]
+KeyFormat = Literal["none", "bytes", "string", "json", "avro"]
 SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO"}
 """The registry's schema type for each format that is decoded by a schema."""
 WriteMode = Literal["append"]
@@ -227,14 +227,18 @@ class TableSpec:
     formats: tuple[TableFormat, ...] = ICEBERG_ALONE
 
     @property
-    def value_type(self) -> SchemaType:
-        """The schema type that values must have in the registry."""
-        return SCHEMA_TYPES[self.value]
+    def value_type(self) -> SchemaType | None:
+        """The schema type that values must have in the registry; None if no schema decodes them."""
+        return SCHEMA_TYPES.get(self.value)
 
     @property
     def key_type(self) -> SchemaType | None:
         """The schema type that keys must have in the registry; None if no schema decodes them."""
         return SCHEMA_TYPES.get(self.key)
+
+    @property
+    def needs_registry(self) -> bool:
+        return self.value_type is not None or self.key_type is not None
 
     @property
     def identifier(self) -> str:
@@ -254,12 +258,13 @@ class TableSpec:
 class Settings:
     """`frazil.yaml` and every table spec in `tables_folder`. `kafka` has librdkafka's names as keys.
 
+    `registry` is None only if no table needs one.
     `secrets` are the names of all secrets that it refers to as `${secret:…}`.
     """
 
     source_file: str
     kafka: Mapping[str, SettingValue]
-    registry: RegistrySettings
+    registry: RegistrySettings | None
     catalog: CatalogSettings
     database: str
     tables: tuple[TableSpec, ...]

@@ -23,7 +23,9 @@ def kafka_of(values: Values) -> Mapping[str, SettingValue]:
     return given
 
 
-def registry_of(values: Values) -> RegistrySettings:
+def registry_of(values: Values | None) -> RegistrySettings | None:
+    if values is None:
+        return None
     rest = [key for key in settings_keys.REGISTRY_KEYS if key is not settings_keys.REGISTRY_URL]
     return RegistrySettings(values[settings_keys.REGISTRY_URL], _given(values, tuple(rest)))
 
@@ -40,11 +42,11 @@ def _given(values: Values, keys: tuple[Key[object], ...]) -> dict[str, SettingVa
     return {name: value if isinstance(value, Secret) else str(value) for name, value in given.items()}
 
 
-def cluster_problems(kafka: Values, registry: Values, catalog: Values) -> Iterator[Problem]:
+def cluster_problems(kafka: Values, registry: Values | None, catalog: Values) -> Iterator[Problem]:
     """Yield the contradictions within and between the sections."""
     yield from _sasl_problems(kafka)
     yield from _ssl_problems(kafka)
-    yield from _registry_problems(registry)
+    yield from () if registry is None else _registry_problems(registry)
     yield from _warehouse_problems(catalog)
 
 

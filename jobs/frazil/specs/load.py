@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,13 +65,14 @@ class _Loading:
         folder = at.folder / self._early(settings_keys.TABLES, root, at)
         place = _place_of(settings_keys.TABLES.name, root, at)
         specs = self.specs(folder, place, database, "" if catalog is None else catalog.type)
+        self._check_registry(values, specs, root, at)
         self.problems.raise_if_any()
         assert values is not None and catalog is not None, "a missing value is a problem"  # noqa: S101
         snowflake = values.get(settings_keys.SNOWFLAKE_KEY)
         return Settings(
             source_file=str(path),
             kafka=kafka_of(values[settings_keys.KAFKA_KEY]),
-            registry=registry_of(values[settings_keys.REGISTRY_KEY]),
+            registry=registry_of(values.get(settings_keys.REGISTRY_KEY)),
             catalog=catalog,
             database=values[settings_keys.DATABASE],
             tables=specs,
@@ -105,12 +106,23 @@ class _Loading:
         if values is None:
             return None
         catalog, snowflake = values[settings_keys.CATALOG_KEY], values.get(settings_keys.SNOWFLAKE_KEY)
-        kafka, registry = values[settings_keys.KAFKA_KEY], values[settings_keys.REGISTRY_KEY]
+        kafka, registry = values[settings_keys.KAFKA_KEY], values.get(settings_keys.REGISTRY_KEY)
         for problem in cluster_problems(kafka, registry, catalog):
             self.problems.add(problem)
         for problem in () if snowflake is None else snowflake_problems(snowflake):
             self.problems.add(problem)
         return catalog_of(catalog, at.folder)
+
+    def _check_registry(self, values: Values | None, specs: Sequence[TableSpec], root: Node, at: At) -> None:
+        """Note a problem if a table needs a registry and none is given."""
+        first = next((spec for spec in specs if spec.needs_registry), None)
+        if values is None or first is None or values.is_given(settings_keys.REGISTRY_KEY):
+            return
+        at.under(settings_keys.REGISTRY_KEY.name).reject(
+            root.mark,
+            f"required key is missing: {first.identifier} has value: {first.value} and key: {first.key}",
+            hint="add `schema_registry: {url: …}`; tables of values without registered schemas have another `value`",
+        )
 
     def specs(self, folder: Path, place: Position, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
         """Read the table specs of a folder; `place` is the position that names the folder."""

@@ -62,15 +62,16 @@ KEY = Key(
     "key",
     Choice(
         get_args(KeyFormat),
-        planned("use none, bytes, string or avro; bytes keeps any key unchanged", "protobuf", "json_schema"),
+        planned("use none, bytes, string, json or avro; bytes keeps any key unchanged", "protobuf", "json_schema"),
     ),
-    "The format of record keys; none leaves the key out.",
+    "The format of record keys; none leaves the key out, and json keeps a JSON text as it is.",
     "string",
 )
 VALUE = Key(
     "value",
-    Choice(get_args(ValueFormat), planned("use avro", "protobuf", "json_schema", "json", "string", "bytes")),
-    "The format of record values.",
+    Choice(get_args(ValueFormat), planned("use avro; bytes keeps any value unchanged", "protobuf", "json_schema")),
+    "The format of record values. With json, string and bytes, which need no schema, the value is one column, `value`;"
+    " json keeps a JSON text as it is.",
     "avro",
 )
 WRITE = Key(
@@ -192,8 +193,12 @@ SUBJECT_SHAPE = WordOr(
     SUBJECT_WORDS,
     Built(Section((SUBJECT_NAME,)), lambda values: SubjectSettings(override=values[SUBJECT_NAME])),
 )
-SUBJECT = Key("subject", SUBJECT_SHAPE, "The registry subject of value schemas: a naming strategy or a name.",
-              SUBJECTS.naming)  # fmt: skip
+SUBJECT = Key(
+    "subject",
+    SUBJECT_SHAPE,
+    "The registry subject of value schemas, if value is avro: a naming strategy or a name.",
+    SUBJECTS.naming,
+)
 KEY_SUBJECT = Key("key_subject", SUBJECT_SHAPE, "The registry subject of key schemas, if key is avro.",
                   SUBJECTS.naming)  # fmt: skip
 ORDER_BY = Key(

@@ -135,9 +135,11 @@ def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
 
 def _key_problems(values: Values) -> Iterator[Problem]:
     key, metadata = values[keys.KEY], values[keys.METADATA]
-    if values.is_given(keys.KEY_SUBJECT) and key not in SCHEMA_TYPES:
-        what = f"no effect, because key is {key}"
-        yield _problem(values.place_of(keys.KEY_SUBJECT), what, "set key: avro, or remove key_subject")
+    for subject, part in ((keys.SUBJECT, keys.VALUE), (keys.KEY_SUBJECT, keys.KEY)):
+        if values.is_given(subject) and values[part] not in SCHEMA_TYPES:
+            what = f"no effect, because {part.name} is {values[part]}"
+            hint = f"set {part.name}: {' or '.join(SCHEMA_TYPES)}, or remove {subject.name}"
+            yield _problem(values.place_of(subject), what, hint)
     if key == "none" and metadata.is_given(keys.KEEP) and "key" in metadata[keys.KEEP]:
         what = "the key cannot be kept, because key is none"
         yield _problem(metadata.place_of(keys.KEEP), what, "set key: bytes, or remove key from the list")

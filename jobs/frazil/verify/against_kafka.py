@@ -81,7 +81,7 @@ class _Result:
     findings: list[Discrepancy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compared: dict[TopicPartition, Compared] = field(default_factory=dict)
-    lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    lost: dict[int | None, tuple[str, ...]] = field(default_factory=dict)
 
     def total(self, figure: str) -> int:
         return sum(getattr(each, figure) for each in self.compared.values())
@@ -256,10 +256,14 @@ def _sometimes_kept(view: TableView) -> SometimesKept:
     return SometimesKept(frozenset(sometimes), frozenset(sometimes - {applied.prefix + name for name in kept}))
 
 
+def _writer(schema_id: int | None) -> str:
+    return "values" if schema_id is None else f"schema {schema_id}"
+
+
 def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
     result.findings += [
-        Discrepancy(FindingKind.NO_COLUMN, f"schema {schema_id}", f"the table has no column for {', '.join(fields)}")
-        for schema_id, fields in sorted(result.lost.items())
+        Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), f"the table has no column for {', '.join(fields)}")
+        for schema_id, fields in sorted(result.lost.items(), key=lambda lost: lost[0] or 0)
     ]
     progress = progress_by_source(at.state)
     for where, found in result.compared.items():

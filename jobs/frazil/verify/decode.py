@@ -22,7 +22,7 @@ from frazil.model.ingested import TaskContext
 from frazil.model.plan import WriterSchemas
 from frazil.model.schemas import NONE_EXCLUDED, RegisteredSchema
 from frazil.model.snapshot import TableView
-from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
 from frazil.records import OptionalFields, Records
 from frazil.verify.placement import ByFieldId
@@ -61,6 +61,11 @@ class Redecoder:
                 yield decoded
                 records = records.after(len(part))
 
+    def schema_id_of(self, record: Records) -> int | None:
+        """Return the schema id in the header of one record's value; None if it has none."""
+        groups = self.decoder.group_values(record.values).groups
+        return groups[0].schema_id if groups else None
+
     def _learn(self, stop: Stop) -> None:
         schema = self.registry.by_id(stop.schema_id)
         assert schema is not None  # noqa: S101 - the decoder stops for ids that the registry has
@@ -87,8 +92,8 @@ def open_redecoder(
         _context(_judging(spec, purpose), at, dead_letters),
         row_schema=schemas[0],
         dead_letter_schema=schemas[1],
-        values=TaskDecoders(spec.value_type, values, unknown, excluded.values),
-        keys=TaskDecoders(spec.key_type, keys, unknown, excluded.keys),
+        values=TaskDecoders(spec.value, values, unknown, excluded.values),
+        keys=TaskDecoders(spec.key, keys, unknown, excluded.keys),
         now=now_utc,
         place_values=placed,
     )
@@ -122,7 +127,7 @@ def _context(spec: TableSpec, at: Standing, dead_letters: TableView) -> TaskCont
         former_names=former_names_of(at.view.properties),
         schemas=WriterSchemas({}, {}),
         kafka={},
-        registry=RegistrySettings(""),
+        registry=None,
         storage={},
         source_ids={source.topic: (source.topic_id, source.generation) for source in at.state.sources},
     )

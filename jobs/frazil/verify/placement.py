@@ -32,11 +32,11 @@ class ByFieldId:
     history: Sequence[pa.Schema]
     target: pa.Schema
     former_names: Mapping[str, tuple[str, ...]]
-    lost: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    found: dict[int, tuple[ColumnSources, ...]] = field(default_factory=dict)
-    chosen: dict[int, int] = field(default_factory=dict)
+    lost: dict[int | None, tuple[str, ...]] = field(default_factory=dict)
+    found: dict[int | None, tuple[ColumnSources, ...]] = field(default_factory=dict)
+    chosen: dict[int | None, int] = field(default_factory=dict)
 
-    def __call__(self, schema_id: int, given: pa.Schema) -> ColumnSources:
+    def __call__(self, schema_id: int | None, given: pa.Schema) -> ColumnSources:
         if schema_id not in self.found:
             self.found[schema_id] = self._placed(given)
             lost = homeless(given, self.target, self.found[schema_id][0])
@@ -44,11 +44,11 @@ class ByFieldId:
                 self.lost[schema_id] = lost
         return self.found[schema_id][self.chosen.get(schema_id, 0)]
 
-    def later(self, schema_id: int) -> range:
+    def later(self, schema_id: int | None) -> range:
         """Return the numbers of the later placements, for `choose`."""
         return range(self.chosen.get(schema_id, 0) + 1, len(self.found.get(schema_id, ())))
 
-    def choose(self, schema_id: int, placement: int) -> None:
+    def choose(self, schema_id: int | None, placement: int) -> None:
         self.chosen[schema_id] = placement
 
     def _placed(self, given: pa.Schema) -> tuple[ColumnSources, ...]:

@@ -12,7 +12,6 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.arrow import project
-from frazil.formats.framing import group_by_schema_id
 from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.proof.tally import TopicPartition, bitmap_of
@@ -189,7 +188,7 @@ class PartitionComparison:
         placed = self.as_rows.placed
         for index in map(int, np.searchsorted(records.offsets.to_numpy(), differing)):
             record = records.after(index).first(1)
-            schema_id = _schema_id(record)
+            schema_id = self.as_rows.schema_id_of(record)
             before = placed.chosen.get(schema_id, 0)
             for placement in placed.later(schema_id):
                 placed.choose(schema_id, placement)
@@ -244,12 +243,6 @@ def _cut(chunks: Sequence[Records], at: int) -> tuple[list[Records], list[Record
     places = [(records, int(np.searchsorted(records.offsets.to_numpy(), at))) for records in chunks]
     before = [records.first(place) for records, place in places if place]
     return before, [records.after(place) for records, place in places if place < len(records)]
-
-
-def _schema_id(record: Records) -> int:
-    """Return the schema id of one record, or -1 if its value is not framed."""
-    groups = group_by_schema_id(record.values).groups
-    return groups[0].schema_id if groups else -1
 
 
 def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:

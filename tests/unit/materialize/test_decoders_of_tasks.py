@@ -26,7 +26,7 @@ def registry() -> RegistryInMemory:
 
 
 def writers(registry: RegistryInMemory, *known: int) -> TaskDecoders:
-    return TaskDecoders("AVRO", {i: registry.schemas[i] for i in known}, UnknownIds(registry))
+    return TaskDecoders("avro", {i: registry.schemas[i] for i in known}, UnknownIds(registry))
 
 
 def test_a_schema_of_the_plan_is_opened_once_and_never_asked_for(registry: RegistryInMemory) -> None:

@@ -98,6 +98,22 @@ def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
     assert spec_of(found.text, tmp_path).table == "orders_v1_3"
 
 
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [([b'{"a": 1}', None], "json"), ([b"1", b"2"], "string"), ([b'{"a": 1}', b"\xff"], "bytes")],
+)
+def test_values_without_a_schema_have_the_format_that_holds_all_of_them(
+    tmp_path: Path, values: list[bytes | None], word: str
+) -> None:
+    sample = [PeekedRecord(RawRecord("Orders.V1", 0, 0, None, b"k", value), None) for value in values]
+    facts = TopicFacts("Orders.V1", None, {0: PartitionFacts(0, 2)})
+
+    for asked in (registry(), None):
+        found = draft(asked, facts, sample, taken=())
+        assert spec_of(found.text, tmp_path).value == word
+        assert f"have no schema.\n# All of them become the column value.\nvalue: {word}\n" in found.text
+
+
 def test_a_topic_whose_values_cannot_become_rows_gets_no_spec() -> None:
     asked = registry()
     with pytest.raises(SubjectMissingError, match=r"no subject Orders\.V1-value"):

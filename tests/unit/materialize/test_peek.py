@@ -132,3 +132,28 @@ def test_maps_with_text_keys_are_objects() -> None:
     (found,) = peek(Partitions({0: {0: b"\0\0\0\0\1" + out.getvalue()}}), registry, facts, 1)
 
     assert found.columns == {"tags": {"a": 1, "b": None}}
+
+
+def test_values_without_a_schema_are_shown_as_what_all_of_them_are() -> None:
+    def shown(*values: bytes | None) -> list[object]:
+        given = Partitions({0: dict(enumerate(values))})
+        return [each.columns.get("value") for each in peek(given, None, facts(len(values)), len(values))]
+
+    assert shown(b'{"a": 1}', b"2", None) == ['{"a": 1}', "2", None]
+    assert shown(b"a", b"{") == ["a", "{"]
+    assert shown(b"a", b"\xff") == [b"a", b"\xff"]
+
+
+def test_a_spec_says_how_values_are_read() -> None:
+    (good, bad) = peek(Partitions({0: {0: b"{}", 1: b"\0\0\0\0\1"}}), None, facts(2), 2, word="json")
+
+    assert (good.columns, good.schema_id) == ({"value": "{}"}, None)
+    assert bad.reject is not None
+    assert bad.reject.reason.value == "bad_json"
+
+
+def test_a_schema_id_without_a_registry_is_named() -> None:
+    (found,) = peek(Partitions({0: {0: GOOD}}), None, facts(1), 1)
+
+    assert found.reject is not None
+    assert found.reject.detail == "names the schema 1, and no schema registry is configured"

@@ -86,8 +86,10 @@ EXAMPLES: dict[str, list[Example]] = {
         refused("key", "key: string", "key: bytes", "kafka_key is string"),
         refused("key", "key: bytes", "key: avro", "kafka_key is binary"),
         applied("key", "key: none", "key: string"),
+        applied("key", "key: string", "key: json", "existing rows keep their key"),
         applied("key", "key: string", "key: none", "existing rows keep their key"),
     ],
+    "value": [refused("value", "value: avro", "value: string", "columns were made for values of its current format")],
     "partition_by": [
         applied("partition_by", "partition_by: []", "partition_by: [day(kafka_timestamp)]", OLD_FILES),
         applied("partition_by", "partition_by: [bucket(8, n)]", "partition_by: [bucket(16, n)]", OLD_FILES),
@@ -142,7 +144,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "subject.name": [applied("subject", "subject: topic", "subject: {name: orders-value}")],
     "key_subject.name": [applied("key_subject", "key: avro\nkey_subject: topic", "key: avro\nkey_subject: {name: k}")],
 }
-ONE_VALUE = ["value", "write", "order_by", "cdc", "on_incompatible_schema"]
+ONE_VALUE = ["write", "order_by", "cdc", "on_incompatible_schema"]
 SAME_TABLE = ["topic", "topics", "table", "database"]
 """Those that say which table it is: see the tests of another topic and of another name."""
 
@@ -383,9 +385,7 @@ def recorded_as(view: TableView, spec: TableSpec, **keys: str | None) -> TableVi
         ("on_incompatible_schema", "dead_letter", Fate.APPLIED),
     ],
 )
-def test_a_key_with_one_value_in_this_release_has_a_fate_all_the_same(
-    world: World, key: str, other: str, fate: Fate
-) -> None:
+def test_a_value_of_another_release_has_a_fate_all_the_same(world: World, key: str, other: str, fate: Fate) -> None:
     spec = world.spec("")
     world.make(spec)
 

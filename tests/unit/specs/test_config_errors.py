@@ -24,8 +24,8 @@ SETTINGS_ERRORS = {
     ),
     "missing section": (
         KAFKA,
-        "frazil.yaml:1:1: schema_registry: required key is missing",
-        "The Confluent-compatible schema registry.",
+        "frazil.yaml:1:1: schema_registry: required key is missing: lake.orders has value: avro and key: string",
+        "add `schema_registry: {url: …}`; tables of values without registered schemas have another `value`",
     ),
     "missing space after a colon": (
         "kafka:x",
@@ -153,8 +153,8 @@ SPEC_ERRORS = {
     ),
     "misspelt value of a later release": (
         "topic: a\nvalue: protobuff",
-        'tables/a.yaml:2:8: value: expected avro, found "protobuff"',
-        "did you mean protobuf? It is not supported in this release: use avro",
+        'tables/a.yaml:2:8: value: expected one of avro, json, string, bytes, found "protobuff"',
+        "did you mean protobuf? It is not supported in this release: use avro; bytes keeps any value unchanged",
     ),
     "unknown value": (
         "topic: a\non_tombstone: rows",
@@ -234,6 +234,11 @@ CONTRADICTIONS = {
         "tables/a.yaml:2:14: key_subject: no effect, because key is string",
         "set key: avro, or remove key_subject",
     ),
+    "subject of values without a schema": (
+        "topic: a\nvalue: json\nsubject: {name: orders}",
+        "tables/a.yaml:3:10: subject: no effect, because value is json",
+        "set value: avro, or remove subject",
+    ),
     "delta alone": (
         "topic: a\nformats: [delta]",
         "tables/a.yaml:2:10: formats: delta is only supported together with iceberg, which holds the offsets",
@@ -302,7 +307,7 @@ def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
         "    did you mean database?\n"
         "tables/a.yaml:2:1: wrte: unknown key\n"
         "    did you mean write?\n"
-        'tables/a.yaml:3:6: key: expected one of none, bytes, string, avro, found "strng"\n'
+        'tables/a.yaml:3:6: key: expected one of none, bytes, string, json, avro, found "strng"\n'
         "    did you mean string?\n"
         "tables/b.yaml:1:9: topics: a spec with several topics requires a table\n"
         "    add `table: name`\n"

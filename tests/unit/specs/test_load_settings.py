@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from config_files import GOOD, Load
+from config_files import GOOD, KAFKA, Load
 
 from frazil.model.errors import SettingError
 from frazil.model.spec import (
@@ -133,6 +133,20 @@ def test_words_that_yaml_takes_for_booleans_and_numbers_stay_words(load: Load) -
     specs = load(GOOD, "topic: no", "topic: 0123").tables
 
     assert [(spec.topics, spec.table) for spec in specs] == [(("no",), "no"), (("0123",), "t_0123")]
+
+
+@pytest.mark.parametrize("key", ["none", "bytes", "string", "json"])
+@pytest.mark.parametrize("value", ["json", "string", "bytes"])
+def test_tables_without_schemas_need_no_registry(load: Load, value: str, key: str) -> None:
+    settings = load(KAFKA, f"topic: orders\nvalue: {value}\nkey: {key}")
+
+    assert settings.registry is None
+    assert (settings.tables[0].value_type, settings.tables[0].needs_registry) == (None, False)
+
+
+def test_one_table_with_a_schema_needs_a_registry(load: Load) -> None:
+    with pytest.raises(SettingError, match=r"required key is missing: lake\.b has value: json and key: avro"):
+        load(KAFKA, "topic: a\nvalue: json", "topic: b\nvalue: json\nkey: avro")
 
 
 def test_several_topics_keep_the_topic_column(load: Load) -> None:

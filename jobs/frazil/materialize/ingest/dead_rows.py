@@ -58,7 +58,7 @@ def dead_rows(
         "reason": pa.array([reject.reason.value for reject in dead]),
         "detail": pa.array(list(map(_detail, dead, headers.problems.to_pylist()))),
         "path": pa.array([reject.path for reject in dead], pa.string()),
-        "schema_id": _named_ids(values),
+        "schema_id": _named_ids(context, values),
     }
     arrays = [_column(field, columns, constants, len(dead)) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -91,7 +91,9 @@ def _detail(reject: Reject, headers_problem: str | None) -> str:
     return f"{reject.detail}; the headers are left out: {headers_problem}"
 
 
-def _named_ids(values: pa.LargeBinaryArray) -> pa.Int32Array:
-    """The ids that framed values name, as the signed numbers that registries count with."""
+def _named_ids(context: TaskContext, values: pa.LargeBinaryArray) -> pa.Int32Array:
+    """The ids that framed values name, as the signed numbers that registries count with; null without a registry."""
+    if context.spec.value_type is None:
+        return pa.nulls(len(values), pa.int32())
     ids = schema_ids(values)
     return pa.array(ids.astype(np.uint32).view(np.int32), mask=ids < 0)

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.framing import Framed, group_by_schema_id
+from frazil.formats.open import grouping_of, plain_format
 from frazil.materialize.ingest.dead_rows import dead_rows, timestamps
 from frazil.materialize.ingest.decoders import TaskDecoders
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
-from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, text_keys
+from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, plain_keys
 from frazil.materialize.ingest.part_size import PartSize
 from frazil.materialize.ingest.payloads import (
     CrowdedError,
@@ -92,6 +93,7 @@ class RecordDecoder:
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
         self._key_column = prefix + "key"
+        self.group_values = grouping_of(self._spec.value)
         self._reads_keys_by_schema = reads_keys_by_schema(self._spec)
         self._place_values = place_values or ByName(context.rows.identifier, self._record_schema, context.former_names)
         self._place_keys = place_keys or self._keys_by_name()
@@ -177,7 +179,7 @@ class RecordDecoder:
 
     def _framed(self, topic: str, partition: int, records: Records) -> _Chunk:
         keys = group_by_schema_id(records.keys) if self._reads_keys_by_schema else _NO_KEYS
-        return _Chunk(topic, partition, records, group_by_schema_id(records.values), keys)
+        return _Chunk(topic, partition, records, self.group_values(records.values), keys)
 
     def _stop(self, chunk: _Chunk) -> Stop | None:
         """The first record that must wait, whether for its value's schema or for its key's."""
@@ -201,21 +203,15 @@ class RecordDecoder:
         if self._key_column not in self._metadata:
             return self._judge_keys(chunk)
         field, keys = self._row_schema.field(self._key_column), chunk.records.keys
-        match self._spec.key:
-            case "none" | "bytes":
-                return Part([keys.cast(field.type)], None, ())
-            case "string":
-                return text_keys(keys, field)
-            case _:
-                decoded = decode_framed(
-                    keys,
-                    chunk.keys,
-                    self._keys,
-                    target=key_schema(field),
-                    place=self._place_keys,
-                    nulls_are_rows=True,
-                )
-                return decoded_keys(decoded, field, keys)
+        if self._spec.key == "none":
+            return Part([keys.cast(field.type)], None, ())
+        plain = plain_format(self._spec.key)
+        if plain is not None:
+            return plain_keys(keys, field, plain)
+        decoded = decode_framed(
+            keys, chunk.keys, self._keys, target=key_schema(field), place=self._place_keys, nulls_are_rows=True
+        )
+        return decoded_keys(decoded, field, keys)
 
     def _judge_keys(self, chunk: _Chunk) -> Part:
         """Judge the keys of a table that has no key column yet: keys without a schema are refused already."""

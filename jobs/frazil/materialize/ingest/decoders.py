@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from frazil.formats.decoder import Decoder
-from frazil.formats.open import open_decoder
+from frazil.formats.open import open_decoder, open_plain
 from frazil.model.dead_letter import Reason
-from frazil.model.schemas import RegisteredSchema, SchemaType
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import SCHEMA_TYPES
 from frazil.ports import SchemaRegistry
 
 LOOKUPS_PER_TASK = 100
@@ -59,27 +60,31 @@ class UnknownIds:
 class TaskDecoders:
     """Decoders by schema id, for values or for keys. Records of the `excluded` ids become dead letters.
 
-    `schema_type` is what the spec says of them; None where no schema decodes them, and no decoder is asked for.
+    `word` is their format in the spec. Payloads without a registered schema have the id None.
     """
 
     def __init__(
         self,
-        schema_type: SchemaType | None,
+        word: str,
         known: dict[int, RegisteredSchema],
         unknown: UnknownIds,
         excluded: frozenset[int] = frozenset(),
     ) -> None:
-        self._schema_type = schema_type
+        self._schema_type = SCHEMA_TYPES.get(word)
+        self._plain = open_plain(word)
         self._excluded = excluded
         self._known = known
         self._unknown = unknown
         self._decoders: dict[int, Decoder | Reason] = {}
 
-    def decoder(self, schema_id: int) -> Decoder | Reason:
+    def decoder(self, schema_id: int | None) -> Decoder | Reason:
         """The decoder, or why records of this id are dead letters.
 
         Raises NewSchemaError for a valid id that the plan does not know, and LookupsSpentError.
         """
+        if schema_id is None:
+            assert self._plain is not None  # noqa: S101 - only payloads of these formats have no id
+            return self._plain
         if schema_id in self._decoders:
             return self._decoders[schema_id]
         self._decoders[schema_id] = self._open(schema_id)

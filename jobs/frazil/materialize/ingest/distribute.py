@@ -36,7 +36,7 @@ def task_context(
     *,
     writer: str,
     kafka: Mapping[str, SettingValue],
-    registry: RegistrySettings,
+    registry: RegistrySettings | None,
     storage: Mapping[str, SettingValue],
 ) -> TaskContext:
     generations = {source.topic: source.generation for source in plan.state.sources}

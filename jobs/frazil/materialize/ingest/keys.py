@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
+from frazil.formats.decoder import accepted, without
+from frazil.formats.format import PlainFormat
 from frazil.formats.mapped import VALUE
 from frazil.materialize.ingest.payloads import Part
 from frazil.model.dead_letter import Reason, Reject
-from frazil.records import value_ends
 
 
-def text_keys(keys: pa.LargeBinaryArray, field: pa.Field) -> Part:
-    """Keys as UTF-8 text; the others are refused."""
-    try:
+def plain_keys(keys: pa.LargeBinaryArray, field: pa.Field, plain: PlainFormat) -> Part:
+    """Keys without a registered schema, as they are; those that the column cannot hold are refused."""
+    refused = plain.problems(keys)
+    if not refused:
         return Part([keys.cast(field.type)], None, ())
-    except pa.ArrowInvalid:
-        found = (_bad_text(index, keys[index].as_py()) for index in _beyond_ascii(keys))
-        rejects = tuple(reject for reject in found if reject is not None)
-    accepted = np.delete(np.arange(len(keys)), [reject.index for reject in rejects])
-    return Part([keys.take(pa.array(accepted)).cast(field.type)], accepted, rejects)
-
-
-def _beyond_ascii(keys: pa.LargeBinaryArray) -> list[int]:
-    """The keys with a byte beyond ASCII, in order: all others are text."""
-    ends = value_ends(keys)
-    places = np.flatnonzero(np.frombuffer(keys.buffers()[2], np.uint8)[: ends[-1]] >= 0x80)
-    inside = places[places >= ends[0]]
-    found: list[int] = np.unique(np.searchsorted(ends, inside, side="right") - 1).tolist()
-    return found
+    rejects = tuple(Reject(r.index, Reason.BAD_KEY, f"{r.reason.value}: {r.detail}") for r in refused)
+    return Part([without(keys, refused).cast(field.type)], accepted(keys, refused), rejects)
 
 
 def key_schema(field: pa.Field) -> pa.Schema:
@@ -67,11 +56,3 @@ def former_key_names(former_names: Mapping[str, tuple[str, ...]], field: pa.Fiel
 def _as_struct(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> pa.Array:
     chosen = keys if part.accepted is None else keys.take(pa.array(part.accepted))
     return pa.StructArray.from_arrays(part.columns, fields=list(key_schema(field)), mask=chosen.is_null())
-
-
-def _bad_text(index: int, key: bytes | None) -> Reject | None:
-    try:
-        (key or b"").decode()
-    except UnicodeDecodeError as bad:
-        return Reject(index, Reason.BAD_KEY, f"{Reason.BAD_UTF8.value}: {bad.reason} at byte {bad.start}")
-    return None

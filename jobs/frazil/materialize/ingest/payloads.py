@@ -1,4 +1,4 @@
-"""The framed values (or keys) of a chunk: sorted by writer schema, decoded, and put back in the records' order."""
+"""The values (or keys) of a chunk: sorted by writer schema, decoded, and put back in the records' order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.formats.framing import FRAME_BYTES, Framed, Group
+from frazil.formats.framing import Framed, Group
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders
 from frazil.materialize.ingest.placing import Place
@@ -46,7 +46,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The rows of one writer schema; the `schema_id` of tombstones is None."""
+    """The rows of one writer schema; the `schema_id` of tombstones is None, and that of values without a header."""
 
     indexes: Indexes | None
     rows: pa.RecordBatch
@@ -83,7 +83,7 @@ def first_stop(decoders: TaskDecoders, framed: Framed, *, of_key: bool) -> Stop 
     first: Stop | None = None
     for group in framed.groups:
         index = 0 if group.indexes is None else int(group.indexes[0])
-        if first is not None and index > first.index:
+        if group.schema_id is None or (first is not None and index > first.index):
             continue
         try:
             decoders.decoder(group.schema_id)
@@ -117,7 +117,7 @@ def decode_framed(
         if isinstance(decoder, Reason):
             rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
             continue
-        decoded = decoder.decode(given, skip=FRAME_BYTES)
+        decoded = decoder.decode(given, skip=group.header_bytes)
         if decoded.taken < len(given):
             raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
         nanos += decoded.truncated_nanos
@@ -165,7 +165,7 @@ def _most_null_bytes(framed: Framed) -> int:
     return MOST_NULL_BYTES if len(framed.groups) + bool(framed.nulls) < 2 else MOST_NULL_BYTES // 3
 
 
-def _all_refused(schema_id: int, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
+def _all_refused(schema_id: int | None, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
     if reason is Reason.UNKNOWN_SCHEMA_ID:
         detail = f"the registry has no schema with the id {schema_id}"
     elif reason is Reason.REFUSED_SCHEMA:

@@ -39,6 +39,7 @@ def change_excluded(
     one to exclude is otherwise not known to the registry, has columns in the table, or fits the table: its records are
     rows, and dead letters cannot be replayed. Raises RegistryError if the registry fails.
     """
+    _check_has_schemas(spec, exclude)
     view = loaded(lake, spec)
     known = excluded_schemas(view.properties)
     _check_included(spec, known, exclude, include)
@@ -51,6 +52,14 @@ def change_excluded(
         return
     put, remove = (excluded_schemas_property(after), ()) if after.ids else ({}, (DEAD_LETTER_SCHEMAS_PROPERTY,))
     lake.set_properties(spec.identifier, put=put, remove=remove)
+
+
+def _check_has_schemas(spec: TableSpec, exclude: Collection[int]) -> None:
+    if exclude and not spec.needs_registry:
+        raise Misuse(
+            f"{spec.identifier} reads no registered schema: value is {spec.value}, key is {spec.key}",
+            hint="run `frazil resume` without --dead-letter-schema",
+        )
 
 
 def _check_included(

@@ -155,7 +155,8 @@ def _plan_lines(plan: BatchPlan, *, new: bool) -> Iterator[str]:
     for each in sorted(plan.ranges, key=lambda r: (r.topic, r.partition)):
         yield f"    {each.topic}-{each.partition}: [{each.start}, {each.end}){_left(each)}"
     base = "the new table's first snapshot" if new else f"snapshot {plan.base_snapshot_id}"
-    yield f"  on {base}; writer schemas {sorted(plan.schemas.values)}"
+    schemas = f"; writer schemas {sorted(plan.schemas.values)}" if plan.schemas.values else ""
+    yield f"  on {base}{schemas}"
 
 
 def _left(each: OffsetRange) -> str:

@@ -71,7 +71,7 @@ def refusal(
     of_key: bool = False,
     held: bool = False,
 ) -> IncompatibleSchemaError:
-    """`schema_id` is None where it is the spec that asks for columns about the record.
+    """`schema_id` is None where it is the spec that asks for columns: about the record, or of values without a schema.
 
     `held` says that the table had columns for the schema before.
     """
@@ -79,7 +79,7 @@ def refusal(
     what = (
         f"the writer schema {schema_id}{' of keys' if of_key else ''}"
         if schema_id is not None
-        else "the spec's metadata columns"
+        else "what the spec asks for"
     )
     count = plural(len(findings), "finding")
     return IncompatibleSchemaError(
@@ -92,7 +92,10 @@ def refusal(
 
 def _way_out(table: str, schema_id: int | None, *, of_key: bool, held: bool) -> str:
     if schema_id is None:
-        return f"change `metadata` in the spec, or materialize into another `table`; then `frazil resume {table}`"
+        return (
+            "undo what changed the column, or change `metadata` in the spec, or materialize into another `table`; then"
+            f" `frazil resume {table}`"
+        )
     schema = f"{'the key schema' if of_key else 'schema'} {schema_id}"
     exclude = f"`frazil resume {table} --dead-letter-schema {schema_id}`"
     lost = (

@@ -37,7 +37,7 @@ def preview_columns(
     The subjects of another naming do not tell their topic. What is registered may never be written, so nothing here
     is a refusal.
     """
-    if spec.value_subject.override is not None or spec.value_subject.naming == "topic":
+    if spec.value_type is None or spec.value_subject.override is not None or spec.value_subject.naming == "topic":
         return PreviewedColumns(columns, ())
     try:
         found = dict(_of_records(registry, spec))
