@@ -76,6 +76,8 @@ def test_a_cluster_that_is_not_ours_gets_the_topics_that_the_settings_name_and_n
         ("topic: orders\nsubject: {name: acme.orders}", ("acme.orders",)),
         ("topic: orders\nsubject: topic-record", ("orders-*",)),
         ("topic: orders\nsubject: record", ("*",)),
+        ("topic: orders\nvalue: json", ()),
+        ("topic: orders\nvalue: json\nkey: avro", ("orders-key",)),
     ],
 )
 def test_subjects_are_those_that_the_job_asks_for(tmp_path: Path, spec: str, subjects: tuple[str, ...]) -> None:

@@ -633,3 +633,21 @@ def _raised(table: TableRun) -> FrazilError:
     with pytest.raises(FrazilError) as error:
         table.batch()
     return error.value
+
+
+def test_a_column_of_an_older_schema_that_another_writer_renamed_is_found_by_check(world: World) -> None:
+    newest = record(a_field("m"))
+    world.registry.register("orders-value", newest)
+    world.values.append(framed(2, newest, {"m": 1}))
+    run = world.table(SPEC)
+    while not isinstance(run.batch(), NothingToDo):
+        pass
+    world.lake.catalog.load_table("lake.orders").update_schema().rename_column("n", "N").commit()
+
+    (found,) = world.check(SPEC)
+
+    assert isinstance(found, IncompatibleSchemaError)
+    assert "the writer schema 1 " in found.what
+    assert "n: differs only in letter case from the table's column N" in found.what
+    with pytest.raises(IncompatibleSchemaError, match="differs only in letter case"):
+        world.table(SPEC).batch()

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from frazil.model.errors import FrazilError, IncompatibleSchemaError
 from frazil.model.moments import rfc3339
-from frazil.model.plan import WriterSchemas
 from frazil.model.schemas import ExcludedSchemas
 
 PAUSED_PROPERTY = "frazil.paused"
@@ -49,14 +48,6 @@ def excluded_schemas(properties: Mapping[str, str]) -> ExcludedSchemas:
 def excluded_schemas_property(excluded: ExcludedSchemas) -> dict[str, str]:
     stored = {"values": sorted(excluded.values), "keys": sorted(excluded.keys)}
     return {DEAD_LETTER_SCHEMAS_PROPERTY: json.dumps(stored)}
-
-
-def without_excluded(schemas: WriterSchemas, properties: Mapping[str, str]) -> WriterSchemas:
-    excluded = excluded_schemas(properties)
-    return WriterSchemas(
-        {number: schema for number, schema in schemas.values.items() if number not in excluded.values},
-        {number: schema for number, schema in schemas.keys.items() if number not in excluded.keys},
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from frazil.materialize.changed_spec.spec_changes import once_followed, refused_changes, spec_changes
-from frazil.materialize.evolve import evolution_for
-from frazil.materialize.pause.pausing import without_excluded
+from frazil.materialize.evolve import evolution_for, known_schemas
+from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.compare import Evolution, applied
-from frazil.materialize.sources import LatestSchemas
+from frazil.materialize.sources import LatestSchemas, latest_schemas
+from frazil.materialize.state import standing
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError
 from frazil.model.plan import WriterSchemas
@@ -16,6 +17,7 @@ from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spec_change import SpecChange
+from frazil.ports import SchemaRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,25 @@ class PreviewedChanges:
     refusals: tuple[FrazilError, ...]
 
 
+def schemas_of_next_batch(registry: SchemaRegistry, spec: TableSpec, view: TableView | None) -> WriterSchemas:
+    """Return the writer schemas that the next batch makes or evolves the table for, without the excluded ones.
+
+    They are the newest ones alone if there is no table, or none whose state can be read. Raises SubjectMissingError and
+    RegistryError.
+    """
+    try:
+        here = None if view is None else standing(view, pipeline=spec.pipeline)
+    except FrazilError:
+        here = None
+    if here is None:
+        return latest_schemas(registry, spec).by_id()
+    return known_schemas(registry, spec, here.state, excluded=excluded_schemas(here.view.properties))
+
+
 def preview_changes(spec: TableSpec, view: TableView, schemas: WriterSchemas, state: TableState) -> PreviewedChanges:
     """Return the changes that the spec and these writer schemas make to an existing table."""
     followed = once_followed(spec, view, spec_changes(spec, view))
-    known = LatestSchemas.of(without_excluded(schemas, view.properties))
-    evolution, refusal = evolution_for(spec, followed, known, state)
+    evolution, refusal = evolution_for(spec, followed, LatestSchemas.of(schemas), state)
     columns = applied(followed.columns, evolution.changes)
     changes = spec_changes(spec, view, arriving=columns[len(followed.columns) :])
     refused: tuple[FrazilError, ...] = refused_changes(spec, changes)

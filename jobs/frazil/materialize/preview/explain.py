@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from frazil.materialize.create import initial_state, notes_of
-from frazil.materialize.evolve import differences_of_newest, known_schemas
-from frazil.materialize.pause.pausing import excluded_schemas
+from frazil.materialize.evolve import differences_of_newest
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.preview.batch import Facts, preview_batch
-from frazil.materialize.preview.changes import PreviewedChanges
+from frazil.materialize.preview.changes import PreviewedChanges, schemas_of_next_batch
 from frazil.materialize.run import TableRun
 from frazil.materialize.schema.record_subjects import preview_columns
 from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
-from frazil.materialize.state import Standing, standing
+from frazil.materialize.state import Standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, TopicFacts, WriterSchemas
@@ -50,7 +49,7 @@ def explain(run: TableRun) -> Explanation:
     clients, spec = run.clients, run.spec
     view = clients.lake.load(spec.identifier)
     dead_letters = clients.lake.load(spec.dead_letters_identifier)
-    topics, schemas = describe_topics(clients.topics, spec), _schemas(run, view)
+    topics, schemas = describe_topics(clients.topics, spec), schemas_of_next_batch(clients.registry, spec, view)
     preview = preview_batch(Facts(spec, view, dead_letters, topics, schemas), batch_id=clients.new_id())
     refusal = preview.obstacle_up_to("create")
     if refusal is not None:
@@ -61,14 +60,6 @@ def explain(run: TableRun) -> Explanation:
     if view is None:
         return _with_columns(explained, run, preview.new_columns)
     return explained if preview.changes is None else _with_changes(explained, run, preview.changes, schemas)
-
-
-def _schemas(run: TableRun, view: TableView | None) -> WriterSchemas:
-    registry, spec = run.clients.registry, run.spec
-    if view is None:
-        return latest_schemas(registry, spec).by_id()
-    state = standing(view, pipeline=spec.pipeline).state
-    return known_schemas(registry, spec, state, excluded=excluded_schemas(view.properties))
 
 
 def _first_plan(run: TableRun, topics: Sequence[TopicFacts], schemas: WriterSchemas) -> Plan:

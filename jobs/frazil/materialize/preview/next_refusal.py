@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.materialize.evolve import known_schemas
-from frazil.materialize.pause.pausing import excluded_schemas
-from frazil.materialize.preview.changes import preview_changes
+from frazil.materialize.preview.changes import preview_changes, schemas_of_next_batch
 from frazil.materialize.state import standing
 from frazil.model.errors import FrazilError
 from frazil.model.snapshot import TableView
@@ -24,5 +22,5 @@ def next_refusal(lake: Lake, registry: SchemaRegistry, spec: TableSpec) -> Frazi
 def refusal_of(registry: SchemaRegistry, spec: TableSpec, view: TableView) -> FrazilError | None:
     """Return why the next batch on this view would stop before it reads a record. Raises what the registry raises."""
     state = standing(view, pipeline=spec.pipeline).state
-    schemas = known_schemas(registry, spec, state, excluded=excluded_schemas(view.properties))
+    schemas = schemas_of_next_batch(registry, spec, view)
     return next(iter(preview_changes(spec, view, schemas, state).refusals), None)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from frazil.materialize.preview.batch import Facts, preview_batch
-from frazil.materialize.sources import describe_topics, latest_schemas
+from frazil.materialize.preview.changes import schemas_of_next_batch
+from frazil.materialize.sources import describe_topics
 from frazil.model.errors import FrazilError, ServiceError, SubjectMissingError, TopicMissingError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -49,12 +50,12 @@ class _Asking:
     def of_table(self, spec: TableSpec) -> Iterator[FrazilError]:
         found: list[FrazilError] = []
         topics = _note(found, lambda: self.ask("cluster", lambda: describe_topics(self.topics, spec)))
-        latest = _note(found, lambda: self.ask("registry", lambda: latest_schemas(self.registry, spec)))
         view = _note(found, lambda: self.load(spec.identifier))
+        schemas = _note(found, lambda: self.ask("registry", lambda: schemas_of_next_batch(self.registry, spec, view)))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found
         if "catalog" not in self.silent:
-            facts = Facts(spec, view, dead_letters, topics, None if latest is None else latest.by_id())
+            facts = Facts(spec, view, dead_letters, topics, schemas)
             yield from (obstacle.error for obstacle in preview_batch(facts).obstacles)
 
     def load(self, identifier: str) -> TableView | None:
