@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import TopicFacts
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import Reference, RegisteredSchema
 from frazil.model.spec import Start, StartLatest, StartOffsets, StartTimestamp
 
 Fields = list[dict[str, Any]]
@@ -38,11 +38,21 @@ class RegistryInMemory:
     missing: set[int] = field(default_factory=set)
 
     def register(
-        self, subject: str, text: str, *, schema_format: Literal["AVRO", "PROTOBUF", "JSON"] = "AVRO"
+        self,
+        subject: str,
+        text: str,
+        *,
+        schema_format: Literal["AVRO", "PROTOBUF", "JSON"] = "AVRO",
+        references: Sequence[tuple[str, str]] = (),
     ) -> RegisteredSchema:
-        """As registries do, give one text one id."""
-        new = RegisteredSchema(len(self.schemas) + 1, schema_format, text)
-        there = (each for each in self.schemas.values() if (each.format, each.text) == (schema_format, text))
+        """As registries do, give one text one id. `references` are names with their subjects."""
+        used = tuple(self._referenced(references))
+        new = RegisteredSchema(len(self.schemas) + 1, schema_format, text, used)
+        there = (
+            each
+            for each in self.schemas.values()
+            if (each.format, each.text, each.references) == (schema_format, text, used)
+        )
         schema = next(there, new)
         self.schemas[schema.id] = schema
         self.subjects[subject] = schema.id
@@ -64,6 +74,14 @@ class RegistryInMemory:
     def subjects_under(self, prefix: str) -> Collection[str]:
         self._answer(prefix)
         return [subject for subject in self.subjects if subject.startswith(prefix)]
+
+    def _referenced(self, references: Sequence[tuple[str, str]]) -> Iterator[Reference]:
+        """Return what the references refer to, dependencies first, each once per name."""
+        found: dict[Reference, None] = {}
+        for name, subject in references:
+            schema = self.schemas[self.subjects[subject]]
+            found |= dict.fromkeys((*schema.references, Reference(name, schema.text)))
+        yield from found
 
     def _answer(self, question: object) -> None:
         self.asked.append(question)

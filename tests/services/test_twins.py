@@ -46,7 +46,7 @@ RECORDS = 5
 @dataclass(frozen=True)
 class Registry:
     client: SchemaRegistry
-    register: Callable[[str, str], int]
+    register: Callable[..., int]
     down: SchemaRegistry
 
 
@@ -65,10 +65,13 @@ def registry(request: pytest.FixtureRequest, place: Place) -> Iterator[Registry]
         addresses = (place.services.schema_registry_url, f"http://{NOBODY_LISTENS}")
         client, down = (ConfluentRegistry(RegistrySettings(address, {})) for address in addresses)
         with closing(client), closing(down):
-            yield Registry(client, lambda subject, text: place.register(subject, json.loads(text)), down)
+            yield Registry(
+                client, lambda subject, text, **more: place.register(subject, json.loads(text), **more), down
+            )
     else:
         memory = RegistryInMemory()
-        yield Registry(memory, lambda subject, text: memory.register(subject, text).id, RegistryInMemory(down=True))
+        down_too = RegistryInMemory(down=True)
+        yield Registry(memory, lambda subject, text, **more: memory.register(subject, text, **more).id, down_too)
 
 
 @pytest.fixture(params=["real", "in memory"])
@@ -94,6 +97,22 @@ def test_the_newest_schema_of_a_subject_is_found_and_older_ones_by_id(registry: 
     assert (latest.id, latest.format, by_id.id) == (newer, "AVRO", older)
     assert json.loads(by_id.text) == json.loads(record(a_field("n")))
     assert by_id.references == ()
+
+
+def test_references_come_with_their_names_dependencies_first(registry: Registry, place: Place) -> None:
+    of = f"{place.name}-".replace("-", "_")
+    registry.register(f"{of}money", record(a_field("cents"), name="Money"))
+    used = [("of.Money", f"{of}money")]
+    registry.register(f"{of}line", record(a_field("price", "Money"), name="Line"), references=used)
+    used = [("of.Line", f"{of}line"), ("of.Money", f"{of}money")]
+
+    schema = registry.client.by_id(
+        registry.register(f"{of}order", record(a_field("line", "Line"), a_field("paid", "Money")), references=used)
+    )
+
+    assert schema is not None
+    assert [each.name for each in schema.references] == ["of.Money", "of.Line"]
+    assert [json.loads(each.text)["name"] for each in schema.references] == ["Money", "Line"]
 
 
 def test_one_text_has_one_id_in_every_subject(registry: Registry, place: Place) -> None:

@@ -10,7 +10,7 @@ from json import JSONDecodeError
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, cast
 
 from frazil.model.errors import LocalServicesError, RegistryError, SettingError
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import Reference, RegisteredSchema
 from frazil.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
 
 if TYPE_CHECKING:
@@ -131,20 +131,20 @@ class ConfluentRegistry:
         return self._known[schema_id]
 
     def _registered(self, schema_id: int, schema: Schema) -> RegisteredSchema:
-        texts: dict[tuple[str, int], str] = {}
-        self._collect(schema.references or [], texts)
+        found: dict[tuple[str, str, int], Reference] = {}
+        self._collect(schema.references or [], found)
         return RegisteredSchema(
             id=schema_id,
             format=cast("Literal['AVRO', 'PROTOBUF', 'JSON']", schema.schema_type or "AVRO"),
             text=schema.schema_str or "",
-            references=tuple(texts.values()),
+            references=tuple(found.values()),
         )
 
-    def _collect(self, references: list[SchemaReference], texts: dict[tuple[str, int], str]) -> None:
-        """The texts that a schema refers to, dependencies first, each once."""
+    def _collect(self, references: list[SchemaReference], known: dict[tuple[str, str, int], Reference]) -> None:
+        """Add the schemas that a schema refers to, dependencies first, each once per name."""
         for reference in references:
-            subject, version = str(reference.subject), int(reference.version or 0)
-            if (subject, version) in texts:
+            name, subject, version = str(reference.name), str(reference.subject), int(reference.version or 0)
+            if (name, subject, version) in known:
                 continue
             found = self._ask(
                 f"look up version {version} of the subject {subject}",
@@ -156,8 +156,8 @@ class ConfluentRegistry:
                     " schema references",
                     hint="register the referenced schema again, or restore it if it was deleted",
                 )
-            self._collect(found.schema.references or [], texts)
-            texts[(subject, version)] = found.schema.schema_str or ""
+            self._collect(found.schema.references or [], known)
+            known[(name, subject, version)] = Reference(name, found.schema.schema_str or "")
 
     def _ask(self, what: str, request: Callable[[], Answer]) -> Answer | None:
         """Return the answer, or None if the registry reports «not found». Other failures are a RegistryError."""

@@ -12,6 +12,7 @@ from frazil.formats.mapped import VALUE, Mapped
 from frazil.model.columns import Column, Scalar
 from frazil.model.dead_letter import Reject
 from frazil.model.schemas import RegisteredSchema, SchemaType
+from frazil.model.spec import FormatSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,8 @@ class Format:
     """
 
     schema_type: SchemaType
-    map_schema: Callable[[RegisteredSchema], Mapped]
-    open_decoder: Callable[[RegisteredSchema], Decoder]
+    map_schema: Callable[[RegisteredSchema, FormatSettings], Mapped]
+    open_decoder: Callable[[RegisteredSchema, FormatSettings], Decoder]
 
 
 @dataclass(frozen=True, slots=True)

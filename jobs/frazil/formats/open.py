@@ -18,6 +18,7 @@ from frazil.formats.framing import Grouping, group_by_schema_id, one_group
 from frazil.formats.mapped import Mapped
 from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
 from frazil.model.schemas import RegisteredSchema, SchemaType
+from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings
 
 FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO,)}
 
@@ -28,21 +29,21 @@ def is_known(schema: RegisteredSchema) -> bool:
 
 
 @lru_cache(maxsize=16)
-def map_schema(schema: RegisteredSchema) -> Mapped:
+def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS) -> Mapped:
     """Return the columns of a writer schema. Cached, because several steps of a run need the same schemas.
 
     Raises IncompatibleSchemaError with every problem if the text is not a schema. `is_known(schema)` must be true.
     """
-    return FORMATS[schema.format].map_schema(schema)
+    return FORMATS[schema.format].map_schema(schema, settings)
 
 
-def open_decoder(schema: RegisteredSchema) -> Decoder:
+def open_decoder(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS) -> Decoder:
     """Return the fastest decoder for payloads of a writer schema.
 
     Raises IncompatibleSchemaError with every finding if the schema cannot become columns. `is_known(schema)` must be
     true.
     """
-    return FORMATS[schema.format].open_decoder(schema)
+    return FORMATS[schema.format].open_decoder(schema, settings)
 
 
 def plain_format(word: str) -> PlainFormat | None:

@@ -108,8 +108,8 @@ def problems_of_new_table(
 
 def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[SchemaFinding, ...]:
     """Return notes on the types that the table stores less exactly than these schemas."""
-    values = (note for schema in latest.values for note in notes_of_values(schema))
-    keys = (note for schema in latest.keys for note in notes_of_keys(schema, spec.metadata.prefix + "key"))
+    values = (note for schema in latest.values for note in notes_of_values(spec, schema))
+    keys = (note for schema in latest.keys for note in notes_of_keys(spec, schema))
     return tuple(dict.fromkeys((*values, *keys)))
 
 

@@ -254,12 +254,12 @@ def _of_spec(spec: TableSpec) -> Iterator[RequiredColumns]:
 
 def _of_values(spec: TableSpec, schema: RegisteredSchema, state: TableState | None = None) -> RequiredColumns:
     columns, held = record_columns(spec, schema), state is not None and schema.id in state.schema_ids
-    return RequiredColumns(columns, schema.id, of_record=True, notes=notes_of_values(schema), held=held)
+    return RequiredColumns(columns, schema.id, of_record=True, notes=notes_of_values(spec, schema), held=held)
 
 
 def _of_keys(spec: TableSpec, schema: RegisteredSchema, state: TableState | None = None) -> RequiredColumns:
     column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
-    held, notes = state is not None and schema.id in state.key_schema_ids, notes_of_keys(schema, column.name)
+    held, notes = state is not None and schema.id in state.key_schema_ids, notes_of_keys(spec, schema)
     return RequiredColumns((column,), schema.id, of_record=False, notes=notes, held=held)
 
 

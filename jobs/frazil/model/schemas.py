@@ -10,13 +10,25 @@ SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A schema that another one uses, by the name that the other one uses for it, such as the path of an import."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with its registry id. `references` are the texts of the schemas that it uses, dependencies first."""
+    """A schema with its registry id. `references` are the schemas that it uses, dependencies first."""
 
     id: int
     format: SchemaType
     text: str
-    references: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
+
+    @property
+    def referenced_texts(self) -> tuple[str, ...]:
+        return tuple(each.text for each in self.references)
 
 
 @dataclass(frozen=True, slots=True)

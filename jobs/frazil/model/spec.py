@@ -202,6 +202,19 @@ class SubjectSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class FormatSettings:
+    """What a spec says about the format of its values, or of its keys. A format ignores the settings of others.
+
+    `message` is the full name of the Protobuf message; None for the first message of each schema.
+    """
+
+    message: str | None = None
+
+
+DEFAULT_SETTINGS = FormatSettings()
+
+
+@dataclass(frozen=True, slots=True)
 class TableSpec:
     """One table: the topics of its records, and how the records become rows."""
 
@@ -225,6 +238,8 @@ class TableSpec:
     value_subject: SubjectSettings
     key_subject: SubjectSettings
     formats: tuple[TableFormat, ...] = ICEBERG_ALONE
+    value_settings: FormatSettings = DEFAULT_SETTINGS
+    key_settings: FormatSettings = DEFAULT_SETTINGS
 
     @property
     def value_type(self) -> SchemaType | None:

@@ -444,7 +444,7 @@ class Crowded:
 def test_a_chunk_that_takes_too_much_memory_is_decoded_in_parts(
     read: Any, monkeypatch: pytest.MonkeyPatch, values: Sequence[int]
 ) -> None:
-    monkeypatch.setattr(decoders, "open_decoder", lambda schema: Crowded(open_decoder(schema)))
+    monkeypatch.setattr(decoders, "open_decoder", lambda schema, _: Crowded(open_decoder(schema)))
     sent = [old(0), b"bad", old(1), old(2), None, new(3), new(4), old(5), new(6), unknown(9)]
 
     got = read(*((b"k", value) for value in sent), wanted=spec(on_tombstone="skip"), values=values)
@@ -462,7 +462,7 @@ def test_a_crowded_group_of_records_does_not_make_the_parts_after_it_small(
 ) -> None:
     """Of 200 records in one chunk. Trying larger parts costs little where all records are large."""
     decoder = Crowded(open_decoder(registry.schemas[1]), {old(n) for n in large})
-    monkeypatch.setattr(decoders, "open_decoder", lambda _: decoder)
+    monkeypatch.setattr(decoders, "open_decoder", lambda *_: decoder)
 
     got = read(*((b"k", old(n)) for n in range(200)), chunk=200)
 
@@ -473,7 +473,7 @@ def test_a_crowded_group_of_records_does_not_make_the_parts_after_it_small(
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
     def on(*payloads: bytes, **how: Any) -> None:
-        monkeypatch.setattr(decoders, "open_decoder", lambda schema: Failing(open_decoder(schema), *payloads, **how))
+        monkeypatch.setattr(decoders, "open_decoder", lambda schema, _: Failing(open_decoder(schema), *payloads, **how))
 
     return on
 

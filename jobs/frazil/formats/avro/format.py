@@ -10,18 +10,21 @@ from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format
 from frazil.formats.mapped import Mapped
 from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import FormatSettings
 
 
-def map_schema(schema: RegisteredSchema) -> Mapped:
+def map_schema(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
+    del settings  # none are Avro's
     return mapping.map_schema(_parsed(schema))
 
 
-def open_decoder(schema: RegisteredSchema) -> Decoder:
+def open_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    del settings
     return decoders.open_decoder(_parsed(schema))
 
 
 def _parsed(schema: RegisteredSchema) -> AvroSchema:
-    return parse_schema(schema.text, schema.references)
+    return parse_schema(schema.text, schema.referenced_texts)
 
 
 AVRO = Format("AVRO", map_schema, open_decoder)

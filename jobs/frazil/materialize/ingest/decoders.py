@@ -8,7 +8,7 @@ from frazil.formats.decoder import Decoder
 from frazil.formats.open import open_decoder, open_plain
 from frazil.model.dead_letter import Reason
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import SCHEMA_TYPES
+from frazil.model.spec import DEFAULT_SETTINGS, SCHEMA_TYPES, FormatSettings
 from frazil.ports import SchemaRegistry
 
 LOOKUPS_PER_TASK = 100
@@ -69,10 +69,12 @@ class TaskDecoders:
         known: dict[int, RegisteredSchema],
         unknown: UnknownIds,
         excluded: frozenset[int] = frozenset(),
+        settings: FormatSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._schema_type = SCHEMA_TYPES.get(word)
         self._plain = open_plain(word)
         self._excluded = excluded
+        self._settings = settings
         self._known = known
         self._unknown = unknown
         self._decoders: dict[int, Decoder | Reason] = {}
@@ -94,7 +96,7 @@ class TaskDecoders:
         if schema_id in self._excluded:
             return Reason.REFUSED_SCHEMA
         schema = self._known.get(schema_id)
-        return self._met(schema_id) if schema is None else open_decoder(schema)
+        return self._met(schema_id) if schema is None else open_decoder(schema, self._settings)
 
     def _met(self, schema_id: int) -> Reason:
         schema = self._unknown.look_up(schema_id)

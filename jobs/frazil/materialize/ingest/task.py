@@ -31,8 +31,10 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         context,
         row_schema=rows.arrow_schema,
         dead_letter_schema=dead_letters.arrow_schema,
-        values=TaskDecoders(spec.value, dict(context.schemas.values), unknown, context.excluded.values),
-        keys=TaskDecoders(spec.key, dict(context.schemas.keys), unknown, context.excluded.keys),
+        values=TaskDecoders(
+            spec.value, dict(context.schemas.values), unknown, context.excluded.values, spec.value_settings
+        ),
+        keys=TaskDecoders(spec.key, dict(context.schemas.keys), unknown, context.excluded.keys, spec.key_settings),
         now=now_utc,
     )
     work = _Work(decoder, rows, dead_letters)

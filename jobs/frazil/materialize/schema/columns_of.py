@@ -14,11 +14,12 @@ from frazil.model.spec import TableSpec
 def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = False) -> tuple[Column, ...]:
     """Return the columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
     wanted = spec.key_type if of_key else spec.value_type
+    settings = spec.key_settings if of_key else spec.value_settings
     if schema.format != wanted:
         other = SchemaFinding("", f"is {schema.format}, the spec says {spec.key if of_key else spec.value}")
         raise refusal(spec.identifier, schema.id, (other,), of_key=of_key)
     try:
-        found = map_schema(schema)
+        found = map_schema(schema, settings)
     except IncompatibleSchemaError as no_columns:
         raise refusal(spec.identifier, schema.id, (SchemaFinding("", no_columns.what),), of_key=of_key) from no_columns
     findings = found.findings + unreadable(found.columns, spec)
@@ -36,4 +37,4 @@ def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
     if not columns:
         without_data = SchemaFinding("", "a key without data: read it with `key: bytes`")
         raise refusal(spec.identifier, schema.id, (without_data,), of_key=True)
-    return Struct(columns) if map_schema(schema).record else columns[0].type
+    return Struct(columns) if map_schema(schema, spec.key_settings).record else columns[0].type

@@ -78,7 +78,7 @@ def _sources(folder: Traversable) -> Iterator[str]:
 
 @lru_cache(maxsize=10_000)
 def _schema_hash(schema: RegisteredSchema) -> str:
-    return _hash(json.dumps([schema.format, schema.text, schema.references]))
+    return _hash(json.dumps([schema.format, schema.text, *((each.name, each.text) for each in schema.references)]))
 
 
 def _hash(text: str) -> str:

@@ -10,19 +10,20 @@ from frazil.formats.open import map_schema
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.spec import TableSpec
 
 LEFT_OUT_PROPERTY = "frazil.left-out"
 """A table property: JSON list of the fields, by dotted path, that have no column because their type holds no data."""
 
 
-def notes_of_values(schema: RegisteredSchema) -> tuple[SchemaFinding, ...]:
+def notes_of_values(spec: TableSpec, schema: RegisteredSchema) -> tuple[SchemaFinding, ...]:
     """Return ignored logical types, fields without a column, and lossy conversions, by path."""
-    return map_schema(schema).notes
+    return map_schema(schema, spec.value_settings).notes
 
 
-def notes_of_keys(schema: RegisteredSchema, column: str) -> tuple[SchemaFinding, ...]:
+def notes_of_keys(spec: TableSpec, schema: RegisteredSchema) -> tuple[SchemaFinding, ...]:
     """The same for a key's schema, with paths inside the key's column."""
-    mapped = map_schema(schema)
+    mapped, column = map_schema(schema, spec.key_settings), spec.metadata.prefix + "key"
     return tuple(SchemaFinding(f"{column}.{n.path}" if mapped.record else column, n.problem) for n in mapped.notes)
 
 

@@ -58,5 +58,5 @@ def _of_records(registry: SchemaRegistry, spec: TableSpec) -> Iterator[tuple[str
             schema = registry.latest(subject)
             if schema is None or schema.format != spec.value_type:
                 continue
-            if subject == f"{topic}-{map_schema(schema).record}":
+            if subject == f"{topic}-{map_schema(schema, spec.value_settings).record}":
                 yield subject, schema
