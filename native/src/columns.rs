@@ -1,38 +1,41 @@
-//! The columns of a table, filled from payloads in the one walk that checks the rules.
+//! The columns of a table, filled from payloads in the one walk that checks the rules of their format.
 //!
 //! A payload that breaks a rule may have filled some columns before: `truncate` takes its values out again.
 
 use std::collections::HashMap;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, MapArray, StructArray, UInt32Array};
-use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer};
+use arrow_array::{make_array, Array, LargeStringArray, UInt32Array};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::take::take;
 
-use crate::rules::{within, Bytes, Checked, MICROS_A_DAY, MOST_MILLIS};
-use crate::shape::{entry_fields, variants, Item, Member, Shape, Strings, Variants};
-
 /// Memory that a column keeps after values were taken out, in slots.
 const MOST_SPARE: usize = 1 << 16;
 
-/// One column, or what is inside one.
-pub struct Column<'s> {
-    shape: &'s Shape,
-    /// Of a union with one branch that is not null: the index of that branch, and the number of branches.
-    only: Option<(usize, usize)>,
-    nulls: NullBufferBuilder,
-    values: Values<'s>,
+/// Columns of strings, of symbols, and of the keys of maps. The offsets have 64 bits, as in the table's files.
+pub type Strings = LargeStringArray;
+
+/// What a format knows about a column while it reads values.
+pub trait Field {
+    /// The type of the finished column.
+    fn arrow_type(&self) -> DataType;
 }
 
-enum Values<'s> {
+/// One column, or what is inside one. `F` is what the format knows about it.
+pub struct Column<'s, F> {
+    pub field: F,
+    pub nulls: NullBufferBuilder,
+    pub values: Values<'s, F>,
+}
+
+pub enum Values<'s, F> {
     Null,
     Boolean(BooleanBufferBuilder),
     Int(Vec<i32>),
     Long(Vec<i64>),
-    /// Milliseconds, microseconds or nanoseconds as microseconds.
-    Time(Vec<i64>),
+    /// Microseconds, of a time that the format writes in another unit.
+    Micros(Vec<i64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
     Decimal(Vec<i128>),
@@ -41,28 +44,27 @@ enum Values<'s> {
     Bytes(Texts),
     /// Indexes of symbols.
     Enum(Vec<u32>, &'s [String]),
-    List(Vec<i64>, Box<Column<'s>>, &'s Item),
-    Map(Vec<i32>, Box<Entries<'s>>, &'s Item),
-    Record(Vec<(&'s str, Column<'s>)>),
-    /// A column for each branch, but for the null branch.
-    Union(Vec<(&'s str, Option<Column<'s>>)>),
+    List(Vec<i64>, Box<Column<'s, F>>),
+    Map(Vec<i32>, Box<Entries<'s, F>>),
+    Struct(Vec<Column<'s, F>>),
 }
 
-struct Entries<'s> {
-    keys: Texts,
-    values: Column<'s>,
+/// The entries of maps.
+pub struct Entries<'s, F> {
+    pub keys: Column<'s, F>,
+    pub values: Column<'s, F>,
     /// Of the map that is read: the entries whose timestamps lost nanoseconds, and how many did.
     lost: Vec<(usize, u64)>,
 }
 
 /// Strings or bytes.
-struct Texts {
+pub struct Texts {
     offsets: Vec<i64>,
     bytes: Vec<u8>,
 }
 
 impl Texts {
-    fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         Self { offsets: offsets(capacity), bytes: Vec::new() }
     }
 
@@ -71,7 +73,7 @@ impl Texts {
     }
 
     #[inline]
-    fn append(&mut self, text: &[u8]) {
+    pub fn append(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
         self.offsets.push(self.bytes.len() as i64);
     }
@@ -83,7 +85,7 @@ impl Texts {
 }
 
 /// The offsets of no values yet.
-fn offsets<T: Default>(capacity: usize) -> Vec<T> {
+pub fn offsets<T: Default>(capacity: usize) -> Vec<T> {
     let mut offsets = Vec::with_capacity(capacity + 1);
     offsets.push(T::default());
     offsets
@@ -97,104 +99,32 @@ fn shorten<T>(values: &mut Vec<T>, len: usize) {
     }
 }
 
-impl<'s> Column<'s> {
-    pub fn new(shape: &'s Shape, capacity: usize) -> Self {
-        let (shape, only) = match shape {
-            Shape::Union { branches } => match variants(branches) {
-                Variants::One(index, only) => (only, Some((index, branches.len()))),
-                Variants::Many => (shape, None),
-            },
-            _ => (shape, None),
-        };
-        Self { shape, only, nulls: NullBufferBuilder::new(capacity), values: Values::new(shape, capacity) }
+impl<'s, F: Field> Column<'s, F> {
+    pub fn new(field: F, values: Values<'s, F>, capacity: usize) -> Self {
+        Self { field, nulls: NullBufferBuilder::new(capacity), values }
     }
 
     /// The number of values, nulls included.
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.nulls.len()
     }
 
-    /// Read one value. If it breaks a rule, the column has to be truncated.
-    #[inline]
-    pub fn read(&mut self, bytes: &mut Bytes) -> Checked {
-        if let Some((only, branches)) = self.only {
-            if bytes.index(branches, "branch")? != only {
-                self.append_null();
-                return Ok(());
-            }
-        }
-        self.nulls.append_non_null();
-        match &mut self.values {
-            Values::String(texts) => texts.append(bytes.string()?),
-            Values::Long(values) => values.push(bytes.long()?),
-            Values::Double(values) => values.push(f64::from_le_bytes(bytes.array()?)),
-            Values::Int(values) => values.push(bytes.int()?),
-            Values::Boolean(values) => values.append(bytes.boolean()?),
-            _ => self.read_other(bytes)?,
-        }
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn read_other(&mut self, bytes: &mut Bytes) -> Checked {
-        match &mut self.values {
-            Values::Bytes(texts) => texts.append(bytes.bytes()?),
-            Values::Time(values) => values.push(time(self.shape, bytes)?),
-            Values::Float(values) => values.push(f32::from_le_bytes(bytes.array()?)),
-            Values::Fixed(values, size) => values.extend_from_slice(bytes.take(*size)?),
-            Values::Decimal(values) => {
-                let Shape::Decimal { precision, size, .. } = self.shape else { unreachable!() };
-                values.push(bytes.decimal(*precision, *size)?);
-            }
-            Values::Enum(indexes, symbols) => indexes.push(bytes.index(symbols.len(), "symbol")? as u32),
-            Values::List(offsets, items, item) => {
-                bytes.blocks(item, |bytes| items.read(bytes).map_err(|fault| fault.inside("[]")))?;
-                offsets.push(items.len() as i64);
-            }
-            Values::Map(offsets, entries, item) => {
-                entries.lost.clear();
-                bytes.blocks(item, |bytes| entries.read(bytes))?;
-                bytes.truncated_nanos -= entries.lost_again(offsets[offsets.len() - 1] as usize);
-                offsets.push(entries.values.len() as i32);
-            }
-            Values::Record(fields) => read_record(fields, bytes)?,
-            Values::Union(branches) => {
-                let index = bytes.index(branches.len(), "branch")?;
-                if branches[index].1.is_none() {
-                    self.nulls.truncate(self.nulls.len() - 1);
-                    self.append_null();
-                    return Ok(());
-                }
-                for (at, (name, column)) in branches.iter_mut().enumerate() {
-                    match column {
-                        Some(column) if at == index => column.read(bytes).map_err(|fault| fault.inside(name))?,
-                        Some(column) => column.append_null(),
-                        None => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn append_null(&mut self) {
+    pub fn append_null(&mut self) {
         self.nulls.append_null();
         match &mut self.values {
             Values::Null => {}
             Values::Boolean(values) => values.append(false),
             Values::Int(values) => values.push(0),
-            Values::Long(values) | Values::Time(values) => values.push(0),
+            Values::Long(values) | Values::Micros(values) => values.push(0),
             Values::Float(values) => values.push(0.0),
             Values::Double(values) => values.push(0.0),
             Values::Decimal(values) => values.push(0),
             Values::Fixed(values, size) => values.resize(values.len() + *size, 0),
             Values::String(texts) | Values::Bytes(texts) => texts.append(&[]),
             Values::Enum(indexes, _) => indexes.push(0),
-            Values::List(offsets, items, _) => offsets.push(items.len() as i64),
-            Values::Map(offsets, entries, _) => offsets.push(entries.values.len() as i32),
-            Values::Record(fields) => fields.iter_mut().for_each(|(_, column)| column.append_null()),
-            Values::Union(branches) => branches.iter_mut().filter_map(|(_, c)| c.as_mut()).for_each(Column::append_null),
+            Values::List(offsets, items) => offsets.push(items.len() as i64),
+            Values::Map(offsets, entries) => offsets.push(entries.values.len() as i32),
+            Values::Struct(columns) => columns.iter_mut().for_each(Column::append_null),
         }
     }
 
@@ -205,39 +135,38 @@ impl<'s> Column<'s> {
             Values::Null => {}
             Values::Boolean(values) => values.truncate(len),
             Values::Int(values) => shorten(values, len),
-            Values::Long(values) | Values::Time(values) => shorten(values, len),
+            Values::Long(values) | Values::Micros(values) => shorten(values, len),
             Values::Float(values) => shorten(values, len),
             Values::Double(values) => shorten(values, len),
             Values::Decimal(values) => shorten(values, len),
             Values::Fixed(values, size) => shorten(values, len * *size),
             Values::String(texts) | Values::Bytes(texts) => texts.truncate(len),
             Values::Enum(indexes, _) => shorten(indexes, len),
-            Values::List(offsets, items, _) => {
+            Values::List(offsets, items) => {
                 shorten(offsets, len + 1);
                 items.truncate(offsets[len] as usize);
             }
-            Values::Map(offsets, entries, _) => {
+            Values::Map(offsets, entries) => {
                 shorten(offsets, len + 1);
-                entries.keys.truncate(offsets[len] as usize);
-                entries.values.truncate(offsets[len] as usize);
+                entries.truncate(offsets[len] as usize);
             }
-            Values::Record(fields) => fields.iter_mut().for_each(|(_, column)| column.truncate(len)),
-            Values::Union(branches) => {
-                branches.iter_mut().filter_map(|(_, c)| c.as_mut()).for_each(|column| column.truncate(len))
-            }
+            Values::Struct(columns) => columns.iter_mut().for_each(|column| column.truncate(len)),
         }
     }
 
-    /// Return the column as Arrow data of the shape's type.
+    /// Return the column as Arrow data of the field's type.
     pub fn finish(self) -> Result<ArrayData, ArrowError> {
-        let (len, shape, mut nulls) = (self.len(), self.shape, self.nulls);
+        let (len, data_type, mut nulls) = (self.len(), self.field.arrow_type(), self.nulls);
         let nulls = nulls.finish();
-        let builder = ArrayData::builder(shape.arrow_type()).len(len).nulls(nulls.clone());
+        if matches!(self.values, Values::Null) {
+            return ArrayData::builder(data_type).len(len).build();
+        }
+        let builder = ArrayData::builder(data_type.clone()).len(len).nulls(nulls.clone());
         match self.values {
-            Values::Null => ArrayData::builder(shape.arrow_type()).len(len).build(),
+            Values::Null => builder.build(),
             Values::Boolean(mut values) => builder.add_buffer(values.finish().into_inner()).build(),
             Values::Int(values) => builder.add_buffer(Buffer::from_vec(values)).build(),
-            Values::Long(values) | Values::Time(values) => builder.add_buffer(Buffer::from_vec(values)).build(),
+            Values::Long(values) | Values::Micros(values) => builder.add_buffer(Buffer::from_vec(values)).build(),
             Values::Float(values) => builder.add_buffer(Buffer::from_vec(values)).build(),
             Values::Double(values) => builder.add_buffer(Buffer::from_vec(values)).build(),
             Values::Decimal(values) => builder.add_buffer(Buffer::from_vec(values)).build(),
@@ -249,145 +178,111 @@ impl<'s> Column<'s> {
                 let indexes = UInt32Array::new(indexes.into(), nulls);
                 Ok(take(&Strings::from_iter_values(symbols), &indexes, None)?.to_data())
             }
-            Values::List(offsets, items, _) => {
+            Values::List(offsets, items) => {
                 builder.add_buffer(Buffer::from_vec(offsets)).add_child_data(items.finish()?).build()
             }
-            Values::Map(offsets, entries, _) => {
-                let entries = entries.finish(shape)?;
-                let map = builder.add_buffer(Buffer::from_vec(offsets)).add_child_data(entries).build()?;
-                Ok(last_entries(&MapArray::from(map))?.to_data())
+            Values::Map(mut offsets, entries) => {
+                let entries = entries.finish(&data_type, &mut offsets)?;
+                builder.add_buffer(Buffer::from_vec(offsets)).add_child_data(entries).build()
             }
-            Values::Record(fields) => {
-                let columns: Result<Vec<_>, _> = fields.into_iter().map(|(_, column)| column.finish()).collect();
+            Values::Struct(columns) => {
+                let columns: Result<Vec<_>, _> = columns.into_iter().map(Column::finish).collect();
                 builder.child_data(columns?).build()
             }
-            Values::Union(branches) => {
-                let columns = branches.into_iter().filter_map(|(_, column)| column.map(Column::finish));
-                builder.child_data(columns.collect::<Result<Vec<_>, _>>()?).build()
-            }
+        }
+    }
+
+    fn key(&self, index: usize) -> Key<'_> {
+        match &self.values {
+            Values::String(texts) => Key::Text(texts.get(index)),
+            Values::Boolean(values) => Key::Number(values.get_bit(index).into()),
+            Values::Int(values) => Key::Number(values[index].into()),
+            Values::Long(values) => Key::Number(values[index].into()),
+            Values::Decimal(values) => Key::Number(values[index]),
+            _ => unreachable!("no keys of a map are of another type"),
         }
     }
 }
 
-impl<'s> Values<'s> {
-    fn new(shape: &'s Shape, capacity: usize) -> Self {
-        match shape {
-            Shape::Null => Self::Null,
-            Shape::Boolean => Self::Boolean(BooleanBufferBuilder::new(capacity)),
-            Shape::Int | Shape::Date => Self::Int(Vec::with_capacity(capacity)),
-            Shape::Long | Shape::TimestampMicros { .. } => Self::Long(Vec::with_capacity(capacity)),
-            Shape::TimeMillis | Shape::TimeMicros | Shape::TimestampMillis { .. } | Shape::TimestampNanos { .. } => {
-                Self::Time(Vec::with_capacity(capacity))
-            }
-            Shape::Float => Self::Float(Vec::with_capacity(capacity)),
-            Shape::Double => Self::Double(Vec::with_capacity(capacity)),
-            Shape::Decimal { .. } => Self::Decimal(Vec::with_capacity(capacity)),
-            Shape::Fixed { size } => Self::Fixed(Vec::new(), *size),
-            Shape::Uuid => Self::Fixed(Vec::new(), 16),
-            Shape::String => Self::String(Texts::new(capacity)),
-            Shape::Bytes => Self::Bytes(Texts::new(capacity)),
-            Shape::Enum { symbols } => Self::Enum(Vec::with_capacity(capacity), symbols),
-            Shape::Array { items, item } => Self::List(offsets(capacity), Box::new(Column::new(items, 0)), item),
-            Shape::Map { values, item } => {
-                let entries = Entries { keys: Texts::new(0), values: Column::new(values, 0), lost: Vec::new() };
-                Self::Map(offsets(capacity), Box::new(entries), item)
-            }
-            Shape::Record { fields } => Self::Record(columns(fields, capacity)),
-            Shape::Union { branches } => {
-                let column = |branch: &'s Member| match branch.shape {
-                    Shape::Null => None,
-                    _ => Some(Column::new(&branch.shape, capacity)),
-                };
-                Self::Union(branches.iter().map(|branch| (branch.name.as_str(), column(branch))).collect())
-            }
-        }
-    }
+/// The key of a map's entry.
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Text(&'a [u8]),
+    Number(i128),
 }
 
-impl Entries<'_> {
-    fn read(&mut self, bytes: &mut Bytes) -> Checked {
-        let before = bytes.truncated_nanos;
-        self.keys.append(bytes.string().map_err(|fault| fault.inside("{key}"))?);
-        self.values.read(bytes).map_err(|fault| fault.inside("{}"))?;
-        if bytes.truncated_nanos > before {
-            self.lost.push((self.values.len() - 1, bytes.truncated_nanos - before));
-        }
-        Ok(())
+impl<'s, F: Field> Entries<'s, F> {
+    pub fn new(keys: Column<'s, F>, values: Column<'s, F>) -> Self {
+        Self { keys, values, lost: Vec::new() }
     }
 
-    /// Return how many of the lost nanoseconds are those of entries that `last_entries` removes from the map, which
-    /// begins at the entry `start`.
-    fn lost_again(&self, start: usize) -> u64 {
+    /// Note how many timestamps in the last entry lost nanoseconds.
+    #[inline]
+    pub fn note_lost(&mut self, count: u64) {
+        if count > 0 {
+            self.lost.push((self.values.len() - 1, count));
+        }
+    }
+
+    /// End the map that begins at the entry `start`, and return how many of the noted nanoseconds are those of entries
+    /// that `last_entries` removes from it.
+    pub fn lost_again(&mut self, start: usize) -> u64 {
         if self.lost.is_empty() {
             return 0;
         }
-        let last: HashMap<&[u8], usize> = (start..self.values.len()).map(|entry| (self.keys.get(entry), entry)).collect();
-        self.lost.iter().filter(|(entry, _)| last[self.keys.get(*entry)] != *entry).map(|(_, count)| count).sum()
+        let last: HashMap<Key, usize> = (start..self.values.len()).map(|entry| (self.keys.key(entry), entry)).collect();
+        let again = self.lost.iter().filter(|(entry, _)| last[&self.keys.key(*entry)] != *entry);
+        let again = again.map(|(_, count)| count).sum();
+        self.lost.clear();
+        again
     }
 
-    fn finish(self, shape: &Shape) -> Result<ArrayData, ArrowError> {
-        let Shape::Map { values, .. } = shape else { unreachable!() };
-        let len = self.values.len();
-        let keys = ArrayData::builder(Strings::DATA_TYPE).len(len).add_buffer(Buffer::from_vec(self.keys.offsets));
-        let keys = keys.add_buffer(Buffer::from_vec(self.keys.bytes)).build()?;
-        let entries = ArrayData::builder(DataType::Struct(entry_fields(values))).len(len);
-        entries.add_child_data(keys).add_child_data(self.values.finish()?).build()
+    fn truncate(&mut self, len: usize) {
+        self.keys.truncate(len);
+        self.values.truncate(len);
+        self.lost.clear();
     }
-}
 
-/// The columns of a record by the names of its fields.
-pub fn columns(fields: &[Member], capacity: usize) -> Vec<(&str, Column<'_>)> {
-    fields.iter().map(|field| (field.name.as_str(), Column::new(&field.shape, capacity))).collect()
-}
-
-/// Read one record. If it breaks a rule, its columns have to be truncated.
-#[inline]
-pub fn read_record(fields: &mut [(&str, Column)], bytes: &mut Bytes) -> Checked {
-    for (name, column) in fields {
-        column.read(bytes).map_err(|fault| fault.inside(name))?;
-    }
-    Ok(())
-}
-
-/// Read a time or a timestamp as microseconds.
-fn time(shape: &Shape, bytes: &mut Bytes) -> Checked<i64> {
-    match shape {
-        Shape::TimeMillis => Ok(1000 * within(bytes.int()?.into(), 0, MICROS_A_DAY / 1000 - 1, "time-millis")?),
-        Shape::TimeMicros => within(bytes.long()?, 0, MICROS_A_DAY - 1, "time-micros"),
-        Shape::TimestampMillis { .. } => Ok(1000 * within(bytes.long()?, -MOST_MILLIS, MOST_MILLIS, "timestamp-millis")?),
-        _ => bytes.nanos(),
+    /// Return the entries without duplicate keys, and change the offsets of the maps accordingly.
+    fn finish(self, map_type: &DataType, offsets: &mut Vec<i32>) -> Result<ArrayData, ArrowError> {
+        let DataType::Map(entries, _) = map_type else { unreachable!("the type of a map is a map") };
+        let kept = last_entries(&self.keys, offsets);
+        let mut columns = vec![self.keys.finish()?, self.values.finish()?];
+        if let Some(kept) = kept {
+            let first = UInt32Array::from_iter_values(kept.iter().map(|(first, _)| *first));
+            let last = UInt32Array::from_iter_values(kept.iter().map(|(_, last)| *last));
+            let [keys, values] = [&columns[0], &columns[1]].map(|column| make_array(column.clone()));
+            columns = vec![take(&keys, &first, None)?.to_data(), take(&values, &last, None)?.to_data()];
+        }
+        ArrayData::builder(entries.data_type().clone()).len(columns[0].len()).child_data(columns).build()
     }
 }
 
-/// Remove duplicate keys from maps: a key keeps its first position and its last value, as in most languages.
-fn last_entries(map: &MapArray) -> Result<MapArray, ArrowError> {
-    let keys = map.keys().as_string::<i64>();
+/// Return which entries maps keep, and change their offsets: a key keeps its first position and its last value, as in
+/// most languages. None if every key occurs once.
+fn last_entries<F: Field>(keys: &Column<F>, offsets: &mut Vec<i32>) -> Option<Vec<(u32, u32)>> {
     let mut kept: Vec<(u32, u32)> = Vec::with_capacity(keys.len());
-    let mut offsets = Vec::with_capacity(map.len() + 1);
-    offsets.push(0);
-    for bounds in map.offsets().windows(2) {
+    let mut ends = Vec::with_capacity(offsets.len());
+    ends.push(0);
+    for bounds in offsets.windows(2) {
         keep_entries(keys, bounds[0] as usize..bounds[1] as usize, &mut kept);
-        offsets.push(kept.len() as i32);
+        ends.push(kept.len() as i32);
     }
     if kept.len() == keys.len() {
-        return Ok(map.clone());
+        return None;
     }
-    let first = UInt32Array::from_iter_values(kept.iter().map(|(first, _)| *first));
-    let last = UInt32Array::from_iter_values(kept.iter().map(|(_, last)| *last));
-    let columns = vec![take(map.keys(), &first, None)?, take(map.values(), &last, None)?];
-    let (field, _, entries, nulls, ordered) = map.clone().into_parts();
-    let entries = StructArray::try_new(entries.fields().clone(), columns, None)?;
-    MapArray::try_new(field, OffsetBuffer::new(offsets.into()), entries, nulls, ordered)
+    *offsets = ends;
+    Some(kept)
 }
 
-fn keep_entries(keys: &Strings, range: std::ops::Range<usize>, kept: &mut Vec<(u32, u32)>) {
+fn keep_entries<F: Field>(keys: &Column<F>, range: std::ops::Range<usize>, kept: &mut Vec<(u32, u32)>) {
     if range.len() < 2 {
         kept.extend(range.map(|index| (index as u32, index as u32)));
         return;
     }
-    let mut places: HashMap<&str, usize> = HashMap::with_capacity(range.len());
+    let mut places: HashMap<Key, usize> = HashMap::with_capacity(range.len());
     for index in range {
-        let place = *places.entry(keys.value(index)).or_insert(kept.len());
+        let place = *places.entry(keys.key(index)).or_insert(kept.len());
         match kept.get_mut(place) {
             Some(entry) => entry.1 = index as u32,
             None => kept.push((index as u32, index as u32)),

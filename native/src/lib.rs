@@ -1,19 +1,19 @@
-//! The fast paths from Kafka to Arrow, and from Avro payloads to Arrow. Both have slower implementations in Python, in
-//! `jobs/frazil/adapters/kafka/` and `jobs/frazil/formats/avro/`.
+//! The fast paths from Kafka to Arrow, and from payloads of the value formats to Arrow. All have slower implementations
+//! in Python, in `jobs/frazil/adapters/kafka/` and `jobs/frazil/formats/`.
 
 use pyo3::prelude::*;
 
+mod avro;
 mod batch;
 mod columns;
-mod decoder;
+mod decoding;
+mod faults;
 mod fetch;
 mod librdkafka;
-mod rules;
-mod shape;
 
 #[pymodule]
 fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<decoder::AvroDecoder>()?;
+    module.add_class::<avro::AvroDecoder>()?;
     module.add_class::<fetch::BatchConsumer>()?;
     module.add_function(wrap_pyfunction!(fetch::librdkafka_version, module)?)
 }

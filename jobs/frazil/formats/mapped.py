@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from frazil.model.columns import Column
+from frazil.model.columns import Column, Scalar, Struct
 from frazil.model.schemas import SchemaFinding
 
 LEFT_OUT = "left out: the type holds no data"
 """The text of a note about a field that has no column."""
 VALUE = "value"
 """The only column of a schema that is not a record."""
+PRESENCE = Struct((Column("present", Scalar("boolean")),))
+"""The type of a value without data that is there or not. A struct can take fields that are added later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Protocol
+
+import pyarrow as pa
+
+from frazil.formats.decoder import Decoded
+from frazil.model.dead_letter import Reason, Reject
 
 
 @cache
@@ -13,3 +19,26 @@ def native_available() -> bool:
     except ImportError:
         return False
     return True
+
+
+class NativeCore(Protocol):
+    """A decoder of `frazil_native`, of any format."""
+
+    def decode(
+        self, payloads: pa.LargeBinaryArray, skip: int
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int]:
+        """Return the rows, the rejects, and how many timestamps lost nanoseconds."""
+        ...
+
+
+class NativeDecoder:
+    """Checks payloads and decodes them in one walk. Releases the interpreter's lock meanwhile."""
+
+    def __init__(self, schema: pa.Schema, core: NativeCore) -> None:
+        self.schema = schema
+        self._core = core
+
+    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
+        rows, faults, truncated_nanos = self._core.decode(payloads, skip)
+        rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
+        return Decoded(rows, rejects, truncated_nanos)

@@ -7,7 +7,7 @@ from avro_samples import Json, parsed, record_of, text_of
 
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
-from frazil.formats.avro.shape import MAX_COLUMNS, MAX_NESTING
+from frazil.formats.limits import MAX_COLUMNS, MAX_NESTING
 from frazil.model.schemas import SchemaFinding
 
 

@@ -13,7 +13,8 @@ from frazil.formats.avro import schema as schema_module
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.schema import MOST_TEXT, parse_schema
-from frazil.formats.avro.shape import MAX_COLUMNS, MAX_NESTING, expand
+from frazil.formats.avro.shape import expand
+from frazil.formats.limits import MAX_COLUMNS, MAX_NESTING
 from frazil.model.errors import IncompatibleSchemaError
 from tests.sampling import examples
 

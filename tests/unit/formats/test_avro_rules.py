@@ -6,7 +6,9 @@ import pytest
 from avro_samples import Json, held, parsed, record_of, zigzag
 
 from frazil.formats.avro.open import Engine, open_decoder
-from frazil.formats.avro.rules import MOST_EMPTY_ITEMS, MOST_LEVELS, MOST_SLOTS, Fault, examine
+from frazil.formats.avro.rules import MOST_EMPTY_ITEMS, MOST_LEVELS, examine
+from frazil.formats.faults import Fault
+from frazil.formats.limits import MOST_SLOTS
 from frazil.model.dead_letter import Reason, Reject
 from frazil.records import binary
 

@@ -16,10 +16,8 @@ from frazil.formats.avro.shape import Members
 from frazil.formats.avro.types import AvroSchema
 from frazil.formats.avro.values import Values
 from frazil.formats.decoder import Decoded
+from frazil.formats.limits import MOST_SLOTS_AT_ONCE
 from frazil.model.dead_letter import Reject
-
-MOST_SLOTS_AT_ONCE = 2**20
-"""The maximum number of slots in columns that the items of one call fill: a slot is an object of about 100 bytes."""
 
 
 class FallbackDecoder:

@@ -23,12 +23,9 @@ from __future__ import annotations
 from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, expand
 from frazil.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive, Record
-from frazil.formats.mapped import Mapped
+from frazil.formats.mapped import PRESENCE, Mapped
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
 from frazil.model.columns import Fixed as FixedColumn
-
-PRESENCE = Struct((Column("present", Scalar("boolean")),))
-"""The type of a value without data in a union, an array or a map. A struct can take fields that are added later."""
 
 _COLUMNS: Memo[Member, Column] = Memo()
 

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro.mapping import columns_of
 from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape
 from frazil.formats.avro.sizes import ItemSize
 from frazil.formats.avro.types import Enum, Fixed, Primitive
-from frazil.formats.decoder import Decoded
-from frazil.formats.native import native_available
-from frazil.model.dead_letter import Reason, Reject
+from frazil.formats.limits import NATIVE_LEVELS
+from frazil.formats.native import NativeDecoder, native_available
 
-if TYPE_CHECKING:
-    import frazil_native
-
-MOST_LEVELS = 30
-"""The maximum nesting; the fallback decodes deeper shapes. Arrow's C interface passes at most 64 levels."""
 Description = dict[str, object]
 
 
 def native_decoder(shape: Members) -> NativeDecoder | None:
     """Return a decoder for rows of this shape; None if the native module does not support it or is not built."""
-    if not native_available() or not shape.with_data() or not _is_covered(shape, MOST_LEVELS):
+    if not native_available() or not shape.with_data() or not _is_covered(shape, NATIVE_LEVELS):
         return None
     import frazil_native  # noqa: PLC0415 - it may not be built
 
@@ -35,19 +26,6 @@ def native_decoder(shape: Members) -> NativeDecoder | None:
         return NativeDecoder(arrow_schema(columns_of(shape)), frazil_native.AvroDecoder(text))
     except ValueError:
         return None
-
-
-class NativeDecoder:
-    """Checks payloads and decodes them in one walk. Releases the interpreter's lock meanwhile."""
-
-    def __init__(self, schema: pa.Schema, core: frazil_native.AvroDecoder) -> None:
-        self.schema = schema
-        self._core = core
-
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
-        rows, faults, truncated_nanos = self._core.decode(payloads, skip)
-        rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
-        return Decoded(rows, rejects, truncated_nanos)
 
 
 def _is_covered(shape: Shape, levels: int) -> bool:
@@ -72,7 +50,7 @@ def _inside(shape: Shape) -> tuple[Shape, ...] | None:
 
 
 def _describe(shape: Shape) -> Description:
-    """Return the shape as JSON for `native/src/shape.rs`."""
+    """Return the shape as JSON for `native/src/avro/shape.rs`."""
     match shape:
         case Leaf(leaf):
             return _describe_leaf(leaf)

@@ -6,12 +6,13 @@ from typing import Literal
 
 from frazil.formats.avro.fallback import FallbackDecoder
 from frazil.formats.avro.native import native_decoder
-from frazil.formats.avro.room import DecoderInParts, rows_at_once
+from frazil.formats.avro.room import extra_slots
 from frazil.formats.avro.schema import refuse
 from frazil.formats.avro.shape import shape_of
 from frazil.formats.avro.types import AvroSchema
 from frazil.formats.decoder import Decoder
 from frazil.formats.native import native_available
+from frazil.formats.parts import in_parts
 from frazil.model.errors import MissingToolError
 
 Engine = Literal["native", "fallback"]
@@ -32,6 +33,4 @@ def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
             "the native Avro decoder does not cover this schema" if native_available() else "it is not built",
             hint="run `make setup`, or do not choose a decoder.",
         )
-    decoder: Decoder = native or FallbackDecoder(schema, shape)
-    rows = rows_at_once(shape)
-    return decoder if rows is None else DecoderInParts(decoder, rows)
+    return in_parts(native or FallbackDecoder(schema, shape), extra_slots(shape))

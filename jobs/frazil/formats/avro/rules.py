@@ -2,7 +2,7 @@
 
 The rules are in its sections "Binary Encoding" ("Primitive Types", "Complex Types") and "Logical Types". Avro
 libraries accept more, each in its own way, so payloads are validated before a library decodes them. The native module
-(`native/src/rules.rs`) implements the same rules and gives the same error messages.
+(`native/src/avro/rules.rs`) implements the same rules and gives the same error messages.
 
 | Rule | Reason |
 |---|---|
@@ -44,9 +44,7 @@ from frazil.formats.avro.types import (
     Union,
 )
 from frazil.formats.avro.wire import (
-    Broken,
     check_length,
-    counted,
     read_boolean,
     read_bytes,
     read_index,
@@ -55,12 +53,12 @@ from frazil.formats.avro.wire import (
     read_string,
     skip_bytes,
 )
+from frazil.formats.faults import Broken, Fault, counted, fault_of
+from frazil.formats.limits import check_slots
 from frazil.model.dead_letter import Reason
 
 MOST_LEVELS = 128
 """The maximum nesting of records, arrays and maps in a payload. Deeper recursion could overflow Python's stack."""
-MOST_SLOTS = 2**25
-"""The maximum number of slots in columns per payload: a null takes 1 byte, but a slot in every column below it."""
 MOST_EMPTY_ITEMS = 2**12
 """The maximum number of items per payload that take no bytes. They cost a producer nothing, so the limit is lower."""
 
@@ -86,8 +84,7 @@ class Used:
         if self.empty_items > MOST_EMPTY_ITEMS:
             raise Broken(Reason.TOO_LARGE, f"the payload has more than {MOST_EMPTY_ITEMS} items that take no bytes")
         self.slots += items * size.slots
-        if self.slots > MOST_SLOTS:
-            raise Broken(Reason.TOO_LARGE, f"the payload expands to more than {MOST_SLOTS} values in columns")
+        check_slots(self.slots)
 
 
 Walk = Callable[[bytes, int, Used], int]
@@ -95,15 +92,6 @@ Walk = Callable[[bytes, int, Used], int]
 
 _MICROS_A_DAY = 86_400_000_000
 _LEAST_LONG, _MOST_LONG = -(2**63), 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The first rule that a payload breaks, and where."""
-
-    reason: Reason
-    detail: str
-    path: str = ""
 
 
 def examine(schema: AvroSchema, payload: bytes, skip: int = 0, used: Used | None = None) -> Fault | None:
@@ -117,16 +105,8 @@ def examine(schema: AvroSchema, payload: bytes, skip: int = 0, used: Used | None
             more = counted(len(payload) - end, "more byte")
             raise Broken(Reason.TRAILING_BYTES, f"expected the end of the payload, found {more}")
     except Broken as broken:
-        return Fault(broken.reason, broken.detail, join_segments(broken.segments))
+        return fault_of(broken)
     return None
-
-
-def join_segments(innermost_first: list[str]) -> str:
-    """Return a dotted path such as `order.items[].price`."""
-    path = ""
-    for segment in reversed(innermost_first):
-        path += f".{segment}" if path and segment[0] not in "[{" else segment
-    return path
 
 
 @lru_cache(maxsize=128)

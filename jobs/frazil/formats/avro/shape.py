@@ -26,15 +26,9 @@ from frazil.formats.avro.types import (
     Record,
     Union,
 )
+from frazil.formats.limits import MAX_COLUMNS, MAX_DIGITS, MAX_NESTING, RECURSION_LEVELS
 from frazil.formats.mapped import LEFT_OUT
 from frazil.model.schemas import SchemaFinding
-
-RECURSION_LEVELS = 3
-"""The number of levels of a recursive record that become columns; the next level is JSON text."""
-MAX_NESTING = 64
-"""The maximum nesting of records, arrays, maps and unions. Arrow's C interface passes no deeper types."""
-MAX_COLUMNS = 10_000
-MAX_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,7 @@ from frazil.formats.avro.types import (
     Ref,
     Union,
 )
-
-SLOT_BYTES = 8
-"""The bytes of a slot. Values of most types fill one. A fixed or an enum fills as many as its bytes need, even if it is
-null; for an enum, the longest symbol counts."""
+from frazil.formats.limits import slots_of_bytes
 
 _BYTES = {"null": 0, "float": 4, "double": 8}
 _CEILING = 2**31
@@ -113,4 +110,4 @@ class Sizes:
 def slots_of(named: Fixed | Enum) -> int:
     """Return how many slots a value fills at most."""
     size = named.size if isinstance(named, Fixed) else max((len(each.encode()) for each in named.symbols), default=0)
-    return max(1, -(-size // SLOT_BYTES))
+    return slots_of_bytes(size)

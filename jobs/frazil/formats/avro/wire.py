@@ -5,17 +5,8 @@ Each function reads one value at a position and returns the position after it; s
 
 from __future__ import annotations
 
+from frazil.formats.faults import Broken, counted
 from frazil.model.dead_letter import Reason
-
-
-class Broken(Exception):  # noqa: N818 - it never leaves the walker
-    """A payload breaks a rule. `segments` are the path to the value, innermost first."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
-        self.segments: list[str] = []
 
 
 def read_int(data: bytes, at: int) -> tuple[int, int]:
@@ -40,11 +31,6 @@ def _varint(data: bytes, at: int, name: str, most_bytes: int, bits: int) -> tupl
                 raise Broken(Reason.BAD_VARINT, f"{name} has more than {bits} bits")
             return (value >> 1) ^ -(value & 1), at + index + 1
     raise Broken(Reason.BAD_VARINT, f"{name} takes more than {most_bytes} bytes")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return `1 byte` or `2 bytes`; without separators of thousands, as the native module writes numbers."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def skip_bytes(data: bytes, at: int, count: int) -> int:

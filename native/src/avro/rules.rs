@@ -2,56 +2,12 @@
 //!
 //! `jobs/frazil/formats/avro/rules.py` implements the same rules and gives the same error messages; tests compare both.
 
-use crate::shape::Item;
+use crate::avro::shape::Item;
+use crate::faults::{broken, counted, unscaled, utf8, Checked, Used};
 
-pub type Checked<T = ()> = Result<T, Box<Fault>>;
-
-/// The first rule that a payload breaks. `segments` are the path to the value, innermost first.
-pub struct Fault {
-    pub reason: &'static str,
-    pub detail: String,
-    segments: Vec<String>,
-}
-
-pub const MICROS_A_DAY: i64 = 86_400_000_000;
 pub const MOST_MILLIS: i64 = i64::MAX / 1000;
-/// The maximum number of slots in columns per payload: a null takes 1 byte, but a slot in every column below it.
-pub const MOST_SLOTS: u64 = 1 << 25;
 /// The maximum number of items per payload that take no bytes. They cost a producer nothing, so the limit is lower.
 const MOST_EMPTY_ITEMS: u64 = 1 << 12;
-
-/// Build a fault. The message is formatted only here, so valid payloads do not pay for it.
-#[cold]
-#[inline(never)]
-fn broken<T>(reason: &'static str, detail: impl FnOnce() -> String) -> Checked<T> {
-    Err(Box::new(Fault { reason, detail: detail(), segments: Vec::new() }))
-}
-
-impl Fault {
-    #[cold]
-    #[inline(never)]
-    pub fn inside(mut self: Box<Self>, segment: &str) -> Box<Self> {
-        self.segments.push(segment.to_string());
-        self
-    }
-
-    pub fn path(&self) -> String {
-        let mut path = String::new();
-        for segment in self.segments.iter().rev() {
-            if !path.is_empty() && !segment.starts_with(['[', '{']) {
-                path.push('.');
-            }
-            path.push_str(segment);
-        }
-        path
-    }
-}
-
-/// `1 byte` or `2 bytes`.
-fn counted(count: impl Into<i128>, noun: &str) -> String {
-    let count = count.into();
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
 
 fn check_block(count: u64, size: Option<i64>, least: u64, left: usize) -> Checked {
     if let Some(size) = size.filter(|size| *size < 0 || *size as u64 > left as u64) {
@@ -74,49 +30,16 @@ fn bad_length<T>(what: &str, length: i64, left: usize) -> Checked<T> {
     })
 }
 
-/// Read a big-endian number in two's complement; None if it needs more than 128 bits.
-fn unscaled(digits: &[u8]) -> Option<i128> {
-    let sign = if digits.first().is_some_and(|byte| *byte >= 0x80) { 0xFF } else { 0 };
-    let (extra, last) = digits.split_at(digits.len().saturating_sub(16));
-    let mut whole = [sign; 16];
-    whole[16 - last.len()..].copy_from_slice(last);
-    let value = i128::from_be_bytes(whole);
-    (extra.iter().all(|byte| *byte == sign) && (value < 0) == (sign != 0)).then_some(value)
-}
-
-pub fn within(value: i64, least: i64, most: i64, what: &str) -> Checked<i64> {
-    if (least..=most).contains(&value) {
-        return Ok(value);
-    }
-    broken("out_of_range", || format!("expected a {what} from {least} to {most}, found {value}"))
-}
-
-/// Check eight bytes at a time. For short texts this beats the standard library, which first handles alignment.
-#[inline]
-fn is_ascii(text: &[u8]) -> bool {
-    let (words, rest) = text.as_chunks::<8>();
-    let high = words.iter().fold(0, |high, word| high | u64::from_ne_bytes(*word));
-    let rest = rest.iter().fold(0, |high, byte| high | byte);
-    high & 0x8080_8080_8080_8080 == 0 && rest < 0x80
-}
-
 /// The unread rest of a payload, with readers for the primitive types.
 pub struct Bytes<'a> {
     rest: &'a [u8],
-    /// The slots in columns that the items of the payload fill.
-    pub slots: u64,
-    /// Timestamps that lost digits below the microsecond.
-    pub truncated_nanos: u64,
+    pub used: &'a mut Used,
     empty_items: u64,
-    /// The slots that are left for the payloads of the call.
-    room: u64,
-    /// Whether the payload does not fit in the room that is left; the fault then says nothing of the payload.
-    pub is_crowded: bool,
 }
 
 impl<'a> Bytes<'a> {
-    pub fn new(payload: &'a [u8], room: u64) -> Self {
-        Self { rest: payload, slots: 0, truncated_nanos: 0, empty_items: 0, room, is_crowded: false }
+    pub fn new(payload: &'a [u8], used: &'a mut Used) -> Self {
+        Self { rest: payload, used, empty_items: 0 }
     }
 
     pub fn end(&self) -> Checked {
@@ -161,18 +84,7 @@ impl<'a> Bytes<'a> {
                 format!("the payload has more than {MOST_EMPTY_ITEMS} items that take no bytes")
             });
         }
-        let slots = self.slots.saturating_add(items.saturating_mul(item.slots));
-        if slots > MOST_SLOTS {
-            return broken("too_large", || {
-                format!("the payload expands to more than {MOST_SLOTS} values in columns")
-            });
-        }
-        if slots > self.room {
-            self.is_crowded = true;
-            return broken("too_large", || format!("{} slots are left for {slots} slots", self.room));
-        }
-        self.slots = slots;
-        Ok(())
+        self.used.reserve(items.saturating_mul(item.slots))
     }
 
     #[inline]
@@ -230,7 +142,7 @@ impl<'a> Bytes<'a> {
     /// Read a timestamp in nanoseconds as microseconds.
     pub fn nanos(&mut self) -> Checked<i64> {
         let nanos = self.long()?;
-        self.truncated_nanos += u64::from(nanos % 1000 != 0);
+        self.used.truncated_nanos += u64::from(nanos % 1000 != 0);
         Ok(nanos.div_euclid(1000))
     }
 
@@ -281,16 +193,7 @@ impl<'a> Bytes<'a> {
 
     #[inline]
     pub fn string(&mut self) -> Checked<&'a [u8]> {
-        let text = self.bytes()?;
-        if is_ascii(text) {
-            return Ok(text);
-        }
-        match std::str::from_utf8(text) {
-            Ok(_) => Ok(text),
-            Err(error) => broken("bad_utf8", || {
-                format!("the string is not valid UTF-8 at byte {}", error.valid_up_to())
-            }),
-        }
+        utf8(self.bytes()?)
     }
 
     #[inline]

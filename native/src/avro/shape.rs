@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::LargeStringArray;
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use serde::Deserialize;
 
-/// Columns of strings, of symbols, and of the keys of maps. The offsets have 64 bits, as in the table's files.
-pub type Strings = LargeStringArray;
+use crate::columns::Strings;
 
 #[derive(Deserialize)]
 pub struct Member {

@@ -1,0 +1,8 @@
+//! Avro payloads become columns by the rules of the specification.
+
+mod decoder;
+mod read;
+mod rules;
+mod shape;
+
+pub use decoder::AvroDecoder;

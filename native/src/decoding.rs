@@ -1,0 +1,103 @@
+//! What decoders of all formats have in common: payloads from Python become rows and rejects.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use arrow_array::{make_array, Array, LargeBinaryArray, RecordBatch};
+use arrow_data::ArrayData;
+use arrow_pyarrow::{FromPyArrow, ToPyArrow};
+use arrow_schema::{ArrowError, Schema};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::columns::{Column, Field};
+use crate::faults::{Checked, Used, MOST_SLOTS};
+
+/// The index, reason, detail and path of a payload that breaks a rule.
+pub type Reject = (usize, &'static str, String, String);
+pub type Decoded<'py> = (Bound<'py, PyAny>, Vec<Reject>, u64);
+type Rows = (RecordBatch, Vec<Reject>, u64);
+
+pub fn unusable<E: Display>(error: E) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn defect<E: Display>(error: E) -> PyErr {
+    PyRuntimeError::new_err(format!("decoded payloads are no columns: {error}"))
+}
+
+/// Reads payloads of one writer schema.
+pub trait Reader: Sync {
+    type Field<'s>: Field
+    where
+        Self: 's;
+    /// Memory that one row uses after another.
+    type Scratch: Default;
+
+    /// The columns of no rows yet.
+    fn columns<'s>(&'s self, capacity: usize) -> Vec<Column<'s, Self::Field<'s>>>;
+
+    /// Read one payload as a row. If it breaks a rule, the columns have to be truncated.
+    fn read<'s>(
+        &'s self,
+        columns: &mut [Column<'s, Self::Field<'s>>],
+        scratch: &mut Self::Scratch,
+        payload: &[u8],
+        used: &mut Used,
+    ) -> Checked;
+}
+
+/// Return the rows, the rejects, and how many timestamps lost nanoseconds. Decoding stops before the payload whose
+/// items would bring the total above `MOST_SLOTS` slots in columns, those of rejects included, since filling them
+/// takes time; rows and rejects are then fewer than payloads. The interpreter's lock is released while decoding.
+pub fn decode<'py>(
+    py: Python<'py>,
+    reader: &impl Reader,
+    schema: &Arc<Schema>,
+    payloads: &Bound<'py, PyAny>,
+    skip: usize,
+) -> PyResult<Decoded<'py>> {
+    let given = payloads_of(payloads)?;
+    let (batch, rejects, truncated_nanos) = py.detach(|| run(reader, schema, &given, skip)).map_err(defect)?;
+    Ok((batch.to_pyarrow(py)?, rejects, truncated_nanos))
+}
+
+/// Import the payloads from Python through Arrow's C interface, without copying their bytes.
+fn payloads_of(given: &Bound<'_, PyAny>) -> PyResult<LargeBinaryArray> {
+    let array = make_array(ArrayData::from_pyarrow_bound(given)?);
+    let expected = || PyValueError::new_err(format!("payloads are large_binary without nulls, not {}", array.data_type()));
+    match array.as_any().downcast_ref::<LargeBinaryArray>() {
+        Some(payloads) if payloads.null_count() == 0 => Ok(payloads.clone()),
+        _ => Err(expected()),
+    }
+}
+
+fn run<R: Reader>(
+    reader: &R,
+    schema: &Arc<Schema>,
+    payloads: &LargeBinaryArray,
+    skip: usize,
+) -> Result<Rows, ArrowError> {
+    let (mut columns, mut scratch) = (reader.columns(payloads.len()), R::Scratch::default());
+    let (mut rejects, mut rows, mut slots, mut truncated_nanos) = (Vec::new(), 0, 0, 0);
+    for index in 0..payloads.len() {
+        let payload = payloads.value(index).get(skip..).unwrap_or_default();
+        let mut used = Used::new(MOST_SLOTS.saturating_sub(slots));
+        match reader.read(&mut columns, &mut scratch, payload, &mut used) {
+            Ok(()) => {
+                rows += 1;
+                truncated_nanos += used.truncated_nanos;
+            }
+            Err(fault) => {
+                columns.iter_mut().for_each(|column| column.truncate(rows));
+                if used.is_crowded {
+                    break;
+                }
+                rejects.push((index, fault.reason, fault.detail.clone(), fault.path()));
+            }
+        }
+        slots += used.slots;
+    }
+    let arrays: Result<Vec<_>, _> = columns.into_iter().map(|column| column.finish().map(make_array)).collect();
+    Ok((RecordBatch::try_new(schema.clone(), arrays?)?, rejects, truncated_nanos))
+}
