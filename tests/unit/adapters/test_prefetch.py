@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from frazil.adapters.kafka.partition_consumer import Polled, PollLimits
-from frazil.adapters.kafka.prefetch import FETCHED_RANGES, RECORDS_AHEAD, Prefetch
+from frazil.adapters.kafka.prefetch import (
+    BYTES_AHEAD,
+    FETCHED_RANGES,
+    RECORDS_AHEAD,
+    UNSEEN_RECORD_BYTES,
+    Prefetch,
+)
 from frazil.model.plan import OffsetRange
 from frazil.records import OptionalFields
 
@@ -49,7 +55,7 @@ def ranges_of(*sizes: int) -> list[OffsetRange]:
     return [OffsetRange("orders", number, 0, size, size, 1 << 30) for number, size in enumerate(sizes)]
 
 
-def fetched_while_reading(ranges: Sequence[OffsetRange]) -> tuple[list[list[int]], int]:
+def fetched_while_reading(ranges: Sequence[OffsetRange], record_bytes: int = 10) -> tuple[list[list[int]], int]:
     """The partitions that are fetched while each range is read, and how many requests that took."""
     consumer = Assignment()
     prefetch = Prefetch(consumer, ranges)
@@ -57,6 +63,7 @@ def fetched_while_reading(ranges: Sequence[OffsetRange]) -> tuple[list[list[int]
     for wanted in ranges:
         prefetch.reach(wanted)
         seen.append([each.partition for each in consumer.fetched])
+        prefetch.seen(wanted.end, wanted.end * record_bytes)
         prefetch.leave(wanted)
     return seen, consumer.requests
 
@@ -88,3 +95,28 @@ def test_a_large_range_among_small_ones_ends_what_is_fetched_ahead() -> None:
     seen, _ = fetched_while_reading(ranges_of(1, 1, RECORDS_AHEAD, 1, 1))
 
     assert seen == [[0, 1, 2], [1, 2], [2, 3, 4], [3, 4], [4]]
+
+
+def test_few_ranges_of_large_records_are_fetched_ahead() -> None:
+    seen, _ = fetched_while_reading(ranges_of(*[1_000] * 50), record_bytes=100_000)
+
+    assert max(len(fetched) - 1 for fetched in seen) * 1_000 * 100_000 < BYTES_AHEAD + 1_000 * 100_000
+
+
+def test_records_are_taken_for_large_until_the_first_are_read() -> None:
+    size = BYTES_AHEAD // UNSEEN_RECORD_BYTES // 2
+    seen, _ = fetched_while_reading(ranges_of(*[size] * 50))
+
+    assert list(map(len, seen[:2])) == [4, FETCHED_RANGES]
+
+
+def test_the_largest_records_count_where_sizes_differ() -> None:
+    consumer, ranges = Assignment(), ranges_of(*[1_000] * 50)
+    prefetch = Prefetch(consumer, ranges)
+    prefetch.reach(ranges[0])
+    prefetch.seen(10, 10 * 100_000)
+    prefetch.seen(990, 990)
+    prefetch.leave(ranges[0])
+    prefetch.reach(ranges[1])
+
+    assert len(consumer.fetched) == 2

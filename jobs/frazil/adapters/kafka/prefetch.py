@@ -17,6 +17,12 @@ FETCHED_RANGES = 24
 RECORDS_AHEAD = 50_000
 """Ranges after the one that is read are fetched until they have so many offsets: the last of them may exceed it."""
 
+BYTES_AHEAD = 64 << 20
+"""The same limit in bytes: a compressed request, of which each queue may hold one, can unpack to a thousand times."""
+
+UNSEEN_RECORD_BYTES = 100 << 10
+"""The assumed size of records before the first are read."""
+
 
 class Prefetch:
     """Fetches the next few ranges of a task, in their order. Half of them are replaced at once, in one request.
@@ -29,10 +35,15 @@ class Prefetch:
         self._waiting = deque(ranges)
         self._fetched: list[OffsetRange] = []
         self._began = False
+        self._record_bytes: float | None = None
+
+    def seen(self, records: int, size: int) -> None:
+        """Learn from a chunk how large records are: those of the ranges ahead may be as large as any before."""
+        self._record_bytes = max(self._record_bytes or 0, size / records)
 
     def reach(self, wanted: OffsetRange) -> None:
         """Fetch the next range, and some after it."""
-        if len(self._fetched) <= FETCHED_RANGES // 2 and self._ahead(wanted) <= RECORDS_AHEAD // 2:
+        if len(self._fetched) <= FETCHED_RANGES // 2 and self._ahead(wanted) <= self._most_ahead() / 2:
             self._fill(wanted)
 
     def leave(self, wanted: OffsetRange) -> None:
@@ -61,7 +72,12 @@ class Prefetch:
             self._consumer.assign(added)
 
     def _has_room(self, wanted: OffsetRange) -> bool:
-        return len(self._fetched) < FETCHED_RANGES and self._ahead(wanted) < RECORDS_AHEAD
+        return len(self._fetched) < FETCHED_RANGES and self._ahead(wanted) < self._most_ahead()
+
+    def _most_ahead(self) -> float:
+        """The limit of offsets that are fetched ahead; by their size, if that is the lower one."""
+        size = UNSEEN_RECORD_BYTES if self._record_bytes is None else self._record_bytes
+        return min(RECORDS_AHEAD, BYTES_AHEAD / max(size, 1))
 
     def _ahead(self, wanted: OffsetRange) -> int:
         """The offsets of the ranges that are fetched while this one is read."""

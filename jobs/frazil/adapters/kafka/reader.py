@@ -76,7 +76,10 @@ class KafkaReader:
     def _range(self, wanted: OffsetRange, prefetch: Prefetch, optional: OptionalFields) -> Generator[Records]:
         try:
             prefetch.reach(wanted)
-            yield from self._chunks(wanted, optional)
+            for chunk in self._chunks(wanted, optional):
+                if chunk:
+                    prefetch.seen(len(chunk), chunk.memory)
+                yield chunk
         except KafkaException as refused:
             raise self._failed(wanted, refused.args[0]) from refused
 
