@@ -1,4 +1,4 @@
-"""`python -m frazil.cli.reference`: generate docs/reference/ from the declarations of settings and commands."""
+"""`python -m frazil.cli.reference`: generate docs/reference/ from the settings, the commands and example schemas."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
+from frazil.cli import evolution_page
 from frazil.cli.app import build_app
 from frazil.specs.describe import SETTINGS_PAGE, TABLES_PAGE, json_schema, markdown
 
@@ -33,6 +34,7 @@ def pages() -> Mapping[str, str]:
         "tables.md": markdown(TABLES_PAGE),
         "tables.schema.json": json_schema(TABLES_PAGE),
         "commands.md": commands_page(),
+        "evolution.md": evolution_page.page(),
     }
 
 

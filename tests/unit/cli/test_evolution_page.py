@@ -1,0 +1,90 @@
+"""The examples of docs/reference/evolution.md: what each does to a table, and that all records fit afterwards."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from frazil.cli.evolution_page import EXAMPLES, Example, outcome, schema_of
+from frazil.formats.arrow import arrow_schema, project
+from frazil.formats.open import map_schema
+from frazil.materialize.schema.compare import aliases_of, applied, compare
+from frazil.model.columns import Column
+
+OUTCOMES = {
+    "has a new optional field": "changes: add column b: string",
+    "has a new required field": "changes: add column b: string",
+    "has a new array or map": "changes: add column b: list<string>, add column c: map<string, long>",
+    "has a new field in a record": "changes: add column a.y: string",
+    "has a new field in a record in an array or a map": "changes: add column a[].y: string",
+    "lacks a field": "stays as it is: `b` not in the newest schema",
+    "has its fields in another order": "stays as it is",
+    "has an optional field that was required": "stays as it is",
+    "has a required field that was optional": "stays as it is",
+    "has a long that was an int": "changes: widen a: int to long",
+    "has a double that was a float": "changes: widen a: float to double",
+    "widens inside arrays and maps": "changes: widen a[]: int to long, widen b{}: float to double",
+    "has an int that was a long": "stays as it is: `a` int in the newest schema: the column stays long",
+    "has any other number or type": "is paused: `a` is float in the writer's schema, the table has int; `b` is string",
+    "has a decimal with more digits": "changes: widen a: decimal(9, 2) to decimal(18, 2)",
+    "has a decimal with another scale": "is paused: `a` is decimal(18, 3)",
+    "has a timestamp that was a date": "is paused: `a` is timestamptz",
+    "has a timestamp of another precision": "stays as it is",
+    "has a local timestamp that was none": "is paused: `a` is timestamp in",
+    "has a fixed of another length": "is paused: `a` is fixed(16)",
+    "has a record that was a number": "is paused: `a` is struct<x: int>",
+    "has a map that was an array": "is paused: `a` is map<string, int>",
+    "has other symbols in an enum": "stays as it is",
+    "has text that was an enum": "stays as it is",
+    "has a new type in a union": "changes: add column a.double: double",
+    "lacks a type in a union": "stays as it is: `a.double` not in the newest schema",
+    "has an optional union": "stays as it is",
+    "has a union that was one type": "is paused: `a` is struct<int: int, string: string>",
+    "renames a field, with an alias": "changes: rename a to b",
+    "renames a field, without an alias": "changes: add column b: int",
+    "renames and widens a field": "changes: rename a to b, widen a: int to long",
+    "renames two fields at once, one to the other": "is paused: `b` is the renamed column a",
+    "exchanges two names": "is paused: `a` takes the name of a field that the same schema renames",
+    "has a name that differs only in case": "is paused: total and Total differ only in case",
+}
+
+
+def columns_of(example: Example, *, after: bool) -> tuple[Column, ...]:
+    return map_schema(schema_of(example.after, example.aliases) if after else schema_of(example.before, {})).columns
+
+
+def rows(columns: tuple[Column, ...]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{}], schema=arrow_schema(columns))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.change)
+def test_each_change_does_what_the_page_says(example: Example) -> None:
+    expected = OUTCOMES[example.change]
+
+    assert outcome(example).startswith(expected)
+    assert expected != "stays as it is" or outcome(example) == expected
+
+
+@pytest.mark.parametrize(
+    "example",
+    [each for each in EXAMPLES if not OUTCOMES[each.change].startswith("is paused")],
+    ids=lambda example: example.change,
+)
+def test_records_from_before_and_after_an_accepted_change_fit_the_table(example: Example) -> None:
+    before, after = columns_of(example, after=False), columns_of(example, after=True)
+    evolution = compare(after, before, aliases_of(before))
+    table = applied(before, evolution.changes)
+
+    for written in (before, after):
+        assert project(rows(written), arrow_schema(table), evolution.former_names).num_rows == 1
+        again = compare(written, table, evolution.former_names)
+        assert (again.changes, again.findings) == ((), ())
+
+
+def test_each_outcome_has_an_example() -> None:
+    assert {each.change for each in EXAMPLES} == OUTCOMES.keys()
+    assert json.loads(schema_of({"a": "int"}, {"a": "b"}).text)["fields"] == [
+        {"name": "a", "type": "int", "aliases": ["b"]}
+    ]
