@@ -1,10 +1,10 @@
-"""Reads a table's dead letters: the newest of them, and how many there are for each reason."""
+"""Reads a table's dead letters: how many there are of each reason and schema, and the newest of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,9 @@ LAST_MICROS = 253_402_300_800 * 10**6 - 1
 """The years 1 to 9999 as microseconds since the epoch."""
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """One record that could not become a row, with its bytes."""
@@ -43,18 +46,20 @@ class DeadLetter:
     read_at: datetime
     key: bytes | None
     value: bytes | None
+    headers: Headers
 
     @property
     def record(self) -> str:
-        return f"{self.topic}-{self.partition}@{self.offset}"
+        return record_name(self.topic, self.partition, self.offset)
 
     def to_json(self) -> dict[str, Any]:
         """Bytes as hexadecimal digits, whole."""
-        value = asdict(self)
+        value = {name: getattr(self, name) for name in COLUMNS}
         for name in ("timestamp", "read_at"):
             value[name] = None if value[name] is None else rfc3339(value[name])
         for name in ("key", "value"):
-            value[name] = None if value[name] is None else value[name].hex()
+            value[name] = _hex(value[name])
+        value["headers"] = [{"key": name, "value": _hex(content)} for name, content in self.headers]
         return {"record": self.record, **value}
 
 
@@ -62,20 +67,62 @@ COLUMNS = tuple(DeadLetter.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which dead letters are meant: those with a reason, with a schema, of one record, or all.
+
+    `schema_id` is that of the value; `record` is a topic, a partition and an offset.
+    """
+
+    reason: str | None = None
+    schema_id: int | None = None
+    record: tuple[str, int, int] | None = None
+
+    def equal(self) -> dict[str, object]:
+        """Return the values that columns must have."""
+        topic, partition, offset = self.record or (None, None, None)
+        wanted = {"reason": self.reason, "schema_id": self.schema_id}
+        wanted |= {"topic": topic, "partition": partition, "offset": offset}
+        return {name: value for name, value in wanted.items() if value is not None}
+
+
+EVERY = Chosen()
+GROUPED = ("reason", "schema_id", "read_at", "topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterGroup:
+    """How many dead letters have one reason and one schema of values; `newest` is the record of the newest."""
+
+    reason: str
+    schema_id: int | None
+    count: int
+    newest: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetterList:
-    """The newest, and how many there are in all, most frequent reason first."""
+    """The newest, and the groups of all, largest first."""
 
     table: str
     newest: tuple[DeadLetter, ...]
-    by_reason: Mapping[str, int]
+    groups: tuple[DeadLetterGroup, ...]
 
     @property
     def total(self) -> int:
-        return sum(self.by_reason.values())
+        return sum(group.count for group in self.groups)
+
+    def by_reason(self) -> dict[str, int]:
+        """Return the number of each reason, most frequent first."""
+        reasons: Counter[str] = Counter()
+        for group in self.groups:
+            reasons[group.reason] += group.count
+        return dict(reasons.most_common())
 
 
-def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int, pending: bool = False) -> DeadLetterList:
-    """Read all dead letters once, and hold the newest `limit` of them.
+def list_dead_letters(
+    lake: Lake, spec: TableSpec, *, limit: int, chosen: Chosen = EVERY, pending: bool = False
+) -> DeadLetterList:
+    """Read the chosen dead letters once, and hold the newest `limit` of them.
 
     `pending` ones are those of a batch that was not published, because too many of its records were bad.
 
@@ -89,31 +136,84 @@ def list_dead_letters(lake: Lake, spec: TableSpec, *, limit: int, pending: bool 
             hint="run `frazil materialize` first: it creates the table",
         )
     check_columns(view)
-    reasons: Counter[str] = Counter()
-    scans = list(_pending(view)) if pending else [TableScan(view, columns=COLUMNS)]
-    newest = _newest(_counted((batch for scan in scans for batch in scan.slices()), reasons), limit)
-    return DeadLetterList(spec.identifier, newest, dict(reasons.most_common()))
+    newest: pa.Table | None = None
+    groups: pa.Table | None = None
+    for scan in _scans(view, chosen, pending=pending):
+        for batch in scan.slices():
+            letters = pa.Table.from_batches([batch])
+            newest = _together(newest, letters).sort_by(NEWEST_FIRST).slice(0, limit)
+            groups = _grouped(_together(groups, letters.select(GROUPED).append_column("count", _ones(letters))))
+    return DeadLetterList(spec.identifier, _letters(newest), _groups(groups))
 
 
-def _pending(view: TableView) -> Iterator[TableScan]:
+def _scans(view: TableView, chosen: Chosen, *, pending: bool) -> Iterator[TableScan]:
+    if not pending:
+        yield TableScan(view, columns=COLUMNS, equal=chosen.equal())
+        return
     for batch_id, snapshot_id in pending_batches(view).items():
-        yield TableScan(view, columns=COLUMNS, equal={"batch_id": batch_id}, snapshot_id=snapshot_id)
+        equal = {"batch_id": batch_id, **chosen.equal()}
+        yield TableScan(view, columns=COLUMNS, equal=equal, snapshot_id=snapshot_id)
 
 
-def _counted(batches: Iterable[pa.RecordBatch], reasons: Counter[str]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for each in pc.value_counts(batch.column("reason")).to_pylist():
-            reasons[each["values"]] += each["counts"]
-        yield batch
+def _together(earlier: pa.Table | None, later: pa.Table) -> pa.Table:
+    return later if earlier is None else pa.concat_tables([earlier, later], promote_options="permissive")
 
 
-def _newest(batches: Iterable[pa.RecordBatch], limit: int) -> tuple[DeadLetter, ...]:
-    kept: pa.Table | None = None
-    for batch in batches:
-        more = pa.Table.from_batches([batch])
-        both = more if kept is None else pa.concat_tables([kept, more], promote_options="permissive")
-        kept = both.sort_by(NEWEST_FIRST).slice(0, limit)
-    return () if kept is None else tuple(DeadLetter(**row) for row in _within_years(kept).to_pylist())
+def _ones(letters: pa.Table) -> pa.Array:
+    return pa.repeat(pa.scalar(1, pa.int64()), len(letters))
+
+
+def _grouped(letters: pa.Table) -> pa.Table:
+    """Add up the counts of each reason and schema, beside the place of the newest."""
+    by = ["reason", "schema_id"]
+    others = [name for name in GROUPED if name not in by]
+    adding: list[tuple[str, str]] = [("count", "sum"), *((name, "first") for name in others)]
+    found = letters.sort_by(NEWEST_FIRST).group_by(by, use_threads=False).aggregate(adding)
+    return found.rename_columns({f"{name}_{how}": name for name, how in adding})
+
+
+def _groups(found: pa.Table | None) -> tuple[DeadLetterGroup, ...]:
+    rows = [] if found is None else found.select([*GROUPED, "count"]).drop(["read_at"]).to_pylist()
+    groups = (
+        DeadLetterGroup(
+            reason=row["reason"],
+            schema_id=row["schema_id"],
+            count=row["count"],
+            newest=record_name(row["topic"], row["partition"], row["offset"]),
+        )
+        for row in rows
+    )
+    return tuple(sorted(groups, key=lambda group: (-group.count, group.reason, group.schema_id or -1)))
+
+
+def _letters(found: pa.Table | None) -> tuple[DeadLetter, ...]:
+    rows = [] if found is None else _within_years(found).to_pylist()
+    return tuple(DeadLetter(**{**row, "headers": _headers(row["headers"])}) for row in rows)
+
+
+def _headers(found: Sequence[Mapping[str, Any]] | None) -> Headers:
+    return tuple((header["key"], header["value"]) for header in found or ())
+
+
+def _hex(content: bytes | None) -> str | None:
+    return None if content is None else content.hex()
+
+
+def record_name(topic: str, partition: int, offset: int) -> str:
+    """Return a record as the commands write it, which `record_named` reads."""
+    return f"{topic}-{partition}@{offset}"
+
+
+def record_named(text: str) -> tuple[str, int, int]:
+    """Return the topic, the partition and the offset of `topic-partition@offset`. Raises Misuse for another text."""
+    place, _, offset = text.rpartition("@")
+    topic, _, partition = place.rpartition("-")
+    if not (topic and partition.isdecimal() and offset.isdecimal()):
+        raise Misuse(
+            f"{text} names no record: expected topic-partition@offset, such as orders-0@1234",
+            hint="`frazil dead-letters list TABLE` shows each record in this form",
+        )
+    return topic, int(partition), int(offset)
 
 
 def _within_years(letters: pa.Table) -> pa.Table:

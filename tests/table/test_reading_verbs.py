@@ -9,9 +9,9 @@ import pytest
 
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.cli import verify
+from frazil.cli import dead_letters, verify
 from frazil.cli.app import run
-from frazil.dead_letters import list_dead_letters, preview
+from frazil.dead_letters import DeadLetter, DeadLetterList, list_dead_letters, preview
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, excluded_schemas_property, pause_by_run
 from frazil.model.errors import BrokerError, IncompatibleSchemaError, RegistryError
 from frazil.model.schemas import ExcludedSchemas
@@ -180,12 +180,12 @@ def test_dead_letters_by_reason_then_the_newest(config: str, lake: SmallLake, ca
 
     out = capsys.readouterr().out
     assert out.splitlines()[:4] == [
-        "dead letters  reason",
-        "------------  ----------",
-        "           3  not_framed",
-        "           1  bad_utf8",
+        "dead letters  reason      schema  newest",
+        "------------  ----------  ------  -----------",
+        "           3  not_framed    none  orders-1@54",
+        "           1  bad_utf8         7  orders-0@21",
     ]
-    assert [line.split("  ")[0] for line in out.splitlines() if "@" in line] == [
+    assert [line.split("  ")[0] for line in out.splitlines() if line.startswith("orders-")] == [
         "orders-1@54",
         "orders-1@52",
         "orders-0@21",
@@ -201,6 +201,109 @@ def test_dead_letters_as_json(config: str, capsys: Captured) -> None:
     assert (value["total"], value["by_reason"]) == (2, {"bad_utf8": 1, "not_framed": 1})
     (newest,) = value["newest"]
     assert (newest["record"], newest["value"]) == ("orders-0@21", "0000000007626164")
+
+
+def test_dead_letters_of_one_reason_or_schema(config: str, capsys: Captured) -> None:
+    for chosen in (["--reason", "bad_utf8"], ["--schema-id", "7"]):
+        assert run(["dead-letters", "list", "orders", *chosen, "--json", "--config", config]) == 0
+        value = json.loads(capsys.readouterr().out)
+        assert value["groups"] == [{"reason": "bad_utf8", "schema_id": 7, "count": 1, "newest": "orders-0@21"}]
+        assert [letter["record"] for letter in value["newest"]] == ["orders-0@21"]
+    assert run(["dead-letters", "list", "orders", "--reason", "truncated", "--config", config]) == 0
+    assert capsys.readouterr().err == "lake.orders has no dead letters with the reason truncated\n"
+    assert run(["dead-letters", "list", "orders", "--reason", "bad_uft8", "--config", config]) == 2
+    assert "did you mean bad_utf8?" in capsys.readouterr().err
+
+
+def test_groups_are_added_up_over_batches(lake: SmallLake) -> None:
+    lake.batch(Read("orders", 1, 50, 60, dead=(52, 54)))
+    lake.batch(Read("orders", 0, 100, 110, dead=(102,)))
+
+    groups = {group.reason: group for group in list_dead_letters(lake.lake, lake.spec, limit=0).groups}
+
+    assert (groups["not_framed"].count, groups["not_framed"].newest) == (4, "orders-0@102")
+
+
+def test_a_dead_letter_is_shown_whole(config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    _with_registry(monkeypatch, record(a_field("symbol", "string")))
+
+    assert run(["dead-letters", "show", "orders", "orders-0@21", "--config", config]) == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "orders-0@21  bad_utf8 at order.note: invalid start byte",
+        "  schema 7, written 2026-01-31T12:00:00Z, read 2026-01-31T12:01:00Z in batch batch1",
+        "  cannot be decoded now: unknown_schema_id: the registry has no schema with the id 7",
+        "  key: 2 bytes",
+        "    00000000  32 31                                            21",
+        "  value: 8 bytes",
+        "    00000000  00 00 00 00 07 62 61 64                          .....bad",
+    ]
+
+
+def test_a_dead_letter_that_can_be_decoded_now_is_shown_decoded(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    registry = RegistryInMemory()
+    for number in range(7):
+        fixed = a_field("symbol", {"type": "fixed", "name": "three", "size": 3})
+        registry.register("orders-value", record(fixed, name=f"Order{number}"))
+    monkeypatch.setattr(ConfluentRegistry, "by_id", lambda _, schema_id: registry.by_id(schema_id))
+
+    assert run(["dead-letters", "show", "orders", "orders-0@21", "--config", config]) == 0
+    out = capsys.readouterr().out
+    assert "\n  decoded now, with the registry's schema:\n    symbol  0x626164\n" in out
+    assert run(["dead-letters", "show", "orders", "orders-0@21", "--json", "--config", config]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["decoded"], found["problem"], found["headers"]) == ({"symbol": "626164"}, None, [])
+
+
+def test_a_dead_letter_is_shown_while_the_registry_is_down(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    registry = RegistryInMemory(down=True)
+    monkeypatch.setattr(ConfluentRegistry, "by_id", lambda _, schema_id: registry.by_id(schema_id))
+
+    assert run(["dead-letters", "show", "orders", "orders-0@21", "--config", config]) == 0
+    assert "\n  cannot be decoded now: the registry is down\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("record_name", "said"),
+    [
+        ("orders-0@20", "lake.orders has no dead letter of the record orders-0@20"),
+        ("orders", "orders names no record: expected topic-partition@offset, such as orders-0@1234"),
+        ("orders-x@1", "orders-x@1 names no record"),
+    ],
+)
+def test_a_record_that_is_no_dead_letter_is_told(config: str, record_name: str, said: str, capsys: Captured) -> None:
+    assert run(["dead-letters", "show", "orders", record_name, "--config", config]) == 2
+
+    assert said in capsys.readouterr().err
+
+
+def test_long_bytes_are_cut_and_headers_are_shown(lake: SmallLake) -> None:
+    letter = DeadLetter(
+        topic="orders",
+        partition=0,
+        offset=1,
+        timestamp=None,
+        reason="truncated",
+        path="",
+        detail="",
+        schema_id=None,
+        batch_id="b",
+        read_at=NOON,
+        key=None,
+        value=bytes(1_100),
+        headers=(("trace", b"\xff"), ("note", None)),
+    )
+
+    said = list(dead_letters._shown(DeadLetterList("lake.orders", (letter,), ()), ["truncated: ends"]))
+
+    assert said[2:4] == ["  header trace: 0xff", "  header note: null"]
+    assert said[5:7] == ["  key: null", "  value: 1,100 bytes"]
+    assert said[-1] == "    and 76 more bytes: --json prints them all"
+    assert len(said) == 7 + dead_letters.MOST_LINES + 1
 
 
 def test_dead_letters_without_a_limit_worth_naming(lake: SmallLake) -> None:

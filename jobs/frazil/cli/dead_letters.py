@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,66 +14,229 @@ from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_f
 from frazil.cli.screen import print_lines
 
 if TYPE_CHECKING:
-    from frazil.dead_letters import DeadLetter, DeadLetterList
+    from frazil.dead_letters import Chosen, DeadLetter, DeadLetterGroup, DeadLetterList
+    from frazil.model.spec import Settings
+    from frazil.peek import PeekedRecord, Peeker
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
+Record = Annotated[str, typer.Argument(metavar="RECORD", help="A record as `topic-partition@offset`.")]
 Limit = Annotated[int, typer.Option("--limit", min=0, help="How many dead letters to show, newest first.")]
-
+Reason = Annotated[str | None, typer.Option("--reason", metavar="REASON", help="Only those with this reason.")]
+SchemaId = Annotated[int | None, typer.Option("--schema-id", metavar="ID", help="Only those with this schema.")]
 Pending = Annotated[bool, typer.Option("--pending", help="Show dead letters of a batch that was not published.")]
+
+SHOWN_OF_ONE_RECORD = 100
+BYTES_A_LINE = 16
+MOST_LINES = 64
+"""Lines of the hexadecimal dump; `--json` has all bytes."""
 
 
 def register(app: typer.Typer) -> None:
-    verbs = typer.Typer(no_args_is_help=True, help="List records that could not become rows.")
+    verbs = typer.Typer(no_args_is_help=True, help="List and show records that could not become rows.")
     listing = example(
-        "frazil dead-letters list stock_trades", "frazil dead-letters list stock_trades --pending --limit 5"
+        "frazil dead-letters list stock_trades",
+        "frazil dead-letters list stock_trades --reason truncated --schema-id 7",
+        "frazil dead-letters list stock_trades --pending --limit 5",
     )
+    showing = example("frazil dead-letters show stock_trades stock_trades-0@1234")
     verbs.command("list", epilog=listing)(list_newest)
+    verbs.command("show", epilog=showing)(show)
     app.add_typer(verbs, name="dead-letters", epilog=example("frazil dead-letters list stock_trades"))
 
 
 def list_newest(
-    table: Table, limit: Limit = 20, pending: Pending = False, as_json: Json = False, config: Config = DEFAULT_CONFIG
+    table: Table,
+    limit: Limit = 20,
+    reason: Reason = None,
+    schema_id: SchemaId = None,
+    pending: Pending = False,
+    as_json: Json = False,
+    config: Config = DEFAULT_CONFIG,
 ) -> None:
     """List the dead letters of a table, newest first.
 
-    The counts by reason come first; each dead letter has its reason, place and bytes. With --pending, list those of the
-    batch that paused the table because too many of its records were bad.
+    First comes how many there are of each reason and schema, with the newest record of each; then the newest of all,
+    each with its reason, place and bytes. With --pending, list those of the batch that paused the table because too
+    many of its records were bad.
     """
+    from frazil.dead_letters import Chosen  # noqa: PLC0415
+
+    found = _found(settings_from(config), table, limit, Chosen(_reason(reason), schema_id), pending=pending)
+    if as_json:
+        newest = [letter.to_json() for letter in found.newest]
+        groups = [_group_to_json(group) for group in found.groups]
+        value = {"total": found.total, "by_reason": found.by_reason(), "groups": groups, "newest": newest}
+        print(json.dumps(value, indent=2))
+        return
+    if not found.total:
+        print(f"{found.table} has no {'pending ' * pending}dead letters{_with(reason, schema_id)}", file=sys.stderr)
+        return
+    print_lines(_lines(found), sys.stdout)
+
+
+def show(
+    table: Table, record: Record, pending: Pending = False, as_json: Json = False, config: Config = DEFAULT_CONFIG
+) -> None:
+    """Show one dead letter in full, decoded if it can be.
+
+    It is shown with the reason, its headers, its value as the registry's schema decodes it now, and its bytes. A topic that was deleted and made again can have several records with one offset; all of them are shown.
+    """
+    from frazil.dead_letters import Chosen, record_named  # noqa: PLC0415
+    from frazil.model.errors import Misuse  # noqa: PLC0415
+
+    settings = settings_from(config)
+    found = _found(settings, table, SHOWN_OF_ONE_RECORD, Chosen(record=record_named(record)), pending=pending)
+    if not found.newest:
+        raise Misuse(
+            f"{found.table} has no {'pending ' * pending}dead letter of the record {record}",
+            hint=f"`frazil dead-letters list {table}` shows those that it has",
+        )
+    decoded = _decoded(settings, found.newest)
+    if as_json:
+        print(json.dumps([_to_json(*each) for each in zip(found.newest, decoded, strict=True)], indent=2))
+        return
+    print_lines(_shown(found, decoded), sys.stdout)
+
+
+def _found(settings: Settings, table: str, limit: int, chosen: Chosen, *, pending: bool) -> DeadLetterList:
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.dead_letters import list_dead_letters  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
-    settings = settings_from(config)
     (spec,) = select_tables(settings, (table,))
-    found = list_dead_letters(IcebergLake(settings.catalog), spec, limit=limit, pending=pending)
-    if as_json:
-        newest = [letter.to_json() for letter in found.newest]
-        print(json.dumps({"total": found.total, "by_reason": found.by_reason, "newest": newest}, indent=2))
-        return
-    if not found.total:
-        print(f"{found.table} has no {'pending ' * pending}dead letters", file=sys.stderr)
-        return
-    print_lines(_lines(found), sys.stdout)
+    return list_dead_letters(IcebergLake(settings.catalog), spec, limit=limit, chosen=chosen, pending=pending)
+
+
+def _reason(text: str | None) -> str | None:
+    """Return a reason as it was given. Raises Misuse if dead letters have none of this name."""
+    from frazil.model.dead_letter import Reason as Known  # noqa: PLC0415
+    from frazil.model.errors import Misuse  # noqa: PLC0415
+    from frazil.model.spelling import did_you_mean  # noqa: PLC0415
+
+    if text is None or text in tuple(Known):
+        return text
+    likely = did_you_mean(text, Known)
+    known = "the reasons are " + ", ".join(Known)
+    raise Misuse(f"no dead letter has the reason {text}", hint=f"did you mean {likely}? {known}" if likely else known)
+
+
+def _with(reason: str | None, schema_id: int | None) -> str:
+    said = [f"the reason {reason}"] if reason is not None else []
+    said += [f"the schema {schema_id}"] if schema_id is not None else []
+    return f" with {' and '.join(said)}" if said else ""
 
 
 def _lines(found: DeadLetterList) -> Iterator[str]:
     from frazil.cli.text import aligned  # noqa: PLC0415
 
-    counts = [(f"{count:,}", reason) for reason, count in found.by_reason.items()]
-    yield from aligned(("dead letters", "reason"), counts, numeric=(True,))
-    yield f"\nthe newest {len(found.newest)} of {found.total:,}:"
+    columns = ("dead letters", "reason", "schema", "newest")
+    counts = [(f"{group.count:,}", group.reason, _schema(group.schema_id), group.newest) for group in found.groups]
+    yield from aligned(columns, counts, numeric=(True, False, True))
+    if found.newest:
+        yield f"\nthe newest {len(found.newest)} of {found.total:,}:"
     for letter in found.newest:
         yield ""
         yield from _letter(letter)
 
 
+def _schema(schema_id: int | None) -> str:
+    return "none" if schema_id is None else str(schema_id)
+
+
 def _letter(letter: DeadLetter) -> Iterator[str]:
-    from frazil.cli.text import moment  # noqa: PLC0415
     from frazil.dead_letters import preview  # noqa: PLC0415
+
+    yield from _head(letter)
+    yield f"  key {preview(letter.key)}, value {preview(letter.value)}"
+
+
+def _head(letter: DeadLetter) -> Iterator[str]:
+    from frazil.cli.text import moment  # noqa: PLC0415
 
     where = f" at {letter.path}" if letter.path else ""
     written = "no timestamp" if letter.timestamp is None else f"written {moment(letter.timestamp)}"
     schema = "names no schema" if letter.schema_id is None else f"schema {letter.schema_id}"
     yield f"{letter.record}  {letter.reason}{where}: {letter.detail}"
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
-    yield f"  key {preview(letter.key)}, value {preview(letter.value)}"
+
+
+def _decoded(settings: Settings, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:
+    """Return each record as the registry's schemas decode it now, or why that is not possible."""
+    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+    from frazil.peek import Peeker  # noqa: PLC0415
+
+    with closing(ConfluentRegistry(settings.registry)) as registry:
+        peeker = Peeker(registry)
+        return [_peeked(peeker, letter) for letter in letters]
+
+
+def _peeked(peeker: Peeker, letter: DeadLetter) -> PeekedRecord | str:
+    from frazil.model.errors import IncompatibleSchemaError, ServiceError  # noqa: PLC0415
+    from frazil.peek import RawRecord  # noqa: PLC0415
+
+    raw = RawRecord(letter.topic, letter.partition, letter.offset, letter.timestamp, letter.key, letter.value)
+    try:
+        peeked = peeker.decode(raw)
+    except (IncompatibleSchemaError, ServiceError) as problem:
+        return problem.what
+    if peeked.reject is None:
+        return peeked
+    where = f" at {peeked.reject.path}" if peeked.reject.path else ""
+    return f"{peeked.reject.reason.value}{where}: {peeked.reject.detail}"
+
+
+def _shown(found: DeadLetterList, decoded: list[PeekedRecord | str]) -> Iterator[str]:
+    from frazil.dead_letters import preview  # noqa: PLC0415
+
+    for number, (letter, now) in enumerate(zip(found.newest, decoded, strict=True)):
+        yield from [""] if number else []
+        yield from _head(letter)
+        for name, content in letter.headers:
+            yield f"  header {name}: {preview(content)}"
+        yield from _now(letter, now)
+        yield from _dump("key", letter.key)
+        yield from _dump("value", letter.value)
+
+
+def _now(letter: DeadLetter, now: PeekedRecord | str) -> Iterator[str]:
+    from frazil.cli.text import shown  # noqa: PLC0415
+
+    if isinstance(now, str):
+        yield f"  cannot be decoded now: {now}"
+    elif letter.value is not None:
+        yield "  decoded now, with the registry's schema:"
+        yield from (f"    {name}  {shown(value)}" for name, value in now.columns.items())
+
+
+def _dump(name: str, content: bytes | None) -> Iterator[str]:
+    """Yield the bytes in hexadecimal digits and as text, 16 a line, each line after the place of its first byte."""
+    from frazil.model.spelling import plural  # noqa: PLC0415
+
+    if content is None:
+        yield f"  {name}: null"
+        return
+    yield f"  {name}: {plural(len(content), 'byte')}"
+    most = BYTES_A_LINE * MOST_LINES
+    for start in range(0, min(len(content), most), BYTES_A_LINE):
+        part = content[start : start + BYTES_A_LINE]
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in part)
+        yield f"    {start:08x}  {part.hex(' '):<{3 * BYTES_A_LINE - 1}}  {text}"
+    if len(content) > most:
+        yield f"    and {plural(len(content) - most, 'more byte')}: --json prints them all"
+
+
+def _group_to_json(group: DeadLetterGroup) -> dict[str, Any]:
+    return {
+        "reason": group.reason,
+        "schema_id": group.schema_id,
+        "count": group.count,
+        "newest": group.newest,
+    }
+
+
+def _to_json(letter: DeadLetter, now: PeekedRecord | str) -> dict[str, Any]:
+    from frazil.cli.text import plain  # noqa: PLC0415
+
+    problem = now if isinstance(now, str) else None
+    columns = None if isinstance(now, str) or letter.value is None else plain(dict(now.columns))
+    return {**letter.to_json(), "decoded": columns, "problem": problem}

@@ -81,7 +81,7 @@ def test_every_command_refuses_a_missing_file_of_the_variable(
     elsewhere: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     elsewhere.unlink()
-    arguments = ["orders"] if "{" in HELPS[command].splitlines()[0] else []
+    arguments = ["orders"] * HELPS[command].splitlines()[0].count("{")
     arguments += ["--why", "late"] if command == "frazil pause" else []
 
     assert app.run([*command.split()[1:], *arguments]) == 2
