@@ -79,7 +79,8 @@ def show(
 ) -> None:
     """Show one dead letter in full, decoded if it can be.
 
-    It is shown with the reason, its headers, its value as the registry's schema decodes it now, and its bytes. A topic that was deleted and made again can have several records with one offset; all of them are shown.
+    It is shown with the reason, its headers, its value as the registry's schema decodes it now, and its bytes. A
+    topic that was deleted and made again can have several records with one offset; all of them are shown.
     """
     from frazil.dead_letters import Chosen, record_named  # noqa: PLC0415
     from frazil.model.errors import Misuse  # noqa: PLC0415

@@ -6,16 +6,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from frazil.adapters.kafka.partition_consumer import NO_RECORDS
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.spark import worker
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import RegistrySettings, SettingValue
-from frazil.records import OptionalFields, Records
+from frazil.records import OptionalFields
 
 SERVERS: dict[str, SettingValue] = {"bootstrap.servers": "127.0.0.1:1"}
 ONE = OffsetRange("orders", 0, 0, 10, partition_end=10, max_bytes=10**9)
@@ -50,7 +51,7 @@ def test_the_reader_of_a_failed_task_is_closed(closed: list[KafkaReader], monkey
     reading: list[Any] = []
 
     def failing(task: object, *, reader: KafkaReader, registry: object) -> None:
-        monkeypatch.setattr(reader, "_chunks", lambda *_: iter(cast("list[Records]", ["a chunk"])))
+        monkeypatch.setattr(reader, "_chunks", lambda *_: iter([NO_RECORDS]))
         reads = reader.read([ONE], PLAIN)
         next(next(reads))
         reading.append(reads)
