@@ -12,7 +12,7 @@ from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFi
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, SchemaDefinition
 from frazil.model.secret_history import SecretHistory
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served
@@ -36,6 +36,17 @@ class SchemaRegistry(Protocol):
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """Return the newest schema of a subject, or None if it does not exist. Raises RegistryError as `by_id`."""
+        ...
+
+    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+        """Return a version of a subject, or None if it does not exist. Raises RegistryError as `by_id`."""
+        ...
+
+    def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:
+        """Return a schema, which need not be registered, with the schemas that it refers to. Its id is UNREGISTERED.
+
+        Raises RegistryError if the registry lacks one of them.
+        """
         ...
 
     def subjects_under(self, prefix: str) -> Collection[str]:

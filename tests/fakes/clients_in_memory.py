@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import TopicFacts
-from frazil.model.schemas import Reference, RegisteredSchema
+from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition
 from frazil.model.spec import Start, StartLatest, StartOffsets, StartTimestamp
 
 Fields = list[dict[str, Any]]
@@ -33,6 +33,7 @@ class RegistryInMemory:
 
     schemas: dict[int, RegisteredSchema] = field(default_factory=dict)
     subjects: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, list[int]] = field(default_factory=dict)
     down: bool = False
     asked: list[object] = field(default_factory=list)
     missing: set[int] = field(default_factory=set)
@@ -56,6 +57,9 @@ class RegistryInMemory:
         schema = next(there, new)
         self.schemas[schema.id] = schema
         self.subjects[subject] = schema.id
+        known = self.versions.setdefault(subject, [])
+        if schema.id not in known:
+            known.append(schema.id)
         return schema
 
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
@@ -70,6 +74,15 @@ class RegistryInMemory:
     def latest(self, subject: str) -> RegisteredSchema | None:
         self._answer(subject)
         return None if subject not in self.subjects else self.schemas[self.subjects[subject]]
+
+    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+        self._answer((subject, number))
+        known = self.versions.get(subject, [])
+        return self.schemas[known[number - 1]] if number <= len(known) else None
+
+    def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:
+        assert not definition.references, "references are resolved by the real registry"
+        return RegisteredSchema(UNREGISTERED, definition.format, definition.text)
 
     def subjects_under(self, prefix: str) -> Collection[str]:
         self._answer(prefix)

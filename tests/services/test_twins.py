@@ -23,6 +23,7 @@ from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
+from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition
 from frazil.model.spec import RegistrySettings, SettingValue, StartEarliest, StartLatest, StartOffsets
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.records import OptionalFields
@@ -113,6 +114,22 @@ def test_references_come_with_their_names_dependencies_first(registry: Registry,
     assert schema is not None
     assert [each.name for each in schema.references] == ["of.Money", "of.Line"]
     assert [json.loads(each.text)["name"] for each in schema.references] == ["Money", "Line"]
+
+
+def test_versions_of_a_subject_are_found_by_number(registry: Registry, place: Place) -> None:
+    subject = f"{place.name}-value"
+    ids = [registry.register(subject, record(a_field("n"))), registry.register(subject, record(a_field("m")))]
+
+    found = [registry.client.version(subject, number) for number in (1, 2, 3)]
+
+    assert [None if each is None else each.id for each in found] == [*ids, None]
+    assert registry.client.version(f"{place.name}-nowhere", 1) is None
+
+
+def test_a_schema_that_is_not_registered_has_no_id(registry: Registry) -> None:
+    resolved = registry.client.resolve(SchemaDefinition("AVRO", record(a_field("n"))))
+
+    assert resolved == RegisteredSchema(UNREGISTERED, "AVRO", record(a_field("n")))
 
 
 def test_one_text_has_one_id_in_every_subject(registry: Registry, place: Place) -> None:

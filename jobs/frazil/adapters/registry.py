@@ -10,7 +10,7 @@ from json import JSONDecodeError
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, cast
 
 from frazil.model.errors import LocalServicesError, RegistryError, SettingError
-from frazil.model.schemas import Reference, RegisteredSchema
+from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition
 from frazil.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ class NoRegistry:
 
     def latest(self, subject: str) -> NoReturn:
         self._fail(f"look up the subject {subject}")
+
+    def version(self, subject: str, number: int) -> NoReturn:
+        self._fail(f"look up version {number} of the subject {subject}")
+
+    def resolve(self, definition: SchemaDefinition) -> NoReturn:
+        del definition
+        self._fail("look up what a schema refers to")
 
     def subjects_under(self, prefix: str) -> NoReturn:
         self._fail(f"list the subjects of {prefix}*")
@@ -113,6 +120,17 @@ class ConfluentRegistry:
         if found is None:
             return None
         return self._remember(found)
+
+    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+        what = f"look up version {number} of the subject {subject}"
+        found = self._ask(what, lambda: self._client.get_version(subject, number))
+        return None if found is None else self._remember(found)
+
+    def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:
+        from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 - as slow as the client
+
+        references = [SchemaReference(each.name, each.subject, each.version) for each in definition.references]
+        return self._registered(UNREGISTERED, Schema(definition.text, definition.format, references))
 
     def subjects_under(self, prefix: str) -> Collection[str]:
         found = self._ask(f"list the subjects of {prefix}*", lambda: self._client.get_subjects(prefix)) or ()

@@ -25,6 +25,7 @@ from frazil.cli import (
     materialize,
     pause,
     peek,
+    plan_schema,
     query,
     status,
     verify,
@@ -32,7 +33,7 @@ from frazil.cli import (
 from frazil.cli.printed_errors import named, print_error
 from frazil.model.errors import FrazilError, MissingToolError
 
-VERBS = (demo, local, peek, init, check, materialize, status, verify, query, dead_letters, pause, doctor)
+VERBS = (demo, local, peek, init, check, plan_schema, materialize, status, verify, query, dead_letters, pause, doctor)
 """The commands in the order of `--help`. Each has `register(app)`, and imports slow modules only when it runs."""
 
 EXTRAS = {

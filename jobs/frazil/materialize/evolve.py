@@ -203,7 +203,7 @@ def _required_columns(
 def fits(spec: TableSpec, view: TableView, schema: RegisteredSchema, *, of_key: bool) -> bool:
     """Return whether the table can hold records with this writer schema, as that of their values or of their keys."""
     try:
-        wanted = _of_keys(spec, schema) if of_key else _of_values(spec, schema)
+        wanted = required_by(spec, schema, of_key=of_key)
     except IncompatibleSchemaError:
         return False
     known = former_names_of(view.properties)
@@ -261,6 +261,14 @@ def _of_keys(spec: TableSpec, schema: RegisteredSchema, state: TableState | None
     column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
     held, notes = state is not None and schema.id in state.key_schema_ids, notes_of_keys(spec, schema)
     return RequiredColumns((column,), schema.id, of_record=False, notes=notes, held=held)
+
+
+def required_by(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool) -> RequiredColumns:
+    """Return the columns that records with this writer schema, as that of their values or of their keys, require.
+
+    Raises IncompatibleSchemaError with every finding if they cannot be columns.
+    """
+    return _of_keys(spec, schema) if of_key else _of_values(spec, schema)
 
 
 def _values(

@@ -42,6 +42,8 @@ The type of an error answers two questions: whose fault it is (the branch), and 
 
 from __future__ import annotations
 
+from frazil.model.schemas import SchemaFinding
+
 
 class FrazilError(Exception):
     """The root class. `what` says what failed, on which object, expected and found; `hint` says what to do next."""
@@ -87,12 +89,22 @@ class IncompatibleSchemaError(DataError):
     """A writer schema requires a change that would not be safe for the table.
 
     `schema_id` is that of the writer schema, if a table refused one, and `of_key` says that it is that of a key.
+    `findings` are the reasons by path, which `what` lists.
     """
 
-    def __init__(self, what: str, *, hint: str, schema_id: int | None = None, of_key: bool = False) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        hint: str,
+        schema_id: int | None = None,
+        of_key: bool = False,
+        findings: tuple[SchemaFinding, ...] = (),
+    ) -> None:
         super().__init__(what, hint=hint)
         self.schema_id = schema_id
         self.of_key = of_key
+        self.findings = findings
 
 
 class SourceChangedError(DataError):

@@ -31,6 +31,28 @@ class RegisteredSchema:
         return tuple(each.text for each in self.references)
 
 
+UNREGISTERED = 0
+"""The id of a schema that is not registered: registries count from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectVersion:
+    """A version of a subject, by the `name` that a schema uses for it."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDefinition:
+    """A schema as a producer registers it: its text, and the versions of subjects that it refers to."""
+
+    format: SchemaType
+    text: str
+    references: tuple[SubjectVersion, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaFinding:
     """One problem of a schema: the dotted path in it, and what a table cannot hold there."""

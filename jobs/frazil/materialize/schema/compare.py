@@ -87,6 +87,7 @@ def refusal(
         hint=_way_out(table, schema_id, of_key=of_key, held=held),
         schema_id=schema_id,
         of_key=of_key,
+        findings=findings,
     )
 
 

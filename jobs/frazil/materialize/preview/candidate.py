@@ -1,0 +1,165 @@
+"""What a writer schema would change in a table, before any record has it. Nothing is changed or registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from frazil.delta.expressible import inexpressible
+from frazil.materialize.changed_spec.applied_spec import ever_kept
+from frazil.materialize.create import initial_columns
+from frazil.materialize.evolve import differences_of_newest, needed, required_by
+from frazil.materialize.preview.changes import preview_changes, schemas_of_next_batch
+from frazil.materialize.schema.compare import applied
+from frazil.materialize.schema.former_names import FormerNames
+from frazil.materialize.sources import LatestSchemas, latest_schemas
+from frazil.materialize.state import standing
+from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
+from frazil.model.columns import Column
+from frazil.model.errors import FrazilError, IncompatibleSchemaError, SubjectMissingError
+from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
+from frazil.ports import Lake, SchemaRegistry
+
+HINT = "change the schema before a producer uses it: docs/operate.md, An incompatible schema"
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderView:
+    """What some of the table's readers see once a record has the schema."""
+
+    readers: tuple[str, ...]
+    sees: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPlan:
+    """The result. `pending` are changes that the registered schemas cause first, and `obstacles` what stops the table
+    without the schema. If there are `findings`, the schema is refused and changes nothing.
+    """
+
+    table: str
+    exists: bool
+    pending: tuple[Change, ...]
+    obstacles: tuple[FrazilError, ...]
+    changes: tuple[Change, ...] = ()
+    findings: tuple[SchemaFinding, ...] = ()
+    notes: tuple[SchemaFinding, ...] = ()
+    readers: tuple[ReaderView, ...] = ()
+
+    def refusal(self, called: str) -> IncompatibleSchemaError | None:
+        """Return the error if the schema, which messages call so, is refused."""
+        if not self.findings:
+            return None
+        listed = "\n".join(f"  - {finding}" for finding in self.findings)
+        count = plural(len(self.findings), "finding")
+        what = f"{self.table}: {called} is not a safe change for the table, {count}:\n{listed}"
+        return IncompatibleSchemaError(what, hint=HINT, findings=self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """The table as the registered schemas make it. `names` is the spec with all metadata columns that it ever had."""
+
+    names: TableSpec
+    columns: tuple[Column, ...]
+    former_names: FormerNames
+    partition_names: frozenset[str] = frozenset()
+    pending: tuple[Change, ...] = ()
+    obstacles: tuple[FrazilError, ...] = ()
+
+
+def plan_schema(
+    lake: Lake, registry: SchemaRegistry, spec: TableSpec, schema: RegisteredSchema, *, of_key: bool
+) -> SchemaPlan:
+    """Compare a schema with the table as it is once the registered schemas have been absorbed.
+
+    Raises what `load` and the registry raise, and TableError if the table's state cannot be read.
+    """
+    view = lake.load(spec.identifier)
+    base = _new_table(registry, spec) if view is None else _table(registry, spec, view)
+    plan = SchemaPlan(spec.identifier, view is not None, base.pending, base.obstacles)
+    try:
+        wanted = required_by(spec, schema, of_key=of_key)
+    except IncompatibleSchemaError as no_columns:
+        return replace(plan, findings=no_columns.findings)
+    evolution = needed(base.names, wanted, base.columns, base.former_names, base.partition_names)
+    after = applied(base.columns, evolution.changes)
+    findings = evolution.findings + _new_in_delta(spec, base.columns, after)
+    if findings:
+        return replace(plan, findings=findings)
+    candidate = LatestSchemas((), ()) if of_key else LatestSchemas((schema,), ())
+    notes = wanted.notes + differences_of_newest(spec, after, evolution.former_names, candidate)
+    readers = tuple(_reader_views(spec, evolution.changes, exists=view is not None))
+    return replace(plan, changes=evolution.changes, notes=notes, readers=readers)
+
+
+def _new_table(registry: SchemaRegistry, spec: TableSpec) -> _Base:
+    """A table that is yet to be made from the newest schemas; without record columns if nothing is registered yet."""
+    try:
+        latest = latest_schemas(registry, spec)
+    except SubjectMissingError:
+        latest = LatestSchemas((), ())
+    return _Base(spec, *initial_columns(spec, latest))
+
+
+def _table(registry: SchemaRegistry, spec: TableSpec, view: TableView) -> _Base:
+    state = standing(view, pipeline=spec.pipeline).state
+    preview = preview_changes(spec, view, schemas_of_next_batch(registry, spec, view), state)
+    return _Base(
+        names=ever_kept(spec, view.properties),
+        columns=preview.columns,
+        former_names=preview.evolution.former_names,
+        partition_names=view.partition_names,
+        pending=preview.evolution.changes,
+        obstacles=preview.refusals,
+    )
+
+
+def _new_in_delta(spec: TableSpec, before: tuple[Column, ...], after: tuple[Column, ...]) -> tuple[SchemaFinding, ...]:
+    """Return the columns that the Delta log beside the table, if it has one, could not represent any more."""
+    if "delta" not in spec.formats:
+        return ()
+    known = {each.path for each in inexpressible(before)}
+    return tuple(SchemaFinding(each.path, each.problem) for each in inexpressible(after) if each.path not in known)
+
+
+def _reader_views(spec: TableSpec, changes: Sequence[Change], *, exists: bool) -> Iterator[ReaderView]:
+    if spec.readers:
+        yield ReaderView(spec.readers, "; ".join(_seen(changes)) or "no change")
+    if "delta" in spec.formats:
+        waits = exists and any(not isinstance(change, AddColumn) for change in changes)
+        later = "no new rows until the files that the table has now are compacted, then "
+        yield ReaderView(("delta",), (later if waits else "") + ("; ".join(_seen(changes)) or "no change"))
+
+
+def _seen(changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        match change:
+            case AddColumn(path, column_type):
+                yield f"{path} as {column_type}, null in existing rows"
+            case WidenType(path, _, to_type):
+                yield f"{path} as {to_type} in all rows"
+            case RenameColumn(path, new_name):
+                yield f"{path} only under the name {new_name}"
+
+
+def lines(plan: SchemaPlan) -> Iterator[str]:
+    """A plan for people. The refusal is left out: the command prints it at the end."""
+    yield plan.table + ("" if plan.exists else " (does not exist yet)")
+    for obstacle in plan.obstacles:
+        yield f"  without this schema: halt: {type(obstacle).__name__}: {obstacle.what.splitlines()[0]}"
+    for change in plan.pending:
+        yield f"  without this schema: {change}"
+    for change in plan.changes:
+        yield f"  {change}"
+    if not plan.changes and not plan.findings:
+        yield "  no change of the table"
+    for note in plan.notes:
+        yield f"  note: {note}"
+    for view in plan.readers:
+        yield f"  {', '.join(view.readers)}: {view.sees}"
+    if plan.findings:
+        yield "  refused: the table would pause at the first record with this schema, and its readers see no change"

@@ -1,0 +1,44 @@
+"""Schemas in files: the text of a schema, or the request with which a producer registers it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from frazil.model.errors import Misuse
+from frazil.model.schemas import SchemaDefinition, SchemaType, SubjectVersion
+
+_HINT = "write the schema, or the JSON that is posted to the registry: schema, schemaType, references"
+
+
+def read_schema_file(path: Path, schema_type: SchemaType) -> SchemaDefinition:
+    """Return the schema in a file. `schema_type` is that of a file without `schemaType`.
+
+    Raises Misuse if the file cannot be read, or if a reference has no name, subject or version.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise Misuse(f"could not read the schema {path}: {problem}", hint=_HINT) from problem
+    request = _request_in(text)
+    if request is None:
+        return SchemaDefinition(schema_type, text)
+    try:
+        references = tuple(
+            SubjectVersion(str(each["name"]), str(each["subject"]), int(each["version"]))
+            for each in request.get("references") or ()
+        )
+    except (KeyError, TypeError, ValueError) as problem:
+        raise Misuse(f"{path}: a reference needs a name, a subject and a version", hint=_HINT) from problem
+    return SchemaDefinition(request.get("schemaType", "AVRO"), request["schema"], references)
+
+
+def _request_in(text: str) -> Mapping[str, Any] | None:
+    """Return the registry's request in a file; None if it is a schema, whose `schema` would not be text."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("schema"), str) else None
