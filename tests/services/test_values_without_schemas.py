@@ -63,6 +63,13 @@ def test_values_are_kept_as_they_are_and_proven(
     assert {row["kafka_schema_id"] for row in table.rows()} == {None}
     assert [row["reason"] for row in table.dead_letters()] == dead
     assert {row["schema_id"] for row in table.dead_letters()} <= {None}
+    if dead:
+        capsys.readouterr()
+        letter = f"{topic}-0@{len(stored) - 1 if word == 'string' else 2}"
+        assert frazil(bare, "dead-letters", "show", topic, letter) == 0, capsys.readouterr()
+        said = capsys.readouterr().out
+        assert f"{letter}  {dead[0]}: " in said
+        assert "not_framed" not in said
     for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
         assert frazil(bare, *command) == 0, capsys.readouterr()
     assert "nothing to do" in capsys.readouterr().out

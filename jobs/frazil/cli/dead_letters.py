@@ -92,7 +92,7 @@ def show(
             f"{found.table} has no {'pending ' * pending}dead letter of the record {record}",
             hint=f"`frazil dead-letters list {table}` shows those that it has",
         )
-    decoded = _decoded(settings, found.newest)
+    decoded = _decoded(settings, table, found.newest)
     if as_json:
         print(json.dumps([_to_json(*each) for each in zip(found.newest, decoded, strict=True)], indent=2))
         return
@@ -161,13 +161,16 @@ def _head(letter: DeadLetter) -> Iterator[str]:
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
 
 
-def _decoded(settings: Settings, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:
-    """Return each record as the registry's schemas decode it now, or why that is not possible."""
-    from frazil.adapters.registry import ConfluentRegistry  # noqa: PLC0415
+def _decoded(settings: Settings, table: str, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:
+    """Return each record as the table would decode it now, or why that is not possible."""
+    from frazil.adapters.registry import open_registry  # noqa: PLC0415
+    from frazil.formats.open import open_plain  # noqa: PLC0415
     from frazil.peek import Peeker  # noqa: PLC0415
+    from frazil.specs.select import select_tables  # noqa: PLC0415
 
-    with closing(ConfluentRegistry(settings.registry)) as registry:
-        peeker = Peeker(registry)
+    (spec,) = select_tables(settings, (table,))
+    with closing(open_registry(settings.registry)) as registry:
+        peeker = Peeker(None if settings.registry is None else registry, open_plain(spec.value))
         return [_peeked(peeker, letter) for letter in letters]
 
 

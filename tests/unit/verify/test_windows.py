@@ -17,7 +17,7 @@ from confluent_kafka import Message
 
 from frazil.adapters.kafka.message_consumer import MessageConsumer, Stash
 from frazil.adapters.kafka.partition_consumer import PollLimits
-from frazil.dead_letters import _newest
+from frazil.dead_letters import _letters
 from frazil.records import HEADER_MEMORY, OptionalFields, Records, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
 from frazil.verify.window import (
@@ -258,8 +258,10 @@ def test_dead_letters_with_stamps_beyond_the_year_9999_are_listed() -> None:
     numbers = {"partition": [0, 0], "offset": [1, 2], "schema_id": [None, 1]}
     stamps = {"timestamp": pa.array([2**62, 0], pa.timestamp("us", "UTC")),
               "read_at": pa.array([5, 4], pa.timestamp("us", "UTC"))}  # fmt: skip
-    batch = pa.RecordBatch.from_pydict({**columns, **numbers, **stamps, "key": [b"", b""], "value": [b"", b""]})
+    batch = pa.RecordBatch.from_pydict(
+        {**columns, **numbers, **stamps, "key": [b"", b""], "value": [b"", b""], "headers": [None, None]}
+    )
 
-    newest = _newest([batch], 10)
+    letters = _letters(pa.Table.from_batches([batch]))
 
-    assert [each.timestamp for each in newest] == [None, datetime(1970, 1, 1, tzinfo=UTC)]
+    assert [each.timestamp for each in letters] == [None, datetime(1970, 1, 1, tzinfo=UTC)]
