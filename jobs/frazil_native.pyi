@@ -14,8 +14,20 @@ class AvroDecoder:
     def __new__(cls, shape: str) -> AvroDecoder: ...
     def decode(
         self, payloads: pa.LargeBinaryArray, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int]:
-        """The rows; index, reason, detail and path of each reject; how many timestamps lost nanoseconds."""
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+        """The rows; index, reason, detail and path of each reject; how many timestamps lost nanoseconds; how many
+        fields were undeclared.
+        """
+
+@final
+class JsonDecoder:
+    """Decodes JSON payloads of one shape, given as JSON text."""
+
+    def __new__(cls, shape: str) -> JsonDecoder: ...
+    def decode(
+        self, payloads: pa.LargeBinaryArray, skip: int
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+        """The same as AvroDecoder.decode."""
 
 def librdkafka_version(module: str) -> int:
     """Return librdkafka's version if it can be used through `module`, a loaded file that is linked with it.

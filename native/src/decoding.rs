@@ -15,8 +15,8 @@ use crate::faults::{Checked, Used, MOST_SLOTS};
 
 /// The index, reason, detail and path of a payload that breaks a rule.
 pub type Reject = (usize, &'static str, String, String);
-pub type Decoded<'py> = (Bound<'py, PyAny>, Vec<Reject>, u64);
-type Rows = (RecordBatch, Vec<Reject>, u64);
+pub type Decoded<'py> = (Bound<'py, PyAny>, Vec<Reject>, u64, u64);
+type Rows = (RecordBatch, Vec<Reject>, u64, u64);
 
 pub fn unusable<E: Display>(error: E) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -47,9 +47,10 @@ pub trait Reader: Sync {
     ) -> Checked;
 }
 
-/// Return the rows, the rejects, and how many timestamps lost nanoseconds. Decoding stops before the payload whose
-/// items would bring the total above `MOST_SLOTS` slots in columns, those of rejects included, since filling them
-/// takes time; rows and rejects are then fewer than payloads. The interpreter's lock is released while decoding.
+/// Return the rows, the rejects, how many timestamps lost nanoseconds, and how many fields were undeclared. Decoding
+/// stops before the payload whose items would bring the total above `MOST_SLOTS` slots in columns, those of rejects
+/// included, since filling them takes time; rows and rejects are then fewer than payloads. The interpreter's lock is
+/// released while decoding.
 pub fn decode<'py>(
     py: Python<'py>,
     reader: &impl Reader,
@@ -58,8 +59,9 @@ pub fn decode<'py>(
     skip: usize,
 ) -> PyResult<Decoded<'py>> {
     let given = payloads_of(payloads)?;
-    let (batch, rejects, truncated_nanos) = py.detach(|| run(reader, schema, &given, skip)).map_err(defect)?;
-    Ok((batch.to_pyarrow(py)?, rejects, truncated_nanos))
+    let (batch, rejects, truncated_nanos, undeclared) =
+        py.detach(|| run(reader, schema, &given, skip)).map_err(defect)?;
+    Ok((batch.to_pyarrow(py)?, rejects, truncated_nanos, undeclared))
 }
 
 /// Import the payloads from Python through Arrow's C interface, without copying their bytes.
@@ -79,7 +81,7 @@ fn run<R: Reader>(
     skip: usize,
 ) -> Result<Rows, ArrowError> {
     let (mut columns, mut scratch) = (reader.columns(payloads.len()), R::Scratch::default());
-    let (mut rejects, mut rows, mut slots, mut truncated_nanos) = (Vec::new(), 0, 0, 0);
+    let (mut rejects, mut rows, mut slots, mut truncated_nanos, mut undeclared) = (Vec::new(), 0, 0, 0, 0);
     for index in 0..payloads.len() {
         let payload = payloads.value(index).get(skip..).unwrap_or_default();
         let mut used = Used::new(MOST_SLOTS.saturating_sub(slots));
@@ -87,6 +89,7 @@ fn run<R: Reader>(
             Ok(()) => {
                 rows += 1;
                 truncated_nanos += used.truncated_nanos;
+                undeclared += used.undeclared;
             }
             Err(fault) => {
                 columns.iter_mut().for_each(|column| column.truncate(rows));
@@ -99,5 +102,5 @@ fn run<R: Reader>(
         slots += used.slots;
     }
     let arrays: Result<Vec<_>, _> = columns.into_iter().map(|column| column.finish().map(make_array)).collect();
-    Ok((RecordBatch::try_new(schema.clone(), arrays?)?, rejects, truncated_nanos))
+    Ok((RecordBatch::try_new(schema.clone(), arrays?)?, rejects, truncated_nanos, undeclared))
 }

@@ -92,6 +92,8 @@ pub struct Used {
     pub slots: u64,
     /// Timestamps that lost digits below the microsecond.
     pub truncated_nanos: u64,
+    /// Fields that no shape declares.
+    pub undeclared: u64,
     /// The slots that are left for the payloads of the call.
     room: u64,
     /// Whether the payload does not fit in the room that is left; the fault then says nothing of the payload.
@@ -100,7 +102,7 @@ pub struct Used {
 
 impl Used {
     pub fn new(room: u64) -> Self {
-        Self { slots: 0, truncated_nanos: 0, room, is_crowded: false }
+        Self { slots: 0, truncated_nanos: 0, undeclared: 0, room, is_crowded: false }
     }
 
     /// Count slots that are about to be filled.

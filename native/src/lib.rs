@@ -9,11 +9,13 @@ mod columns;
 mod decoding;
 mod faults;
 mod fetch;
+mod json;
 mod librdkafka;
 
 #[pymodule]
 fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<avro::AvroDecoder>()?;
+    module.add_class::<json::JsonDecoder>()?;
     module.add_class::<fetch::BatchConsumer>()?;
     module.add_function(wrap_pyfunction!(fetch::librdkafka_version, module)?)
 }

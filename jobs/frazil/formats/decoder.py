@@ -19,13 +19,15 @@ class Decoded:
 
     `rows` has one row for each payload that is not in `rejects`, in the order given. Its columns are the writer
     schema's, with the Arrow types of `arrow.arrow_type`. `truncated_nanos` counts the values that lost digits below the
-    microsecond. Only the first `taken` payloads were decoded: decoding ends early, after at least one payload, if the
-    items of arrays and maps would take too much memory.
+    microsecond, `undeclared` the fields that no schema declares: a column of their own keeps them. Only the first
+    `taken` payloads were decoded: decoding ends early, after at least one payload, if the items of arrays and maps
+    would take too much memory.
     """
 
     rows: pa.RecordBatch
     rejects: tuple[Reject, ...]
     truncated_nanos: int = 0
+    undeclared: int = 0
 
     @property
     def taken(self) -> int:

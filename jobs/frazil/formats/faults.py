@@ -34,7 +34,7 @@ def join_segments(innermost_first: list[str]) -> str:
     """Return a dotted path such as `order.items[].price`."""
     path = ""
     for segment in reversed(innermost_first):
-        path += f".{segment}" if path and segment[0] not in "[{" else segment
+        path += f".{segment}" if path and segment[:1] not in ("[", "{") else segment
     return path
 
 

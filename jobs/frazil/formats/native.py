@@ -26,8 +26,8 @@ class NativeCore(Protocol):
 
     def decode(
         self, payloads: pa.LargeBinaryArray, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int]:
-        """Return the rows, the rejects, and how many timestamps lost nanoseconds."""
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+        """Return the rows, the rejects, how many timestamps lost nanoseconds, and how many fields were undeclared."""
         ...
 
 
@@ -39,6 +39,6 @@ class NativeDecoder:
         self._core = core
 
     def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
-        rows, faults, truncated_nanos = self._core.decode(payloads, skip)
+        rows, faults, truncated_nanos, undeclared = self._core.decode(payloads, skip)
         rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
-        return Decoded(rows, rejects, truncated_nanos)
+        return Decoded(rows, rejects, truncated_nanos, undeclared)

@@ -206,9 +206,11 @@ class FormatSettings:
     """What a spec says about the format of its values, or of its keys. A format ignores the settings of others.
 
     `message` is the full name of the Protobuf message; None for the first message of each schema.
+    `string_formats`: texts of a JSON Schema with the format date-time, date or time become columns of these types.
     """
 
     message: str | None = None
+    string_formats: bool = True
 
 
 DEFAULT_SETTINGS = FormatSettings()
