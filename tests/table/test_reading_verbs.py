@@ -251,10 +251,19 @@ def test_a_dead_letter_that_can_be_decoded_now_is_shown_decoded(
 
     assert run(["dead-letters", "show", "orders", "orders-0@21", "--config", config]) == 0
     out = capsys.readouterr().out
-    assert "\n  decoded now, with the registry's schema:\n    symbol  0x626164\n" in out
+    assert "\n  decoded now:\n    symbol  0x626164\n" in out
     assert run(["dead-letters", "show", "orders", "orders-0@21", "--json", "--config", config]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["decoded"], found["problem"], found["headers"]) == ({"symbol": "626164"}, None, [])
+
+
+def test_a_dead_letter_of_a_table_without_a_registry_is_decoded_by_the_spec(
+    config: str, tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "tables" / "orders.yaml").write_text("topic: orders\nkey: string\nvalue: json\n")
+
+    assert run(["dead-letters", "show", "orders", "orders-0@10", "--config", config]) == 0
+    assert "\n  cannot be decoded now: bad_json" in capsys.readouterr().out
 
 
 def test_a_dead_letter_is_shown_while_the_registry_is_down(

@@ -15,7 +15,7 @@ from frazil.cli.screen import print_lines
 
 if TYPE_CHECKING:
     from frazil.dead_letters import Chosen, DeadLetter, DeadLetterGroup, DeadLetterList
-    from frazil.model.spec import Settings
+    from frazil.model.spec import Settings, TableSpec
     from frazil.peek import PeekedRecord, Peeker
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
@@ -61,7 +61,9 @@ def list_newest(
     """
     from frazil.dead_letters import Chosen  # noqa: PLC0415
 
-    found = _found(settings_from(config), table, limit, Chosen(_reason(reason), schema_id), pending=pending)
+    settings = settings_from(config)
+    chosen = Chosen(_reason(reason), schema_id)
+    found = _found(settings, _spec(settings, table), limit, chosen, pending=pending)
     if as_json:
         newest = [letter.to_json() for letter in found.newest]
         groups = [_group_to_json(group) for group in found.groups]
@@ -86,25 +88,31 @@ def show(
     from frazil.model.errors import Misuse  # noqa: PLC0415
 
     settings = settings_from(config)
-    found = _found(settings, table, SHOWN_OF_ONE_RECORD, Chosen(record=record_named(record)), pending=pending)
+    spec = _spec(settings, table)
+    found = _found(settings, spec, SHOWN_OF_ONE_RECORD, Chosen(record=record_named(record)), pending=pending)
     if not found.newest:
         raise Misuse(
             f"{found.table} has no {'pending ' * pending}dead letter of the record {record}",
             hint=f"`frazil dead-letters list {table}` shows those that it has",
         )
-    decoded = _decoded(settings, table, found.newest)
+    decoded = _decoded(settings, spec, found.newest)
     if as_json:
         print(json.dumps([_to_json(*each) for each in zip(found.newest, decoded, strict=True)], indent=2))
         return
     print_lines(_shown(found, decoded), sys.stdout)
 
 
-def _found(settings: Settings, table: str, limit: int, chosen: Chosen, *, pending: bool) -> DeadLetterList:
-    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
-    from frazil.dead_letters import list_dead_letters  # noqa: PLC0415
+def _spec(settings: Settings, table: str) -> TableSpec:
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
     (spec,) = select_tables(settings, (table,))
+    return spec
+
+
+def _found(settings: Settings, spec: TableSpec, limit: int, chosen: Chosen, *, pending: bool) -> DeadLetterList:
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
+    from frazil.dead_letters import list_dead_letters  # noqa: PLC0415
+
     return list_dead_letters(IcebergLake(settings.catalog), spec, limit=limit, chosen=chosen, pending=pending)
 
 
@@ -161,14 +169,12 @@ def _head(letter: DeadLetter) -> Iterator[str]:
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
 
 
-def _decoded(settings: Settings, table: str, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:
+def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:
     """Return each record as the table would decode it now, or why that is not possible."""
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.formats.open import open_plain  # noqa: PLC0415
     from frazil.peek import Peeker  # noqa: PLC0415
-    from frazil.specs.select import select_tables  # noqa: PLC0415
 
-    (spec,) = select_tables(settings, (table,))
     with closing(open_registry(settings.registry)) as registry:
         peeker = Peeker(None if settings.registry is None else registry, open_plain(spec.value))
         return [_peeked(peeker, letter) for letter in letters]
@@ -208,7 +214,7 @@ def _now(letter: DeadLetter, now: PeekedRecord | str) -> Iterator[str]:
     if isinstance(now, str):
         yield f"  cannot be decoded now: {now}"
     elif letter.value is not None:
-        yield "  decoded now, with the registry's schema:"
+        yield "  decoded now:"
         yield from (f"    {name}  {shown(value)}" for name, value in now.columns.items())
 
 
