@@ -59,13 +59,13 @@ class BatchConsumer:
 
     def poll(
         self, topic: str, partition: int, *, most: int, most_bytes: int, one_by_one: bool, end: int, wait_ms: int
-    ) -> tuple[pa.RecordBatch, int | None, tuple[int, str] | None]:
+    ) -> tuple[list[pa.Array], int | None, tuple[int, str] | None]:
         """Take records of a partition until there are `most`, or about `most_bytes`, or the one before `end` or the
         partition's end is met, or `wait_ms` have passed. Records are taken one by one if `most_bytes` must not be
         passed by more than one.
 
-        Returns a batch with the columns offset, timestamp_ms, timestamp_type, leader_epoch, key, value, headers and
-        headers_problem; the partition's end, if it was met; and the code and text of an error, if one came.
+        Returns the columns offset, timestamp_ms, timestamp_type, leader_epoch, key, value, headers and headers_problem,
+        which do not share memory; the partition's end, if it was met; and the code and text of an error, if one came.
         """
 
     def events(self) -> tuple[list[tuple[int, str]], bool]:

@@ -6,8 +6,9 @@ use arrow_array::builder::{
     ArrayBuilder, Int32Builder, Int64Builder, Int8Builder, LargeBinaryBuilder, LargeListBuilder,
     StringBuilder, StructBuilder,
 };
-use arrow_array::{DictionaryArray, RecordBatch, StringArray};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+use arrow_array::{Array, DictionaryArray, StringArray};
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, Field, Fields};
 
 use crate::librdkafka::Message;
 
@@ -23,22 +24,7 @@ static HEADER: LazyLock<Fields> = LazyLock::new(|| {
     ])
 });
 
-/// Keys, values and headers have 64-bit offsets, so that no batch is too large for them.
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
-    let header = Field::new("item", DataType::Struct(HEADER.clone()), false);
-    let timestamp_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
-    Arc::new(Schema::new(vec![
-        Field::new("offset", DataType::Int64, false),
-        Field::new("timestamp_ms", DataType::Int64, true),
-        Field::new("timestamp_type", timestamp_type, true),
-        Field::new("leader_epoch", DataType::Int32, true),
-        Field::new("key", DataType::LargeBinary, true),
-        Field::new("value", DataType::LargeBinary, true),
-        Field::new("headers", DataType::LargeList(Arc::new(header)), true),
-        Field::new("headers_problem", DataType::Utf8, true),
-    ]))
-});
-
+/// The columns of records. Keys, values and headers have 64-bit offsets, so that no batch is too large for them.
 pub struct BatchBuilder {
     offsets: Int64Builder,
     timestamps_ms: Int64Builder,
@@ -117,20 +103,19 @@ impl BatchBuilder {
         self.headers.append(true);
     }
 
-    pub fn finish(mut self) -> Result<RecordBatch, ArrowError> {
+    /// Return offsets, timestamps in milliseconds, types of timestamps, leader epochs, keys, values, headers, and what
+    /// is wrong with headers. They are apart: one that is kept must not keep the memory of the others.
+    pub fn finish(mut self) -> Result<Vec<ArrayData>, ArrowError> {
         let names = Arc::new(StringArray::from(TIMESTAMP_TYPES.to_vec()));
-        RecordBatch::try_new(
-            SCHEMA.clone(),
-            vec![
-                Arc::new(self.offsets.finish()),
-                Arc::new(self.timestamps_ms.finish()),
-                Arc::new(DictionaryArray::try_new(self.timestamp_types.finish(), names)?),
-                Arc::new(self.leader_epochs.finish()),
-                Arc::new(self.keys.finish()),
-                Arc::new(self.values.finish()),
-                Arc::new(self.headers.finish()),
-                Arc::new(self.headers_problems.finish()),
-            ],
-        )
+        Ok(vec![
+            self.offsets.finish().into_data(),
+            self.timestamps_ms.finish().into_data(),
+            DictionaryArray::try_new(self.timestamp_types.finish(), names)?.into_data(),
+            self.leader_epochs.finish().into_data(),
+            self.keys.finish().into_data(),
+            self.values.finish().into_data(),
+            self.headers.finish().into_data(),
+            self.headers_problems.finish().into_data(),
+        ])
     }
 }

@@ -18,8 +18,8 @@ const MOST_EVENTS: usize = 50;
 type Coded = (i32, String);
 /// A topic, a partition and the offset to begin at.
 type Start = (String, i32, i64);
-/// A batch; the partition's end, if it was met; the code and text of an error, if one came.
-type Polled<'py> = (Bound<'py, PyAny>, Option<i64>, Option<Coded>);
+/// Columns; the partition's end, if it was met; the code and text of an error, if one came.
+type Polled<'py> = (Vec<Bound<'py, PyAny>>, Option<i64>, Option<Coded>);
 
 fn failed(failure: Failure) -> PyErr {
     PyRuntimeError::new_err((failure.code, failure.text))
@@ -96,8 +96,9 @@ impl BatchConsumer {
     ) -> PyResult<Polled<'py>> {
         let limits = Limits { most, most_bytes, one_by_one, end, wait: Duration::from_millis(wait_ms) };
         let (batch, partition_end, failure) = self.with(py, |open| open.poll(&(topic, partition), &limits))?;
-        let batch = batch.finish().map_err(|problem| PyRuntimeError::new_err(problem.to_string()))?;
-        Ok((batch.to_pyarrow(py)?, partition_end, failure.map(|failure| (failure.code, failure.text))))
+        let columns = batch.finish().map_err(|problem| PyRuntimeError::new_err(problem.to_string()))?;
+        let columns: PyResult<Vec<_>> = columns.iter().map(|column| column.to_pyarrow(py)).collect();
+        Ok((columns?, partition_end, failure.map(|failure| (failure.code, failure.text))))
     }
 
     /// Return the errors that the client reported, and whether it wants a token. Returns at once.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+import psutil
 import pytest
 from breadth import WAIT_SECONDS, Place, admin_of
 from compaction import COMPACTED, quick_cleaner
@@ -93,6 +96,26 @@ def test_every_column_is_what_was_sent(make: Make, place: Place) -> None:
     assert together(chunks, "headers") == [None] * 4
     assert together([by_broker], "timestamp_types") == ["LOG_APPEND_TIME"]
     assert began - 60_000 < by_broker.timestamps_ms[0].as_py() < began + 60_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="freed memory is returned to the system by a call of glibc")
+@pytest.mark.parametrize("engine", [NATIVE], indirect=True)
+def test_offsets_that_are_kept_do_not_keep_the_values(make: Make, place: Place) -> None:
+    """A writer gathers rows of many chunks: their columns of offsets and timestamps are those of the reader."""
+    topic = place.topic()
+    place.send(topic, *[b"v" * BIG] * 150)
+    reader = make()
+    before = resident_megabytes()
+
+    kept = [chunk.offsets for chunk in chain.from_iterable(reader.read([whole(topic, 0, 150)], ALL))]
+
+    assert sum(map(len, kept)) == 150
+    assert resident_megabytes() - before < 150 * BIG / 1e6 / 2
+
+
+def resident_megabytes() -> float:
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    return float(psutil.Process().memory_info().rss) / 1e6
 
 
 def test_headers_of_any_bytes(make: Make, place: Place) -> None:

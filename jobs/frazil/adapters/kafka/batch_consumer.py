@@ -113,7 +113,7 @@ class BatchConsumer:
 
     def poll(self, wanted: OffsetRange, limits: PollLimits, optional: OptionalFields) -> Polled:
         with refusals():
-            batch, partition_end, error = self._client.poll(
+            columns, partition_end, error = self._client.poll(
                 wanted.topic,
                 wanted.partition,
                 most=limits.records,
@@ -123,7 +123,7 @@ class BatchConsumer:
                 wait_ms=int(POLL_SECONDS * 1000),
             )
         self._listen()
-        return Polled(_records(batch, optional), partition_end, None if error is None else KafkaError(*error))
+        return Polled(_records(columns, optional), partition_end, None if error is None else KafkaError(*error))
 
     def _listen(self) -> None:
         """Take over what happened in librdkafka's threads since the last call."""
@@ -189,9 +189,9 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _records(batch: pa.RecordBatch, optional: OptionalFields) -> Records:
-    """The batch's columns, without a copy."""
-    offsets, timestamps_ms, timestamp_types, leader_epochs, keys, values, headers, problems = batch.columns
+def _records(columns: Sequence[pa.Array], optional: OptionalFields) -> Records:
+    """The columns, without a copy."""
+    offsets, timestamps_ms, timestamp_types, leader_epochs, keys, values, headers, problems = columns
     some = len(offsets) > 0
     return Records(
         offsets=offsets,
