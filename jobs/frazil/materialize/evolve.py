@@ -170,26 +170,49 @@ def known_schemas(
     )
 
 
-def evolution_for(
-    spec: TableSpec, view: TableView, schemas: LatestSchemas, state: TableState
-) -> tuple[Evolution, IncompatibleSchemaError | None]:
-    """Return the changes that these schemas need, and the refusal of the first that does not fit, as `evolve` has it.
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What `evolve` would do: the changes, and the schemas that do not fit, in order.
 
-    A schema that cannot become columns needs none.
+    `excluded` are the refusals of those whose records become dead letters because the spec says so.
     """
+
+    evolution: Evolution
+    refusals: tuple[IncompatibleSchemaError, ...]
+    excluded: tuple[IncompatibleSchemaError, ...]
+
+
+def evolution_for(spec: TableSpec, view: TableView, schemas: LatestSchemas, state: TableState) -> Expected:
+    """Return what `evolve` would do for these schemas. A schema that cannot become columns needs no change."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
-    first: IncompatibleSchemaError | None = None
+    refused: list[IncompatibleSchemaError] = []
     for of_one in _required_columns(spec, schemas, state):
         try:
             wanted = of_one()
         except IncompatibleSchemaError as no_columns:
-            first = first or no_columns
+            refused.append(no_columns)
             continue
         evolution = needed(ever_kept(spec, view.properties), wanted, columns, total.former_names, view.partition_names)
         if evolution.findings:
-            first = first or wanted.refused(spec, evolution.findings)
+            refused.append(wanted.refused(spec, evolution.findings))
+            if is_excluded_for(spec, state, refused[-1]):
+                continue
         columns, total = applied(columns, evolution.changes), total + evolution
-    return total, first
+    return Expected(
+        total,
+        tuple(each for each in refused if not is_excluded_for(spec, state, each)),
+        tuple(each for each in refused if is_excluded_for(spec, state, each)),
+    )
+
+
+def is_excluded_for(spec: TableSpec, state: TableState, refused: IncompatibleSchemaError) -> bool:
+    """Return whether records of the refused schema become dead letters because the spec says so.
+
+    If the table had columns for the schema before, somebody changed them: that is not the schema's fault, and pauses.
+    """
+    had_columns = state.key_schema_ids if refused.of_key else state.schema_ids
+    asked = spec.on_incompatible_schema == "dead_letter"
+    return asked and refused.schema_id is not None and refused.schema_id not in had_columns
 
 
 def _required_columns(

@@ -21,6 +21,7 @@ from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.ingest.run_tasks import read_batch, schemas_met
 from frazil.materialize.outcome import Again, Outcome, Published
 from frazil.materialize.pause.bad_records import pause_above_limit
+from frazil.materialize.pause.excluding_by_run import exclude_refused
 from frazil.materialize.pause.fenced_pause import Pauser
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, accepted_through
 from frazil.materialize.plan import plan_batch, replaced_since
@@ -31,7 +32,7 @@ from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
 from frazil.materialize.warn_once import WarnOnce
-from frazil.model.errors import CountMismatchError, RecordsLostError
+from frazil.model.errors import CountMismatchError, IncompatibleSchemaError, RecordsLostError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
@@ -136,13 +137,23 @@ class TableRun:
             self.absorbed.changes += followed.renames
             here = self._stands(followed.view)
         with self._step("evolve"), self.pauser.for_schemas(clients):
-            view = evolve(
-                lake, clients.registry, spec, here.view, state=here.state, met=self.met, absorbed=self.absorbed
-            )
-            here = self._stands(view)
+            here = self._evolved(here)
         with self._step("repartition"):
             here = self._stands(follow_partitioning(lake, spec, here.view))
         return here, dead_letters
+
+    def _evolved(self, here: Standing) -> Standing:
+        """The table with a place for what known writers write, but for those that the spec then excludes."""
+        lake, registry = self.clients.lake, self.clients.registry
+        while True:
+            try:
+                view = evolve(
+                    lake, registry, self.spec, here.view, state=here.state, met=self.met, absorbed=self.absorbed
+                )
+            except IncompatibleSchemaError as refused:
+                here = self._stands(exclude_refused(lake, self.spec, here, refused))
+            else:
+                return self._stands(view)
 
     def _stands(self, view: TableView) -> Standing:
         here = standing(view, pipeline=self.spec.pipeline)

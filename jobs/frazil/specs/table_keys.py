@@ -115,8 +115,9 @@ ON_TOMBSTONE = Key("on_tombstone", Choice(get_args(OnTombstone)),
                    "What happens to a record without a value.", "row")  # fmt: skip
 ON_SCHEMA = Key(
     "on_incompatible_schema",
-    Choice(get_args(OnIncompatibleSchema), planned("use pause", "dead_letter", "new_column")),
-    "What happens when a writer's schema requires a change that is unsafe for the table.",
+    Choice(get_args(OnIncompatibleSchema), planned("use pause or dead_letter", "new_column")),
+    "What happens when a writer's schema requires a change that is unsafe for the table: pause it, or make dead letters"
+    " of the records with this schema.",
     "pause",
 )
 EVERY = Key("every", DURATION, "The time between the starts of two batches.", "60s", "s, m, h or d")

@@ -530,7 +530,7 @@ def test_the_latest_schemas_are_compared_one_after_the_other(world: World) -> No
     world.registry.register("returns-value", record(a_field("n"), a_field("x", "long")))
 
     state = standing(view, pipeline=both.pipeline).state
-    changes = evolution_for(both, view, latest_schemas(world.registry, both), state)[0].changes
+    changes = evolution_for(both, view, latest_schemas(world.registry, both), state).evolution.changes
 
     assert [str(change) for change in changes] == ["add column x: int", "widen x: int to long"]
     assert [column.type.name for column in world.absorb(both).columns if column.name == "x"] == ["long"]  # type: ignore[union-attr]

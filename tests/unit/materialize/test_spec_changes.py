@@ -90,6 +90,9 @@ EXAMPLES: dict[str, list[Example]] = {
         applied("key", "key: string", "key: none", "existing rows keep their key"),
     ],
     "value": [refused("value", "value: avro", "value: string", "columns were made for values of its current format")],
+    "on_incompatible_schema": [
+        applied("on_incompatible_schema", "on_incompatible_schema: pause", "on_incompatible_schema: dead_letter"),
+    ],
     "partition_by": [
         applied("partition_by", "partition_by: []", "partition_by: [day(kafka_timestamp)]", OLD_FILES),
         applied("partition_by", "partition_by: [bucket(8, n)]", "partition_by: [bucket(16, n)]", OLD_FILES),
@@ -144,7 +147,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "subject.name": [applied("subject", "subject: topic", "subject: {name: orders-value}")],
     "key_subject.name": [applied("key_subject", "key: avro\nkey_subject: topic", "key: avro\nkey_subject: {name: k}")],
 }
-ONE_VALUE = ["write", "order_by", "cdc", "on_incompatible_schema"]
+ONE_VALUE = ["write", "order_by", "cdc"]
 SAME_TABLE = ["topic", "topics", "table", "database"]
 """Those that say which table it is: see the tests of another topic and of another name."""
 

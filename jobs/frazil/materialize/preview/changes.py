@@ -11,7 +11,7 @@ from frazil.materialize.schema.compare import Evolution, applied
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.materialize.state import standing
 from frazil.model.columns import Column
-from frazil.model.errors import FrazilError
+from frazil.model.errors import FrazilError, IncompatibleSchemaError
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
@@ -22,12 +22,16 @@ from frazil.ports import SchemaRegistry
 
 @dataclass(frozen=True, slots=True)
 class PreviewedChanges:
-    """`columns` are those that the table would have. `refusals` come in the order in which materialize meets them."""
+    """`columns` are those that the table would have. `refusals` come in the order in which materialize meets them.
+
+    `excluded` are the refusals of schemas whose records become dead letters because the spec says so.
+    """
 
     spec_changes: tuple[SpecChange, ...]
     evolution: Evolution
     columns: tuple[Column, ...]
     refusals: tuple[FrazilError, ...]
+    excluded: tuple[IncompatibleSchemaError, ...] = ()
 
 
 def schemas_of_next_batch(registry: SchemaRegistry, spec: TableSpec, view: TableView | None) -> WriterSchemas:
@@ -48,10 +52,10 @@ def schemas_of_next_batch(registry: SchemaRegistry, spec: TableSpec, view: Table
 def preview_changes(spec: TableSpec, view: TableView, schemas: WriterSchemas, state: TableState) -> PreviewedChanges:
     """Return the changes that the spec and these writer schemas make to an existing table."""
     followed = once_followed(spec, view, spec_changes(spec, view))
-    evolution, refusal = evolution_for(spec, followed, LatestSchemas.of(schemas), state)
-    columns = applied(followed.columns, evolution.changes)
+    expected = evolution_for(spec, followed, LatestSchemas.of(schemas), state)
+    columns = applied(followed.columns, expected.evolution.changes)
     changes = spec_changes(spec, view, arriving=columns[len(followed.columns) :])
     refused: tuple[FrazilError, ...] = refused_changes(spec, changes)
-    if refusal is not None and not refused:
-        refused = (refusal,)
-    return PreviewedChanges(changes, evolution, columns, refused)
+    return PreviewedChanges(
+        changes, expected.evolution, columns, refused or expected.refusals[:1], excluded=expected.excluded
+    )

@@ -17,6 +17,7 @@ from frazil.materialize.sources import LatestSchemas, describe_topics, latest_sc
 from frazil.materialize.state import Standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column
+from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, TopicFacts, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import SchemaFinding
@@ -41,6 +42,7 @@ class Explanation:
     spec_changes: tuple[SpecChange, ...] = ()
     changes: tuple[Change, ...] = ()
     findings: tuple[SchemaFinding, ...] = ()
+    excluded: tuple[IncompatibleSchemaError, ...] = ()
     notes: tuple[SchemaFinding, ...] = ()
 
 
@@ -82,6 +84,7 @@ def _with_changes(
         spec_changes=changes.spec_changes,
         changes=changes.evolution.changes,
         findings=changes.evolution.findings,
+        excluded=changes.excluded,
         notes=_notes(run, changes, schemas),
     )
 
@@ -128,6 +131,8 @@ def lines(explanation: Explanation) -> Iterator[str]:
         yield f"  {change}"
     for finding in explanation.findings:
         yield f"  refused: {finding}"
+    for refused in explanation.excluded:
+        yield f"  dead letters: {refused.what.removeprefix(f'{explanation.table}: ')}"
     for note in explanation.notes:
         yield f"  note: {note}"
     match explanation.plan:

@@ -1,0 +1,54 @@
+"""Excluding a writer schema in a run, because the spec says what happens to one that does not fit."""
+
+from __future__ import annotations
+
+import logging
+
+from frazil.materialize.branches import ATTEMPTS, given_up
+from frazil.materialize.evolve import is_excluded_for
+from frazil.materialize.pause.pausing import excluded_schemas, excluded_schemas_property
+from frazil.materialize.state import Standing
+from frazil.materialize.verdicts import loaded
+from frazil.model.errors import CommitError, CommitRejectedError, IncompatibleSchemaError
+from frazil.model.schemas import ExcludedSchemas
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.ports import Lake
+
+LOG = logging.getLogger(__name__)
+
+
+def exclude_refused(lake: Lake, spec: TableSpec, here: Standing, refused: IncompatibleSchemaError) -> TableView:
+    """Exclude the schema that the table cannot hold, and return the table; `frazil status` lists it from then on.
+
+    Raises the refusal if it is not to be excluded, and ContendedError or CatalogError if no commit succeeds.
+    """
+    already = excluded_schemas(here.view.properties)
+    if not is_excluded_for(spec, here.state, refused) or _with(already, refused) == already:
+        raise refused
+    reason: Exception = CommitRejectedError("not tried")
+    for _ in range(ATTEMPTS):
+        view = loaded(lake, spec.identifier)
+        before = excluded_schemas(view.properties)
+        after = _with(before, refused)
+        if after == before:
+            return view
+        ((name, value),) = excluded_schemas_property(after).items()
+        try:
+            lake.set_property_at(view, name, value)
+        except CommitError as failed:
+            reason = failed
+            continue
+        about = {"schema_id": refused.schema_id, "of_key": refused.of_key, "problem": refused.what}
+        LOG.warning("schema_excluded", extra={"table": spec.identifier, **about})
+    raise given_up(spec.identifier, "exclude a schema", reason) from reason
+
+
+def _with(before: ExcludedSchemas, refused: IncompatibleSchemaError) -> ExcludedSchemas:
+    assert refused.schema_id is not None  # noqa: S101 - only schemas are excluded
+    one = frozenset({refused.schema_id})
+    return (
+        ExcludedSchemas(before.values, before.keys | one)
+        if refused.of_key
+        else ExcludedSchemas(before.values | one, before.keys)
+    )
