@@ -208,7 +208,7 @@ def evolution_for(spec: TableSpec, view: TableView, schemas: LatestSchemas, stat
 def is_excluded_for(spec: TableSpec, state: TableState, refused: IncompatibleSchemaError) -> bool:
     """Return whether records of the refused schema become dead letters because the spec says so.
 
-    If the table had columns for the schema before, somebody changed them: that is not the schema's fault, and pauses.
+    If the table had columns for the schema before, it is paused: another writer or a changed spec took them.
     """
     had_columns = state.key_schema_ids if refused.of_key else state.schema_ids
     asked = spec.on_incompatible_schema == "dead_letter"
