@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from breadth import Place, Table, catch_up, encode, receipts, record_of
+from breadth import Place, Table, catch_up, encode, receipts, record_of, registry_client
 
 from frazil.model.errors import IncompatibleSchemaError, PausedError
 
@@ -123,6 +123,37 @@ def test_an_unsafe_change_pauses_with_every_finding_and_resume_goes_on_once_it_i
     catch_up(run)
 
     assert [row["id"] for row in place_table(place, topic).rows()] == [1, 2, 3]
+
+
+def test_old_and_new_writers_take_turns_and_a_schema_goes_back(place: Place) -> None:
+    topic = place.topic()
+    old, new = record_of(("id", "int")), record_of(("id", "long"), ("note", ["null", "string"]))
+    first, second = place.register(f"{topic}-value", old), place.register(f"{topic}-value", new)
+    for number in range(0, 6, 2):
+        place.send(topic, *encode(old, first, {"id": number}), *encode(new, second, {"id": number + 1, "note": "n"}))
+    run = place.run(f"topic: {topic}")
+    catch_up(run)
+    assert place.register(f"{topic}-value", record_of(("id", "int"), ("note", ["null", "string"]))) > second
+    place.send(topic, *encode(old, first, {"id": 6}))
+    catch_up(run)
+
+    table = place.materialize(f"topic: {topic}")
+
+    assert table.types["id"] == "long"
+    assert table.rows("id", "note") == [{"id": number, "note": "n" if number % 2 else None} for number in range(7)]
+
+
+def test_records_of_a_softly_deleted_version_are_rows(place: Place) -> None:
+    """Its id is still known to the registry, as to a consumer that reads with it."""
+    topic = place.topic()
+    old, new = record_of(("id", "int")), record_of(("id", "int"), ("note", ["null", "string"]))
+    first, second = place.register(f"{topic}-value", old), place.register(f"{topic}-value", new)
+    registry_client(place.services).delete_version(f"{topic}-value", 1)
+    place.send(topic, *encode(old, first, {"id": 1}), *encode(new, second, {"id": 2, "note": "n"}))
+
+    table = place.materialize(f"topic: {topic}")
+
+    assert table.rows("id", "note") == [{"id": 1, "note": None}, {"id": 2, "note": "n"}]
 
 
 def place_table(place: Place, topic: str) -> Table:
