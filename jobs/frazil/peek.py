@@ -17,6 +17,7 @@ from frazil.formats.python_values import python_values
 from frazil.materialize.ingest.decoders import LARGEST_ID
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
+from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings, TableSpec
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.records import OptionalFields, Records, binary
 
@@ -99,18 +100,21 @@ class Peeker:
 
     registry: SchemaRegistry | None
     plain: Decoder | None = None
-    decoders: dict[int, Decoder | Reject] = field(default_factory=dict)
+    value_settings: FormatSettings = DEFAULT_SETTINGS
+    key_settings: FormatSettings = DEFAULT_SETTINGS
+    decoders: dict[tuple[int, FormatSettings], Decoder | Reject] = field(default_factory=dict)
 
     def decode(self, raw: RawRecord) -> PeekedRecord:
         """Decode a record. A null value has no columns and is no dead letter: by default, it becomes a row of nulls.
 
         Raises RegistryError, and IncompatibleSchemaError where no table can hold a schema.
         """
-        keyed = self._payload(raw, raw.key)
-        decoded = self._payload(raw, raw.value) if self.plain is None else _plain(raw, self.plain)
+        keyed = self._payload(raw, raw.key, self.key_settings)
+        plain = self.plain
+        decoded = self._payload(raw, raw.value, self.value_settings) if plain is None else _plain(raw, plain)
         return decoded if keyed.reject is not None else replace(decoded, key=keyed.columns or None)
 
-    def _payload(self, raw: RawRecord, payload: bytes | None) -> PeekedRecord:
+    def _payload(self, raw: RawRecord, payload: bytes | None, settings: FormatSettings) -> PeekedRecord:
         framed = group_by_schema_id(binary([payload]))
         if payload is None:
             return PeekedRecord(raw, None)
@@ -118,7 +122,7 @@ class Peeker:
             return PeekedRecord(raw, None, reject=framed.unframed[0])
         schema_id = framed.groups[0].schema_id
         assert schema_id is not None  # noqa: S101 - every group of framed payloads has one
-        decoder = self._decoder(schema_id)
+        decoder = self._decoder(schema_id, settings)
         if isinstance(decoder, Reject):
             return PeekedRecord(raw, schema_id, reject=decoder)
         decoded = decoder.decode(binary([payload]), skip=FRAME_BYTES)
@@ -126,12 +130,12 @@ class Peeker:
             return PeekedRecord(raw, schema_id, reject=decoded.rejects[0])
         return PeekedRecord(raw, schema_id, columns=values_of(decoded.rows))
 
-    def _decoder(self, schema_id: int) -> Decoder | Reject:
-        if schema_id not in self.decoders:
-            self.decoders[schema_id] = self._open(schema_id)
-        return self.decoders[schema_id]
+    def _decoder(self, schema_id: int, settings: FormatSettings) -> Decoder | Reject:
+        if (schema_id, settings) not in self.decoders:
+            self.decoders[schema_id, settings] = self._open(schema_id, settings)
+        return self.decoders[schema_id, settings]
 
-    def _open(self, schema_id: int) -> Decoder | Reject:
+    def _open(self, schema_id: int, settings: FormatSettings) -> Decoder | Reject:
         if self.registry is None:
             detail = f"names the schema {schema_id}, and no schema registry is configured"
             return Reject(0, Reason.UNKNOWN_SCHEMA_ID, detail)
@@ -141,7 +145,7 @@ class Peeker:
         if not is_known(schema):
             detail = f"schema {schema_id} is {schema.format}, which this release does not decode"
             return Reject(0, Reason.WRONG_SCHEMA_TYPE, detail)
-        return open_decoder(schema)
+        return open_decoder(schema, settings)
 
 
 def _plain(raw: RawRecord, decoder: Decoder) -> PeekedRecord:
@@ -166,16 +170,24 @@ def _value(column: pa.Array) -> Any:
 
 
 def peek(
-    reader: RecordReader, registry: SchemaRegistry | None, facts: TopicFacts, count: int, *, word: str | None = None
+    reader: RecordReader,
+    registry: SchemaRegistry | None,
+    facts: TopicFacts,
+    count: int,
+    *,
+    spec: TableSpec | None = None,
 ) -> Sequence[PeekedRecord]:
     """Read and decode about the newest `count` records of a topic. Nothing is written, and no offset is committed.
 
-    `word` is the format of the values in a table spec. Without one, values are read by their schemas, or by the
-    format that fits all of them if none has the header of the registry's wire format.
+    Without a table spec, values are read by their schemas, or by the format that fits all of them if none has the
+    header of the registry's wire format.
     """
     found = newest_records(reader, facts, count)
-    word = word or plain_format_of(found)
-    peeker = Peeker(registry, None if word is None else open_plain(word))
+    if spec is None:
+        word = plain_format_of(found)
+        peeker = Peeker(registry, None if word is None else open_plain(word))
+    else:
+        peeker = Peeker(registry, open_plain(spec.value), spec.value_settings, spec.key_settings)
     return [peeker.decode(raw) for raw in found]
 
 

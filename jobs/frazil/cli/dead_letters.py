@@ -176,7 +176,8 @@ def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...
     from frazil.peek import Peeker  # noqa: PLC0415
 
     with closing(open_registry(settings.registry)) as registry:
-        peeker = Peeker(None if settings.registry is None else registry, open_plain(spec.value))
+        given = None if settings.registry is None else registry
+        peeker = Peeker(given, open_plain(spec.value), spec.value_settings, spec.key_settings)
         return [_peeked(peeker, letter) for letter in letters]
 
 

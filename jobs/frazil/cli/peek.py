@@ -48,9 +48,9 @@ def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config =
     settings = connections_from(config)
     facts = described(KafkaTopics(settings.kafka), topic)
     registry = None if settings.registry is None else open_registry(settings.registry)
-    word = next((spec.value for spec in settings.tables if topic in spec.topics), None)
+    spec = next((spec for spec in settings.tables if topic in spec.topics), None)
     with closing(KafkaReader(settings.kafka, chunk_bytes=1 << 20)) as reader:
-        found = newest(reader, registry, facts, count, word=word)
+        found = newest(reader, registry, facts, count, spec=spec)
     if as_json:
         print(json.dumps([_to_json(each) for each in found], indent=2, ensure_ascii=False))
         return

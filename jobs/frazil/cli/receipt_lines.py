@@ -37,6 +37,8 @@ def _details(receipt: Receipt) -> Iterator[str]:
         yield f"  schema: {change}"
     if receipt.truncated_nanos:
         yield f"  {plural(receipt.truncated_nanos, 'timestamp')} lost digits below the microsecond"
+    if receipt.undeclared_fields:
+        yield f"  {plural(receipt.undeclared_fields, 'undeclared field')} kept in _extra"
     if receipt.foreign:
         yield f"  changes by others so far: {', '.join(receipt.foreign)}"
     through = receipt.complete_through

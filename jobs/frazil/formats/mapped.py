@@ -20,8 +20,8 @@ class Mapped:
     """The columns of a writer schema, and every reason why it cannot become columns.
 
     If there are findings, `columns` must not be used. `notes` list what the columns hold less exactly than the schema
-    defines it, and the fields without a column. `record` is the full name of the schema's record; None for any other
-    type, which becomes the only column `VALUE`.
+    defines it, and the fields without a column. `record` is the full name of the schema's record, which may be empty;
+    None for any other type, which becomes the only column `VALUE`.
     """
 
     columns: tuple[Column, ...]

@@ -15,12 +15,13 @@ from frazil.formats.avro.format import AVRO
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format, PlainFormat
 from frazil.formats.framing import Grouping, group_by_schema_id, one_group
+from frazil.formats.json_schema.format import JSON_SCHEMA
 from frazil.formats.mapped import Mapped
 from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
 from frazil.model.schemas import RegisteredSchema, SchemaType
 from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings
 
-FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO,)}
+FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO, JSON_SCHEMA)}
 
 
 def is_known(schema: RegisteredSchema) -> bool:

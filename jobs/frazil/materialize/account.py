@@ -24,6 +24,7 @@ class Ingested:
     dead_letter_files: tuple[WrittenFile, ...]
     unknown_schema_ids: tuple[int, ...]
     truncated_nanos: int
+    undeclared_fields: int = 0
 
     @property
     def counts(self) -> Counts:
@@ -51,6 +52,7 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
         dead_letter_files=tuple(f for result in results for f in result.dead_letter_files),
         unknown_schema_ids=tuple(sorted({i for result in results for i in result.unknown_schema_ids})),
         truncated_nanos=sum(result.truncated_nanos for result in results),
+        undeclared_fields=sum(result.undeclared_fields for result in results),
     )
     for expectation, expected, found in _checks(plan, gathered):
         if expected != found:
@@ -149,6 +151,7 @@ def receipt_of(plan: BatchPlan, got: Ingested, state: TableState, *, seconds: Ma
         file_bytes=sum(file.size for file in got.row_files),
         files=len(got.row_files),
         truncated_nanos=got.truncated_nanos,
+        undeclared_fields=got.undeclared_fields,
         complete_through=state.complete_through,
         foreign=state.foreign.names,
         seconds=dict(seconds),

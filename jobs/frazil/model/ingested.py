@@ -111,3 +111,4 @@ class TaskResult:
     dead_letter_files: tuple[WrittenFile, ...]
     unknown_schema_ids: tuple[int, ...] = ()
     truncated_nanos: int = 0
+    undeclared_fields: int = 0

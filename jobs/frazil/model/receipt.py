@@ -42,6 +42,8 @@ class Receipt:
     foreign: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     snapshot_id: int | None = None
+    undeclared_fields: int = 0
+    """The fields that no schema declares, which the table keeps in the column `_extra`."""
     schema_changes: tuple[str, ...] = ()
     """The schema changes by this process since its previous receipt, such as `add column note: string`."""
 

@@ -9,10 +9,11 @@ from typing import Literal
 
 from frazil.model.schemas import SchemaType
 
-ValueFormat = Literal["avro", "json", "string", "bytes"]
-KeyFormat = Literal["none", "bytes", "string", "json", "avro"]
-SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO"}
+ValueFormat = Literal["avro", "json_schema", "json", "string", "bytes"]
+KeyFormat = Literal["none", "bytes", "string", "json", "avro", "json_schema"]
+SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO", "json_schema": "JSON"}
 """The registry's schema type for each format that is decoded by a schema."""
+StringFormats = Literal["typed", "text"]
 WriteMode = Literal["append"]
 OnBadRecord = Literal["dead_letter", "skip", "stop"]
 OnTombstone = Literal["row", "skip", "dead_letter"]
@@ -206,11 +207,12 @@ class FormatSettings:
     """What a spec says about the format of its values, or of its keys. A format ignores the settings of others.
 
     `message` is the full name of the Protobuf message; None for the first message of each schema.
-    `string_formats`: texts of a JSON Schema with the format date-time, date or time become columns of these types.
+    `string_formats` says whether texts of a JSON Schema with the format date-time, date or time become columns of these
+    types.
     """
 
     message: str | None = None
-    string_formats: bool = True
+    string_formats: StringFormats = "typed"
 
 
 DEFAULT_SETTINGS = FormatSettings()

@@ -46,7 +46,7 @@ CATALOG = Section((CATALOG_TYPE, WAREHOUSE), handed_on=("glue.", "s3.", "client.
 
 KAFKA_KEY = Key("kafka", KAFKA, "The Kafka cluster, as librdkafka settings.", Required())
 REGISTRY_KEY = Key("schema_registry", REGISTRY, "The Confluent-compatible schema registry.",
-                   Derived("none; required if a table has value: avro or key: avro"))  # fmt: skip
+                   Derived("none; required if a table has values or keys with registered schemas"))  # fmt: skip
 CATALOG_KEY = Key("catalog", CATALOG, "The Iceberg catalog.", "{}")
 DATABASE = Key("database", TABLE_NAME, "The default database of tables.", "lake")
 TABLES = Key("tables", TEXT, "The folder with one YAML file per table, relative to frazil.yaml.", f"{TABLES_FOLDER}/")

@@ -21,6 +21,7 @@ from frazil.model.spec import (
     StartLatest,
     StartOffsets,
     StartTimestamp,
+    StringFormats,
     SubjectSettings,
     TableFormat,
     Trigger,
@@ -62,14 +63,14 @@ KEY = Key(
     "key",
     Choice(
         get_args(KeyFormat),
-        planned("use none, bytes, string, json or avro; bytes keeps any key unchanged", "protobuf", "json_schema"),
+        planned("use none, bytes, string, json, avro or json_schema; bytes keeps any key unchanged", "protobuf"),
     ),
     "The format of record keys; none leaves the key out, and json keeps a JSON text as it is.",
     "string",
 )
 VALUE = Key(
     "value",
-    Choice(get_args(ValueFormat), planned("use avro; bytes keeps any value unchanged", "protobuf", "json_schema")),
+    Choice(get_args(ValueFormat), planned("use avro or json_schema; bytes keeps any value unchanged", "protobuf")),
     "The format of record values. With json, string and bytes, which need no schema, the value is one column, `value`;"
     " json keeps a JSON text as it is.",
     "avro",
@@ -197,11 +198,17 @@ SUBJECT_SHAPE = WordOr(
 SUBJECT = Key(
     "subject",
     SUBJECT_SHAPE,
-    "The registry subject of value schemas, if value is avro: a naming strategy or a name.",
+    "The registry subject of value schemas, if value is avro or json_schema: a naming strategy or a name.",
     SUBJECTS.naming,
 )
-KEY_SUBJECT = Key("key_subject", SUBJECT_SHAPE, "The registry subject of key schemas, if key is avro.",
+KEY_SUBJECT = Key("key_subject", SUBJECT_SHAPE, "The registry subject of key schemas, if key is avro or json_schema.",
                   SUBJECTS.naming)  # fmt: skip
+STRING_FORMATS = Key(
+    "string_formats",
+    Choice(get_args(StringFormats)),
+    "With typed, texts of a JSON Schema with the format date-time, date or time become columns of these types.",
+    "typed",
+)
 ORDER_BY = Key(
     "order_by",
     Choice(("kafka_offset",), planned("append keeps every version of a row, so ordering has no effect", "*")),
@@ -233,6 +240,7 @@ TABLE_SECTION = Section(
         METADATA,
         SUBJECT,
         KEY_SUBJECT,
+        STRING_FORMATS,
     ),
     not_yet=(
         NotYet("identity", "write: append needs no identity; remove the key"),

@@ -10,6 +10,7 @@ from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField
 from frazil.model.spec import (
     SCHEMA_TYPES,
+    FormatSettings,
     KeyFormat,
     MetadataColumns,
     OnBadRecord,
@@ -17,6 +18,7 @@ from frazil.model.spec import (
     OnTombstone,
     Reader,
     StartOffsets,
+    StringFormats,
     TableFormat,
     TableSpec,
     ValueFormat,
@@ -59,8 +61,14 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         metadata=metadata,
         value_subject=values[keys.SUBJECT],
         key_subject=values[keys.KEY_SUBJECT],
+        value_settings=format_settings(values),
+        key_settings=format_settings(values),
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
     )
+
+
+def format_settings(values: Values) -> FormatSettings:
+    return FormatSettings(string_formats=cast("StringFormats", values[keys.STRING_FORMATS]))
 
 
 def topics_of(values: Values) -> tuple[str, ...]:
@@ -140,6 +148,9 @@ def _key_problems(values: Values) -> Iterator[Problem]:
             what = f"no effect, because {part.name} is {values[part]}"
             hint = f"set {part.name}: {' or '.join(SCHEMA_TYPES)}, or remove {subject.name}"
             yield _problem(values.place_of(subject), what, hint)
+    if values.is_given(keys.STRING_FORMATS) and "json_schema" not in (key, values[keys.VALUE]):
+        what = f"no effect, because value is {values[keys.VALUE]} and key is {key}"
+        yield _problem(values.place_of(keys.STRING_FORMATS), what, "set value: json_schema, or remove string_formats")
     if key == "none" and metadata.is_given(keys.KEEP) and "key" in metadata[keys.KEEP]:
         what = "the key cannot be kept, because key is none"
         yield _problem(metadata.place_of(keys.KEEP), what, "set key: bytes, or remove key from the list")

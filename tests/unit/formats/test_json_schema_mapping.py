@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from json_samples import Json, fields
 
+from frazil.formats.json_schema import page
+from frazil.formats.json_schema.page import PAGE
 from frazil.formats.json_schema.schema import Expanded, expand
 from frazil.formats.json_schema.verdicts import DEFINITIONS, VERDICTS, Verdict
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.limits import MAX_COLUMNS, MAX_NESTING
 from frazil.formats.mapped import LEFT_OUT
+from frazil.formats.open import map_schema
 from frazil.model.errors import IncompatibleSchemaError
-from frazil.model.schemas import Reference, SchemaFinding
+from frazil.model.schemas import Reference, RegisteredSchema, SchemaFinding
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 DRAFT_4, DRAFT_2020 = "http://json-schema.org/draft-04/schema#", "https://json-schema.org/draft/2020-12/schema"
@@ -258,3 +261,18 @@ NOTES = [
 @pytest.mark.parametrize(("schema", "note"), NOTES, ids=[each.problem for _, each in NOTES])
 def test_what_a_table_holds_less_exactly_is_noted(schema: Json, note: SchemaFinding) -> None:
     assert expanded(schema).notes == (note,)
+
+
+def test_the_door_maps_json_schemas() -> None:
+    """The record of a schema is its title; a value that is no object has none."""
+    titled, untitled, text = (
+        map_schema(RegisteredSchema(1, "JSON", json.dumps(each)))
+        for each in ({**fields(a=INTEGER), "title": "Order"}, fields(a=INTEGER), TEXT)
+    )
+
+    assert (titled.record, untitled.record, text.record) == ("Order", "", None)
+    assert [each.name for each in titled.columns] == ["a", "_extra"]
+
+
+def test_the_page_is_generated() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page.text(), "run `python -m frazil.formats.json_schema.page`"

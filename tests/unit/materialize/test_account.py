@@ -105,12 +105,13 @@ def test_a_batch_that_only_met_new_schemas_did_not_advance() -> None:
 
 
 def test_what_the_tasks_return_is_put_together() -> None:
-    one = task(result(0, 5, 9), unknown_schema_ids=(3, 1), truncated_nanos=2)
-    other = task(result(1, 0, 2), unknown_schema_ids=(1,), truncated_nanos=5)
+    one = task(result(0, 5, 9), unknown_schema_ids=(3, 1), truncated_nanos=2, undeclared_fields=3)
+    other = task(result(1, 0, 2), unknown_schema_ids=(1,), truncated_nanos=5, undeclared_fields=4)
 
     got = gather(planned((0, 5, 9), (1, 0, 2)), [one, other])
 
-    assert (got.counts, got.unknown_schema_ids, got.truncated_nanos) == (Counts(6, 6), (1, 3), 7)
+    assert (got.counts, got.unknown_schema_ids) == (Counts(6, 6), (1, 3))
+    assert (got.truncated_nanos, got.undeclared_fields) == (7, 7)
     assert (len(got.row_files), len(got.dead_letter_files)) == (2, 2)
 
 

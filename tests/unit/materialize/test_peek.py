@@ -80,7 +80,7 @@ def test_a_compacted_partition_is_searched_further_back() -> None:
 
 def test_what_cannot_be_decoded_shows_its_reason() -> None:
     others = registry()
-    others.register("else", '{"type": "object"}', schema_format="JSON")
+    others.register("else", 'syntax = "proto3";', schema_format="PROTOBUF")
     bad = {0: b"no avro", 1: framed(9, {"n": 1, "a_rather_long_name_of_a_column": ""}), 2: GOOD[:-3], 3: None}
     bad |= {4: b"\0\0\0\0\2{}", 5: b"\0\xff\xff\xff\xff"}
 
@@ -145,7 +145,7 @@ def test_values_without_a_schema_are_shown_as_what_all_of_them_are() -> None:
 
 
 def test_a_spec_says_how_values_are_read() -> None:
-    (good, bad) = peek(Partitions({0: {0: b"{}", 1: b"\0\0\0\0\1"}}), None, facts(2), 2, word="json")
+    (good, bad) = peek(Partitions({0: {0: b"{}", 1: b"\0\0\0\0\1"}}), None, facts(2), 2, spec=spec(value="json"))
 
     assert (good.columns, good.schema_id) == ({"value": "{}"}, None)
     assert bad.reject is not None

@@ -10,6 +10,7 @@ from values_of_tables import spec
 from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.cli.receipt_lines import lines
 from frazil.materialize.outcome import Published
 from frazil.model.spec import CatalogSettings, MetadataColumns
 
@@ -40,3 +41,16 @@ def test_a_receipt_lists_the_metadata_columns_that_the_spec_renamed(world: World
     again = table.batch()
     assert isinstance(again, Published)
     assert again.receipt.schema_changes == ()
+
+
+def test_a_receipt_counts_undeclared_fields(tmp_path: Path) -> None:
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    schema = '{"type": "object", "properties": {"n": {"type": "integer"}}}'
+    registered = world.registry.register("orders-value", schema, schema_format="JSON")
+    world.values.append(registered.id.to_bytes(5, "big") + b'{"n": 1, "x": 2, "y": null}')
+
+    outcome = world.table(spec(value="json_schema")).batch()
+
+    assert isinstance(outcome, Published)
+    assert outcome.receipt.undeclared_fields == 2
+    assert "  2 undeclared fields kept in _extra" in list(lines(outcome.receipt))

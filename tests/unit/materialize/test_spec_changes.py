@@ -43,7 +43,7 @@ from frazil.model.errors import (
 )
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from frazil.model.spec import CatalogSettings, FormatSettings, RegistrySettings, TableSpec
 from frazil.model.spec_change import Fate
 from frazil.specs.describe import section_of, walk_keys
 from frazil.specs.load import load_tables
@@ -81,6 +81,7 @@ def kept(key: str, before: str, after: str) -> Example:
 
 
 OLD_FILES = "existing files keep their partitioning"
+JSON_KEYS = "key: json_schema\nkey_subject: {name: j}"
 EXAMPLES: dict[str, list[Example]] = {
     "key": [
         refused("key", "key: string", "key: bytes", "kafka_key is string"),
@@ -145,6 +146,9 @@ EXAMPLES: dict[str, list[Example]] = {
         ),
     ],
     "subject.name": [applied("subject", "subject: topic", "subject: {name: orders-value}")],
+    "string_formats": [
+        refused("string_formats", JSON_KEYS, f"{JSON_KEYS}\nstring_formats: text", "its current setting")
+    ],
     "key_subject.name": [applied("key_subject", "key: avro\nkey_subject: topic", "key: avro\nkey_subject: {name: k}")],
 }
 ONE_VALUE = ["write", "order_by", "cdc"]
@@ -229,6 +233,7 @@ def world(tmp_path: Path) -> World:
     registry.register("orders-value", record(*fields))
     registry.register("orders-key", '"string"')
     registry.subjects["k"] = 2
+    registry.register("j", '{"type": "string", "format": "date"}', schema_format="JSON")
     lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))
     return World(tmp_path, lake, registry, TopicsInMemory({"orders": topic({0: (2, 9)})}))
 
@@ -400,6 +405,11 @@ def test_a_value_of_another_release_has_a_fate_all_the_same(world: World, key: s
     assert getattr(as_applied(spec, view.properties), key) == (other if fate is Fate.REFUSED else getattr(spec, key))
 
 
+SETTINGS_OF_FORMATS: dict[str, Any] = {
+    "string_formats": {"value_settings": FormatSettings(string_formats=cast(Any, "other"))}
+}
+
+
 @pytest.mark.parametrize("key", ADDED_LATER)
 def test_a_key_that_a_record_lacks_has_the_value_of_its_tables_and_not_the_specs(world: World, key: str) -> None:
     spec = world.spec("")
@@ -407,7 +417,7 @@ def test_a_key_that_a_record_lacks_has_the_value_of_its_tables_and_not_the_specs
     older = recorded_as(world.view(spec), spec, **{key: None})
 
     assert spec_changes(spec, older) == ()
-    other = cast(Any, replace)(spec, **{key: "other"})
+    other = cast(Any, replace)(spec, **SETTINGS_OF_FORMATS.get(key, {key: "other"}))
     assert [(each.key, each.table_has) for each in spec_changes(other, older)] == [(key, ADDED_LATER[key])]
 
 

@@ -153,8 +153,9 @@ SPEC_ERRORS = {
     ),
     "misspelt value of a later release": (
         "topic: a\nvalue: protobuff",
-        'tables/a.yaml:2:8: value: expected one of avro, json, string, bytes, found "protobuff"',
-        "did you mean protobuf? It is not supported in this release: use avro; bytes keeps any value unchanged",
+        'tables/a.yaml:2:8: value: expected one of avro, json_schema, json, string, bytes, found "protobuff"',
+        "did you mean protobuf? It is not supported in this release: use avro or json_schema; bytes keeps any value"
+        " unchanged",
     ),
     "unknown value": (
         "topic: a\non_tombstone: rows",
@@ -232,12 +233,17 @@ CONTRADICTIONS = {
     "subject of a key that is not read": (
         "topic: a\nkey_subject: record",
         "tables/a.yaml:2:14: key_subject: no effect, because key is string",
-        "set key: avro, or remove key_subject",
+        "set key: avro or json_schema, or remove key_subject",
     ),
     "subject of values without a schema": (
         "topic: a\nvalue: json\nsubject: {name: orders}",
         "tables/a.yaml:3:10: subject: no effect, because value is json",
-        "set value: avro, or remove subject",
+        "set value: avro or json_schema, or remove subject",
+    ),
+    "formats of texts in values without a JSON Schema": (
+        "topic: a\nstring_formats: text",
+        "tables/a.yaml:2:17: string_formats: no effect, because value is avro and key is string",
+        "set value: json_schema, or remove string_formats",
     ),
     "delta alone": (
         "topic: a\nformats: [delta]",
@@ -307,7 +313,7 @@ def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
         "    did you mean database?\n"
         "tables/a.yaml:2:1: wrte: unknown key\n"
         "    did you mean write?\n"
-        'tables/a.yaml:3:6: key: expected one of none, bytes, string, json, avro, found "strng"\n'
+        'tables/a.yaml:3:6: key: expected one of none, bytes, string, json, avro, json_schema, found "strng"\n'
         "    did you mean string?\n"
         "tables/b.yaml:1:9: topics: a spec with several topics requires a table\n"
         "    add `table: name`\n"

@@ -28,7 +28,7 @@ def open_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
 
 
 def _expanded(schema: RegisteredSchema, settings: FormatSettings) -> Expanded:
-    return expand(schema.text, schema.references, string_formats=settings.string_formats)
+    return expand(schema.text, schema.references, string_formats=settings.string_formats == "typed")
 
 
 JSON_SCHEMA = Format("JSON", map_schema, open_decoder)

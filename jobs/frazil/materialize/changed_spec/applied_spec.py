@@ -17,6 +17,7 @@ from frazil.model.spec import (
     StartLatest,
     StartOffsets,
     StartTimestamp,
+    StringFormats,
     SubjectSettings,
     TableSpec,
     ValueFormat,
@@ -30,7 +31,12 @@ SPEC_PROPERTY = "frazil.spec"
 FIXED = ("start",)
 """Keys whose value a table keeps from when it was made."""
 
-ADDED_LATER: Mapping[str, str] = {"value": "avro", "write": "append", "on_incompatible_schema": "pause"}
+ADDED_LATER: Mapping[str, str] = {
+    "value": "avro",
+    "write": "append",
+    "on_incompatible_schema": "pause",
+    "string_formats": "typed",
+}
 """Keys that older records lack, each with the value that their tables were made with."""
 
 
@@ -107,12 +113,15 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
     applied = applied_spec_of(properties, table=spec.identifier)
     if applied is None:
         return spec
+    formats = cast("StringFormats", applied.keys["string_formats"])
     return replace(
         spec,
         key=cast("KeyFormat", applied.keys["key"]),
         value=cast("ValueFormat", applied.keys["value"]),
         write=cast("WriteMode", applied.keys["write"]),
         metadata=MetadataColumns(applied.prefix, applied.keep),
+        value_settings=replace(spec.value_settings, string_formats=formats),
+        key_settings=replace(spec.key_settings, string_formats=formats),
     )
 
 
@@ -182,5 +191,6 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "metadata.keep": lambda spec: ", ".join(spec.metadata.keep),
     "subject": lambda spec: _subject(spec.value_subject),
     "key_subject": lambda spec: _subject(spec.key_subject),
+    "string_formats": lambda spec: spec.value_settings.string_formats,
 }
 """The keys of a spec that can differ from the table's, each with its value as text."""

@@ -302,5 +302,6 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "metadata.keep": _keep,
     "subject": _at_once("subject"),
     "key_subject": _at_once("key_subject"),
+    "string_formats": _never("string_formats", "the table's columns have the types of its current setting"),
 }
 """The rule for a change of each key of a spec. A test checks that every key has one."""

@@ -52,6 +52,7 @@ class DecodedRecords:
     dead_letters_by_reason: Mapping[str, int]
     skipped_by_reason: Mapping[str, int]
     truncated_nanos: int
+    undeclared_fields: int
     stop: Stop | None
 
 
@@ -162,6 +163,7 @@ class RecordDecoder:
             dead_letters_by_reason=Counter(reject.reason.value for reject in dead),
             skipped_by_reason=skipped,
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
+            undeclared_fields=values.undeclared + keys.undeclared,
             stop=stop,
         )
 

@@ -32,7 +32,9 @@ def key_schema(field: pa.Field) -> pa.Schema:
 def decoded_keys(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> Part:
     """Return decoded keys as the table's one key column."""
     column = _as_struct(part, field, keys) if pa.types.is_struct(field.type) else part.columns[0]
-    return Part([column], part.accepted, bad_keys(part.rejects, field.name), None, part.truncated_nanos)
+    return Part(
+        [column], part.accepted, bad_keys(part.rejects, field.name), None, part.truncated_nanos, part.undeclared
+    )
 
 
 def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ class Part:
     rejects: tuple[Reject, ...]
     schema_ids: pa.Array | None = None
     truncated_nanos: int = 0
+    undeclared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def decode_framed(
     """
     rejects = list(framed.unframed)
     pieces: list[_Piece] = []
-    nanos = 0
+    nanos = undeclared = 0
     room, wide = _Room(len(payloads), _most_null_bytes(framed)), wide_fields(target)
     for group, given in _by_group(payloads, framed.groups):
         chosen = group.indexes
@@ -121,6 +122,7 @@ def decode_framed(
         if decoded.taken < len(given):
             raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
         nanos += decoded.truncated_nanos
+        undeclared += decoded.undeclared
         rejects += [_at(reject, chosen) for reject in decoded.rejects]
         sources = place(group.schema_id, decoded.rows.schema)
         room.take(len(given), null_bytes_added(decoded.rows, wide, sources))
@@ -131,7 +133,8 @@ def decode_framed(
         pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), None))
     elif framed.nulls:
         rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
-    return _assemble(pieces, target, tuple(rejects), len(payloads), nanos)
+    part = _assemble(pieces, target, tuple(rejects), len(payloads))
+    return replace(part, truncated_nanos=nanos, undeclared=undeclared)
 
 
 def _by_group(payloads: pa.LargeBinaryArray, groups: Sequence[Group]) -> Iterator[tuple[Group, pa.LargeBinaryArray]]:
@@ -178,21 +181,21 @@ def _all_refused(schema_id: int | None, reason: Reason, chosen: Indexes | None, 
     return [Reject(i, reason, detail) for i in (range(count) if chosen is None else chosen.tolist())]
 
 
-def _assemble(pieces: list[_Piece], target: pa.Schema, rejects: tuple[Reject, ...], count: int, nanos: int) -> Part:
+def _assemble(pieces: list[_Piece], target: pa.Schema, rejects: tuple[Reject, ...], count: int) -> Part:
     """Assemble the pieces of several writer schemas into columns, in the order of the records."""
     counts = [count if piece.indexes is None else len(piece.indexes) for piece in pieces]
     ids = [pa.repeat(pa.scalar(p.schema_id, pa.int32()), n) for p, n in zip(pieces, counts, strict=True)]
     if len(pieces) == 1:
-        return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, ids[0], nanos)
+        return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, ids[0])
     if not pieces:
-        return Part(_nulls(target, 0).columns, np.empty(0, np.int64), rejects, pa.array([], pa.int32()), nanos)
+        return Part(_nulls(target, 0).columns, np.empty(0, np.int64), rejects, pa.array([], pa.int32()))
     order = np.concatenate([np.arange(count) if piece.indexes is None else piece.indexes for piece in pieces])
     places = np.argsort(order, kind="stable")
     sorting = pa.array(places)
     together = pa.Table.from_batches([piece.rows for piece in pieces])
     columns = [_one(column.take(sorting)) for column in together.columns]
     accepted = None if len(order) == count else order[places]
-    return Part(columns, accepted, rejects, _one(pa.chunked_array(ids).take(sorting)), nanos)
+    return Part(columns, accepted, rejects, _one(pa.chunked_array(ids).take(sorting)))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -46,6 +46,7 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         dead_letter_files=dead_letters.close(),
         unknown_schema_ids=tuple(sorted(unknown.found)),
         truncated_nanos=work.truncated_nanos,
+        undeclared_fields=work.undeclared_fields,
     )
 
 
@@ -66,6 +67,7 @@ class _Work:
     rows: DataFileWriter
     dead_letters: DataFileWriter
     truncated_nanos: int = 0
+    undeclared_fields: int = 0
 
     def write(self, wanted: OffsetRange, chunks: Iterator[Records]) -> RangeResult:
         tally = _Tally(wanted)
@@ -76,6 +78,7 @@ class _Work:
                     if decoded.dead_letters is not None:
                         self.dead_letters.add(decoded.dead_letters)
                 self.truncated_nanos += decoded.truncated_nanos
+                self.undeclared_fields += decoded.undeclared_fields
                 tally.add(records, decoded)
             if tally.stop is not None or tally.spent:
                 break

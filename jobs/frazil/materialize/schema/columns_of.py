@@ -37,4 +37,4 @@ def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
     if not columns:
         without_data = SchemaFinding("", "a key without data: read it with `key: bytes`")
         raise refusal(spec.identifier, schema.id, (without_data,), of_key=True)
-    return Struct(columns) if map_schema(schema, spec.key_settings).record else columns[0].type
+    return Struct(columns) if map_schema(schema, spec.key_settings).record is not None else columns[0].type

@@ -24,7 +24,9 @@ def notes_of_values(spec: TableSpec, schema: RegisteredSchema) -> tuple[SchemaFi
 def notes_of_keys(spec: TableSpec, schema: RegisteredSchema) -> tuple[SchemaFinding, ...]:
     """The same for a key's schema, with paths inside the key's column."""
     mapped, column = map_schema(schema, spec.key_settings), spec.metadata.prefix + "key"
-    return tuple(SchemaFinding(f"{column}.{n.path}" if mapped.record else column, n.problem) for n in mapped.notes)
+    return tuple(
+        SchemaFinding(f"{column}.{n.path}" if mapped.record is not None else column, n.problem) for n in mapped.notes
+    )
 
 
 def left_out(properties: Mapping[str, str]) -> tuple[str, ...]:
