@@ -34,10 +34,9 @@ from frazil.model.errors import (
 )
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
-from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.schemas import RegisteredSchema, SchemaFinding, listed
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import StartOffsets, TableSpec
-from frazil.model.spelling import plural
 from frazil.model.summary import store
 from frazil.model.unions import UNIONS_PROPERTY, marked_like, unions_property
 from frazil.ports import Lake, SchemaRegistry, Topics
@@ -150,9 +149,8 @@ def _adopt(
     """Adopt an existing table: write an initial state to it. Its rows count as foreign and stay unchanged."""
     findings = adoption_findings(spec, view, latest)
     if findings:
-        listed = "\n".join(f"  - {finding}" for finding in findings)
         raise IncompatibleSchemaError(
-            f"{spec.identifier}: the table cannot be adopted, {plural(len(findings), 'finding')}:\n{listed}",
+            f"{spec.identifier}: the table cannot be adopted, {listed(findings)}",
             hint="change the table's columns, or materialize into another `table`; nothing was changed",
         )
     for problem in delta_problems(spec, view.columns):

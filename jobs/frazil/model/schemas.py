@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from frazil.model.spelling import plural
 
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
 """The schema types in the registry's spelling."""
@@ -62,6 +65,11 @@ class SchemaFinding:
 
     def __str__(self) -> str:
         return f"{self.path or '(record)'}: {self.problem}"
+
+
+def listed(findings: Sequence[SchemaFinding]) -> str:
+    """Return the findings one below the other, after how many there are."""
+    return f"{plural(len(findings), 'finding')}:\n" + "\n".join(f"  - {finding}" for finding in findings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from frazil.materialize.state import standing
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError, IncompatibleSchemaError, SubjectMissingError
-from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.schemas import RegisteredSchema, SchemaFinding, listed
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.model.spelling import plural
 from frazil.ports import Lake, SchemaRegistry
 
 HINT = "change the schema before a producer uses it: docs/operate.md, An incompatible schema"
@@ -53,9 +52,7 @@ class SchemaPlan:
         """Return the error if the schema, which messages call so, is refused."""
         if not self.findings:
             return None
-        listed = "\n".join(f"  - {finding}" for finding in self.findings)
-        count = plural(len(self.findings), "finding")
-        what = f"{self.table}: {called} is not a safe change for the table, {count}:\n{listed}"
+        what = f"{self.table}: {called} is not a safe change for the table, {listed(self.findings)}"
         return IncompatibleSchemaError(what, hint=HINT, findings=self.findings)
 
 

@@ -17,8 +17,7 @@ from frazil.materialize.schema.name_tree import NameTree, join, tree_of
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
-from frazil.model.schemas import SchemaFinding
-from frazil.model.spelling import plural
+from frazil.model.schemas import SchemaFinding, listed
 
 _WIDENS = {("int", "long"), ("float", "double")}
 
@@ -75,15 +74,13 @@ def refusal(
 
     `held` says that the table had columns for the schema before.
     """
-    listed = "\n".join(f"  - {finding}" for finding in findings)
     what = (
         f"the writer schema {schema_id}{' of keys' if of_key else ''}"
         if schema_id is not None
         else "what the spec asks for"
     )
-    count = plural(len(findings), "finding")
     return IncompatibleSchemaError(
-        f"{table}: {what} is not a safe change for the table, {count}:\n{listed}",
+        f"{table}: {what} is not a safe change for the table, {listed(findings)}",
         hint=_way_out(table, schema_id, of_key=of_key, held=held),
         schema_id=schema_id,
         of_key=of_key,
