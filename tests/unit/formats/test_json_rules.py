@@ -260,6 +260,14 @@ def test_a_call_ends_before_its_rows_take_too_much_memory() -> None:
     assert decoded.rows.nbytes < 400_000_000
 
 
+def test_a_property_without_a_column_shares_its_name_with_none(engine: Engine) -> None:
+    row = row_of({"type": "object", "properties": {"a_b": INTEGER, "a-b": {"type": "null"}}})
+
+    decoded = open_decoder(row, engine).decode(binary([b'{"a_b":1,"a-b":null}']))
+
+    assert decoded.rows.column("a_b").to_pylist() == [1]
+
+
 def test_a_value_that_is_no_object_is_the_column_value(engine: Engine) -> None:
     decoded = open_decoder(row_of({"type": "array", "items": INTEGER}), engine).decode(
         binary([b"[1]", b"null", b"{}", b"[] x"])

@@ -224,8 +224,10 @@ class _Expansion:
     def _note_names(self, members: list[Member], path: str) -> None:
         seen: dict[str, str] = {}
         for member in members:
+            if isinstance(member.shape, Nothing):
+                continue
             other = seen.setdefault(member.name.lower(), member.key)
-            if other == member.key or isinstance(member.shape, Nothing):
+            if other == member.key:
                 continue
             differ = "differ only in case" if other.lower() == member.key.lower() else "would be the same column"
             self._note(path, f"{other} and {member.key} {differ}")

@@ -193,7 +193,7 @@ class Walk:
                     _check_new(name, seen, at)
                     self._colon()
                     value = self._value(member.shape)
-                if member.name in values:
+                if not isinstance(member.shape, Nothing):
                     values[member.name] = value
             seen.add(name)
         return values
