@@ -187,7 +187,8 @@ def peek(
         word = plain_format_of(found)
         peeker = Peeker(registry, None if word is None else open_plain(word))
     else:
-        peeker = Peeker(registry, open_plain(spec.value), spec.value_settings, spec.key_settings)
+        plain = open_plain(spec.value, spec.value_settings)
+        peeker = Peeker(registry, plain, spec.value_settings, spec.key_settings)
     return [peeker.decode(raw) for raw in found]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from breadth import Place, Table, catch_up
@@ -73,6 +74,32 @@ def test_values_are_kept_as_they_are_and_proven(
     for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
         assert frazil(bare, *command) == 0, capsys.readouterr()
     assert "nothing to do" in capsys.readouterr().out
+
+
+def test_declared_fields_of_json_are_columns(bare: Place, capsys: Said) -> None:
+    topic = bare.topic()
+    bare.send(
+        topic, b'{"id": 1, "at": "2026-01-31T12:00:00Z", "items": [{"sku": "a"}], "note": "x"}', b'{"id": "1"}', None
+    )
+    columns = "columns: {id: long, at: timestamptz, items: [{sku: string}]}"
+
+    table = materialized(bare, f"topic: {topic}\nvalue: json\n{columns}\npartition_by: [day(at)]")
+
+    assert {name: table.types[name] for name in ("id", "at", "items", "_extra")} == {
+        "id": "long",
+        "at": "timestamptz",
+        "items": "list<struct<sku: string>>",
+        "_extra": "string",
+    }
+    assert table.rows("id", "at", "items", "_extra") == [
+        {"id": 1, "at": datetime(2026, 1, 31, 12, tzinfo=UTC), "items": [{"sku": "a"}], "_extra": '{"note":"x"}'},
+        {"id": None, "at": None, "items": None, "_extra": None},
+    ]
+    assert table.dead_letters("reason", "path", "schema_id") == [
+        {"reason": "wrong_type", "path": "id", "schema_id": None}
+    ]
+    for command in (["check"], ["verify", "--against-kafka"], ["peek", topic], ["explain"]):
+        assert frazil(bare, *command) == 0, capsys.readouterr()
 
 
 def test_a_topic_gets_a_spec_that_makes_its_table(bare: Place, capsys: Said) -> None:

@@ -177,7 +177,8 @@ def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...
 
     with closing(open_registry(settings.registry)) as registry:
         given = None if settings.registry is None else registry
-        peeker = Peeker(given, open_plain(spec.value), spec.value_settings, spec.key_settings)
+        plain = open_plain(spec.value, spec.value_settings)
+        peeker = Peeker(given, plain, spec.value_settings, spec.key_settings)
         return [_peeked(peeker, letter) for letter in letters]
 
 

@@ -12,12 +12,16 @@ from functools import lru_cache
 import pyarrow as pa
 
 from frazil.formats.avro.format import AVRO
+from frazil.formats.declared import declared_row
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format, PlainFormat
 from frazil.formats.framing import Grouping, group_by_schema_id, one_group
 from frazil.formats.json_schema.format import JSON_SCHEMA
+from frazil.formats.json_values import open as json_values
+from frazil.formats.json_values.shape import columns_of
 from frazil.formats.mapped import Mapped
 from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
+from frazil.model.columns import Column
 from frazil.model.schemas import RegisteredSchema, SchemaType
 from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings
 
@@ -52,10 +56,20 @@ def plain_format(word: str) -> PlainFormat | None:
     return PLAIN_FORMATS.get(word)
 
 
-def open_plain(word: str) -> Decoder | None:
-    """Return the decoder of a format without a registered schema, and None as `plain_format` does."""
+def plain_columns(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> tuple[Column, ...]:
+    """Return the columns of values without registered schemas; none if `plain_format` is None."""
     plain = plain_format(word)
-    return None if plain is None else PlainDecoder(plain)
+    if plain is None:
+        return ()
+    return columns_of(declared_row(settings.columns)) if settings.columns else plain.columns
+
+
+def open_plain(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Decoder | None:
+    """Return the decoder of values without registered schemas, and None as `plain_format` does."""
+    plain = plain_format(word)
+    if plain is None:
+        return None
+    return json_values.open_decoder(declared_row(settings.columns)) if settings.columns else PlainDecoder(plain)
 
 
 def guessed_plain_format(payloads: pa.LargeBinaryArray) -> str:

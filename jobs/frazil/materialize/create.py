@@ -14,9 +14,8 @@ from frazil.materialize.layout import (
     metadata_columns,
     name_clashes,
     partition_problems,
-    plain_columns,
 )
-from frazil.materialize.schema.columns_of import key_column_type, record_columns
+from frazil.materialize.schema.columns_of import given_columns, key_column_type, record_columns
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
@@ -203,13 +202,13 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
 
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
     values = [(schema, record_columns(spec, schema)) for schema in latest.values]
-    record, former_names = _merged(spec, values) if values else (plain_columns(spec), {})
+    record, former_names = _merged(spec, values) if values else (given_columns(spec), {})
     keys = [(schema, (Column("key", key_column_type(spec, schema)),)) for schema in latest.keys]
     key_columns, _ = _merged(spec, keys, of_key=True)
     metadata = metadata_columns(spec, key_columns[0].type if key_columns else None)
     clashes = name_clashes(record, spec)
     if clashes:
-        raise refusal(spec.identifier, latest.values[0].id, clashes)
+        raise refusal(spec.identifier, latest.values[0].id if latest.values else None, clashes)
     return record + metadata, {**former_names, **aliases_of(metadata)}
 
 

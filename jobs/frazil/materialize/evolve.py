@@ -8,9 +8,9 @@ from functools import partial
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
-from frazil.materialize.layout import metadata_columns, name_clashes, plain_columns, reads_keys_by_schema
+from frazil.materialize.layout import metadata_columns, name_clashes, reads_keys_by_schema
 from frazil.materialize.pause.pausing import excluded_schemas
-from frazil.materialize.schema.columns_of import key_column_type, record_columns
+from frazil.materialize.schema.columns_of import given_columns, key_column_type, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.fitted import still_fitting
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
@@ -270,7 +270,7 @@ def _itself(wanted: RequiredColumns) -> RequiredColumns:
 def _of_spec(spec: TableSpec) -> Iterator[RequiredColumns]:
     """Yield the columns about the record, and those of values without registered schemas."""
     yield RequiredColumns(metadata_columns(spec, None), None, of_record=False)
-    of_values = plain_columns(spec)
+    of_values = given_columns(spec)
     if of_values:
         yield RequiredColumns(of_values, None, of_record=True)
 

@@ -70,12 +70,6 @@ def _key_type(spec: TableSpec, by_schema: ColumnType | None) -> ColumnType | Non
     return by_schema if spec.key_type is not None else None
 
 
-def plain_columns(spec: TableSpec) -> tuple[Column, ...]:
-    """Return the columns of values without registered schemas; none for a spec whose values have them."""
-    plain = plain_format(spec.value)
-    return () if plain is None else plain.columns
-
-
 def reads_keys_by_schema(spec: TableSpec) -> bool:
     """Return whether keys are decoded by a schema; keys without a column are not decoded."""
     return spec.key_type is not None and "key" in spec.metadata.keep

@@ -28,6 +28,7 @@ from frazil.model.spec import (
     ValueFormat,
     WriteMode,
 )
+from frazil.specs.declared_columns import DECLARED_COLUMNS
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from frazil.specs.partitions import PartitionList
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
@@ -74,6 +75,12 @@ VALUE = Key(
     "The format of record values. With json, string and bytes, which need no schema, the value is one column, `value`;"
     " json keeps a JSON text as it is.",
     "avro",
+)
+COLUMNS = Key(
+    "columns",
+    DECLARED_COLUMNS,
+    "With value: json, the fields that become columns, with their types; all others are kept in `_extra`.",
+    Derived("none: the value is one column"),
 )
 WRITE = Key(
     "write",
@@ -224,6 +231,7 @@ TABLE_SECTION = Section(
         DATABASE,
         KEY,
         VALUE,
+        COLUMNS,
         WRITE,
         ORDER_BY,
         CDC,
@@ -242,9 +250,6 @@ TABLE_SECTION = Section(
         KEY_SUBJECT,
         STRING_FORMATS,
     ),
-    not_yet=(
-        NotYet("identity", "write: append needs no identity; remove the key"),
-        NotYet("columns", "columns are copied unchanged; leave the topic out if a column must be masked"),
-    ),
+    not_yet=(NotYet("identity", "write: append needs no identity; remove the key"),),
     exactly_one=("topic", "topics"),
 )

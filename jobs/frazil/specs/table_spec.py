@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from frazil.model.errors import SpecError
@@ -61,7 +62,7 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         metadata=metadata,
         value_subject=values[keys.SUBJECT],
         key_subject=values[keys.KEY_SUBJECT],
-        value_settings=format_settings(values),
+        value_settings=replace(format_settings(values), columns=values.get(keys.COLUMNS) or ""),
         key_settings=format_settings(values),
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
     )
@@ -100,6 +101,7 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     yield from _name_problems(values, catalog_type)
     yield from _partition_problems(values, metadata_of(values))
     yield from _key_problems(values)
+    yield from _column_problems(values)
     if "iceberg" not in values[keys.FORMATS]:
         what = "delta is only supported together with iceberg, which holds the offsets"
         yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg, delta]")
@@ -154,6 +156,20 @@ def _key_problems(values: Values) -> Iterator[Problem]:
     if key == "none" and metadata.is_given(keys.KEEP) and "key" in metadata[keys.KEEP]:
         what = "the key cannot be kept, because key is none"
         yield _problem(metadata.place_of(keys.KEEP), what, "set key: bytes, or remove key from the list")
+
+
+def _column_problems(values: Values) -> Iterator[Problem]:
+    declared = values.get(keys.COLUMNS)
+    if declared is None:
+        return
+    place, metadata = values.place_of(keys.COLUMNS), metadata_of(values)
+    if values[keys.VALUE] != "json":
+        yield _problem(place, f"no effect, because value is {values[keys.VALUE]}", "set value: json, or remove columns")
+    taken = {metadata.prefix + name for name in metadata.keep}
+    for name in json.loads(declared):
+        if name.lower() in taken:
+            what = f"the field {name} has the name of a metadata column"
+            yield _problem(place, what, "choose another metadata.prefix, or leave the field out: _extra holds it")
 
 
 def _problem(place: Position, what: str, hint: str) -> Problem:

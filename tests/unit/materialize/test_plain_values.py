@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,8 +18,9 @@ from frazil.adapters.registry import NoRegistry
 from frazil.materialize.outcome import Published
 from frazil.materialize.pause.excluding import change_excluded
 from frazil.materialize.preview.explain import explain, lines
-from frazil.model.errors import BadRecordLimitError, Misuse, SpecChangeError
-from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
+from frazil.model.errors import BadRecordLimitError, IncompatibleSchemaError, Misuse, SpecChangeError
+from frazil.model.spec import BadRecordLimit, CatalogSettings, FormatSettings, MetadataColumns, TableSpec
+from frazil.peek import peek
 from frazil.proof.verification import FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
@@ -170,6 +173,80 @@ def test_no_schema_can_be_excluded_from_a_table_without_schemas(world: World) ->
 
     with pytest.raises(Misuse, match="reads no registered schema: value is string, key is string"):
         change_excluded(world.lake, world.registry, table, exclude=[1])
+
+
+COLUMNS = """{"id": "long", "price": "decimal(10, 2)", "at": "timestamp_millis", "items": [{"sku": "string"}],
+ "tags": {"*": "json"}}"""
+DECLARED = spec(value="json", value_settings=FormatSettings(columns=COLUMNS))
+
+
+def test_declared_fields_become_columns_and_all_others_stay_in_one(world: World) -> None:
+    full = (
+        b'{"id": 1, "price": 1.5, "at": 1000, "items": [{"sku": "a", "n": 2}], "tags": {"x": [1]}, "more": {"y": null}}'
+    )
+    table = made(
+        world, DECLARED, full, b'{"id": 2.0}', None, b'{"id": "3"}', b"[]", b'{"id": 1, "id": 2}', b"{", b"\xff"
+    )
+
+    assert rows(world, table, "id", "price", "at", "items", "tags", "_extra") == [
+        (
+            1,
+            Decimal("1.50"),
+            datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+            [{"sku": "a"}],
+            [("x", "[1]")],
+            '{"items[0].n":2,"more":{"y":null}}',
+        ),
+        (2, None, None, None, None, None),
+        (None, None, None, None, None, None),
+    ]
+    assert dead(world, table, "reason", "path") == [
+        ("wrong_type", "id"),
+        ("wrong_type", ""),
+        ("duplicate_key", "id"),
+        ("truncated", ""),
+        ("bad_json", ""),
+    ]
+    assert verified(world, table).clean
+    assert world.check(table) == []
+
+
+def test_the_order_of_declared_columns_does_not_matter_to_an_existing_table(world: World) -> None:
+    made(world, spec(value="json", value_settings=FormatSettings(columns='{"a": "int", "b": "int"}')), b'{"a": 1}')
+    other = spec(value="json", value_settings=FormatSettings(columns='{"b": "int", "a": "int"}'))
+
+    assert world.check(other) == []
+    assert explain(world.table(other)).spec_changes == ()
+
+
+def test_a_changed_declaration_is_refused_and_rows_are_verified_with_the_tables_own(world: World) -> None:
+    made(world, DECLARED, b'{"id": 1, "m": 2}')
+    wider = spec(value="json", value_settings=FormatSettings(columns='{"id": "long", "m": "int"}'))
+
+    with pytest.raises(SpecChangeError, match="existing rows were read with the table's columns"):
+        world.table(wider).batch()
+
+    assert verified(world, wider).clean
+
+
+def test_a_declared_time_is_refused_if_spark_must_read_it(world: World) -> None:
+    world.values = [b"{}"]
+    timed = spec(value="json", readers=("spark",), value_settings=FormatSettings(columns='{"opens": "time"}'))
+
+    (problem,) = world.check(timed)
+
+    assert "opens: is a time, which Spark cannot read" in problem.what
+    with pytest.raises(IncompatibleSchemaError, match="Spark cannot read"):
+        world.table(timed).batch()
+
+
+def test_peek_shows_declared_columns(world: World) -> None:
+    world.values = [b'{"id": 1, "m": 2}']
+    (facts,) = world.topics.facts.values()
+
+    (found,) = peek(cast(Any, world), None, facts, 1, spec=DECLARED)
+
+    assert (found.columns["id"], found.columns["_extra"]) == (1, '{"m":2}')
 
 
 def test_the_table_has_the_types_that_readers_expect(world: World) -> None:

@@ -36,6 +36,7 @@ ADDED_LATER: Mapping[str, str] = {
     "write": "append",
     "on_incompatible_schema": "pause",
     "string_formats": "typed",
+    "columns": "",
 }
 """Keys that older records lack, each with the value that their tables were made with."""
 
@@ -109,7 +110,7 @@ def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpe
 
 
 def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
-    """The spec with the metadata columns, formats of keys and values, and write mode of the table, for reading."""
+    """The spec with the columns, formats of keys and values, and write mode of the table, for reading."""
     applied = applied_spec_of(properties, table=spec.identifier)
     if applied is None:
         return spec
@@ -120,7 +121,7 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         value=cast("ValueFormat", applied.keys["value"]),
         write=cast("WriteMode", applied.keys["write"]),
         metadata=MetadataColumns(applied.prefix, applied.keep),
-        value_settings=replace(spec.value_settings, string_formats=formats),
+        value_settings=replace(spec.value_settings, string_formats=formats, columns=applied.keys["columns"]),
         key_settings=replace(spec.key_settings, string_formats=formats),
     )
 
@@ -171,6 +172,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "topics": lambda spec: ", ".join(sorted(spec.topics)),
     "key": lambda spec: spec.key,
     "value": lambda spec: spec.value,
+    "columns": lambda spec: spec.value_settings.columns,
     "write": lambda spec: spec.write,
     "partition_by": lambda spec: ", ".join(spec.partition_by) or "nothing",
     "readers": lambda spec: ", ".join(spec.readers) or "none",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -117,6 +118,14 @@ def _never(key: str, why: str) -> Callable[[_Judged], Iterator[SpecChange]]:
             yield judged.change(key, Fate.REFUSED, why)
 
     return judge
+
+
+def _columns(judged: _Judged) -> Iterator[SpecChange]:
+    before, now = judged.applied.keys["columns"], judged.spec.value_settings.columns
+    if json.loads(before or "{}") != json.loads(now or "{}"):
+        how = "existing rows were read with the table's columns; `_extra` has the fields that are not declared"
+        change = judged.change("columns", Fate.REFUSED, how)
+        yield replace(change, table_has=before or "none", spec_says=now or "none")
 
 
 def _key(judged: _Judged) -> Iterator[SpecChange]:
@@ -280,6 +289,7 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "database": _another_table,
     "key": _key,
     "value": _never("value", "the table's columns were made for values of its current format"),
+    "columns": _columns,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "order_by": _only_one,
     "cdc": _only_one,

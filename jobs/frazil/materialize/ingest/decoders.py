@@ -72,7 +72,7 @@ class TaskDecoders:
         settings: FormatSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._schema_type = SCHEMA_TYPES.get(word)
-        self._plain = open_plain(word)
+        self._plain = open_plain(word, settings)
         self._excluded = excluded
         self._settings = settings
         self._known = known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.formats.open import map_schema
+from frazil.formats.open import map_schema, plain_columns
 from frazil.materialize.layout import unreadable
 from frazil.materialize.schema.compare import refusal
 from frazil.model.columns import Column, ColumnType, Struct
@@ -26,6 +26,18 @@ def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = 
     if findings:
         raise refusal(spec.identifier, schema.id, findings, of_key=of_key)
     return found.columns
+
+
+def given_columns(spec: TableSpec) -> tuple[Column, ...]:
+    """Return the columns of values without registered schemas; none for a spec whose values have them.
+
+    Raises IncompatibleSchemaError if a declared reader cannot read them.
+    """
+    columns = plain_columns(spec.value, spec.value_settings)
+    findings = unreadable(columns, spec)
+    if findings:
+        raise refusal(spec.identifier, None, findings)
+    return columns
 
 
 def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
