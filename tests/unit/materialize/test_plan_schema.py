@@ -119,6 +119,12 @@ def test_what_is_refused_is_refused_by_the_next_batch_for_the_same_reasons(world
     assert plan.findings == said.value.findings
 
 
+def test_a_spec_may_ask_for_dead_letters_instead_of_a_pause(world: World) -> None:
+    bad = planned(world, record(a_field("n", "string")), spec(on_incompatible_schema="dead_letter"))
+
+    assert list(lines(bad))[-1].startswith("  refused: all records with this schema would become dead letters")
+
+
 def test_a_text_that_is_no_schema_is_refused(world: World) -> None:
     (finding,) = planned(world, "{").findings
 

@@ -43,6 +43,7 @@ class SchemaPlan:
     exists: bool
     pending: tuple[Change, ...]
     obstacles: tuple[FrazilError, ...]
+    if_refused: str = "the table would pause at the first record with this schema"
     changes: tuple[Change, ...] = ()
     findings: tuple[SchemaFinding, ...] = ()
     notes: tuple[SchemaFinding, ...] = ()
@@ -78,6 +79,8 @@ def plan_schema(
     view = lake.load(spec.identifier)
     base = _new_table(registry, spec) if view is None else _table(registry, spec, view)
     plan = SchemaPlan(spec.identifier, view is not None, base.pending, base.obstacles)
+    if spec.on_incompatible_schema == "dead_letter":
+        plan = replace(plan, if_refused="all records with this schema would become dead letters")
     try:
         wanted = required_by(spec, schema, of_key=of_key)
     except IncompatibleSchemaError as no_columns:
@@ -159,4 +162,4 @@ def lines(plan: SchemaPlan) -> Iterator[str]:
     for view in plan.readers:
         yield f"  {', '.join(view.readers)}: {view.sees}"
     if plan.findings:
-        yield "  refused: the table would pause at the first record with this schema, and its readers see no change"
+        yield f"  refused: {plan.if_refused}, and its readers see no change"
