@@ -16,6 +16,7 @@ from frazil.model.spelling import plural
 from frazil.peek import PeekedRecord, plain_format_of
 from frazil.ports import SchemaRegistry
 from frazil.specs import table_keys as keys
+from frazil.specs.inferred_columns import inferred_columns
 from frazil.specs.keys import Key
 from frazil.specs.names import safe_name
 
@@ -64,7 +65,7 @@ def draft(
         "",
         *_entry(keys.TABLE, None if free == name else free, default=name),
         *_entry(keys.VALUE, values.word, notes=values.notes),
-        *_entry(keys.SUBJECT, values.subject),
+        *(_entry(keys.SUBJECT, values.subject) if values.word in SCHEMA_TYPES else _columns_entry(values, sample)),
         *_key_entry(registry, facts.topic, sample),
         *_entry(keys.PARTITION_BY, None, default="[day(kafka_timestamp)]"),
         *(line for key in _DEFAULTS for line in _entry(key, None)),
@@ -93,7 +94,7 @@ def _values(registry: SchemaRegistry | None, topic: str, sample: Sequence[Peeked
             f"{topic}: the schema registry has no subject {topic}-value, and no newest record names a schema",
             hint=f"run `frazil peek {topic}` to see records; a producer registers the schema with its first record",
         )
-    return _Values(word, None, (_PLAIN[word], "All of them become the column value."))
+    return _Values(word, None, (_PLAIN[word], "All of them become the column `value`."))
 
 
 _PLAIN = {
@@ -101,6 +102,18 @@ _PLAIN = {
     "string": "The newest values are text, and have no schema.",
     "bytes": "The newest values are not text, and have no schema.",
 }
+
+
+def _columns_entry(values: _Values, sample: Sequence[PeekedRecord]) -> Iterator[str]:
+    """Yield the columns that fit a sample of JSON, as a comment: they may not fit later values."""
+    texts = [record.raw.value.decode() for record in sample if record.raw.value] if values.word == "json" else []
+    columns = inferred_columns(texts)
+    if columns:
+        yield from _comment(keys.COLUMNS.description)
+        yield from _comment("These columns fit the newest values; a later value of another type is a dead letter:")
+        yield "# columns:"
+        yield from (f"#   {name}: {declared}" for name, declared in columns.items())
+        yield ""
 
 
 def _by_schema(topic: str, schema: RegisteredSchema, found_in: str, subject: str | None) -> _Values:

@@ -114,6 +114,7 @@ def test_a_topic_gets_a_spec_that_makes_its_table(bare: Place, capsys: Said) -> 
 
     (file,) = (bare.folder / "tables").iterdir()
     assert "\nvalue: json\n" in file.read_text(encoding="utf-8")
+    assert "# columns:\n" not in file.read_text(encoding="utf-8"), "not all values are objects"
     assert frazil(bare, "explain") == 0
     assert "new table: value: string" in capsys.readouterr().out
 

@@ -15,7 +15,7 @@ from frazil.specs.shapes import At, JsonSchema, Rejected, describe
 EXTRA = "_extra"
 """The column of fields that are not declared."""
 
-_NAME = re.compile(r"[^\W\d]\w*")
+NAME = re.compile(r"[^\W\d]\w*")
 _A_TYPE = "a type, {field: type, …}, [type] or {'*': type}"
 _POSSIBLE = f"{', '.join(WORDS)}, decimal(p, s)"
 
@@ -65,7 +65,7 @@ def _check_names(node: MapNode, at: At) -> None:
     seen: dict[str, str] = {}
     for name, _ in node.entries:
         here = at.under(name.text)
-        if not _NAME.fullmatch(name.text):
+        if not NAME.fullmatch(name.text):
             hint = f"leave the field out: {EXTRA} holds it"
             here.reject(name.mark, "a column's name has letters, digits and _ only, and no digit first", hint=hint)
         other = seen.setdefault(name.text.lower(), name.text)

@@ -111,7 +111,8 @@ def test_values_without_a_schema_have_the_format_that_holds_all_of_them(
     for asked in (registry(), None):
         found = draft(asked, facts, sample, taken=())
         assert spec_of(found.text, tmp_path).value == word
-        assert f"have no schema.\n# All of them become the column value.\nvalue: {word}\n" in found.text
+        assert ("\n# columns:\n#   a: long\n" in found.text) is (word == "json")
+        assert f"have no schema.\n# All of them become the column `value`.\nvalue: {word}\n" in found.text
 
 
 def test_a_topic_whose_values_cannot_become_rows_gets_no_spec() -> None:
