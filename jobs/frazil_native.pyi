@@ -1,4 +1,4 @@
-"""Frazil's fast paths from Kafka to Arrow, and from Avro payloads to Arrow."""
+"""Frazil's fast paths from Kafka to Arrow, and from payloads of the value formats to Arrow."""
 
 from typing import final
 
@@ -24,6 +24,19 @@ class JsonDecoder:
     """Decodes JSON payloads of one shape, given as JSON text."""
 
     def __new__(cls, shape: str) -> JsonDecoder: ...
+    def decode(
+        self, payloads: pa.LargeBinaryArray, skip: int
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+        """The same as AvroDecoder.decode."""
+
+@final
+class ProtobufDecoder:
+    """Decodes payloads of one writer schema, given as the JSON text of its shape.
+
+    Raises ValueError where the shape is not covered.
+    """
+
+    def __new__(cls, shape: str) -> ProtobufDecoder: ...
     def decode(
         self, payloads: pa.LargeBinaryArray, skip: int
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:

@@ -38,12 +38,13 @@ class Draft:
 class _Values:
     """What is known of a topic's values: their format, the `subject` to write, and notes on the columns.
 
-    A `subject` of None is the default.
+    A `subject` of None is the default. `message` is written if the format has one.
     """
 
     word: str
     subject: str | None
     notes: tuple[str, ...]
+    message: str | None = None
 
 
 def draft(
@@ -66,6 +67,7 @@ def draft(
         *_entry(keys.TABLE, None if free == name else free, default=name),
         *_entry(keys.VALUE, values.word, notes=values.notes),
         *(_entry(keys.SUBJECT, values.subject) if values.word in SCHEMA_TYPES else _columns_entry(values, sample)),
+        *(_entry(keys.MESSAGE, values.message) if values.message else ()),
         *_key_entry(registry, facts.topic, sample),
         *_entry(keys.PARTITION_BY, None, default="[day(kafka_timestamp)]"),
         *(line for key in _DEFAULTS for line in _entry(key, None)),
@@ -118,7 +120,8 @@ def _columns_entry(values: _Values, sample: Sequence[PeekedRecord]) -> Iterator[
 
 def _by_schema(topic: str, schema: RegisteredSchema, found_in: str, subject: str | None) -> _Values:
     mapped = _mapped(topic, schema)
-    return _Values(FORMAT_NAMES[schema.format], subject, tuple(_columns(schema, found_in, mapped)))
+    word, message = FORMAT_NAMES[schema.format], mapped.record if schema.format == "PROTOBUF" else None
+    return _Values(word, subject, tuple(_columns(schema, found_in, mapped)), message)
 
 
 def _mapped(topic: str, schema: RegisteredSchema) -> Mapped:

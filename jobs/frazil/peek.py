@@ -95,7 +95,7 @@ def _moment(milliseconds: int | None) -> datetime | None:
 class Peeker:
     """Decodes single records: keys and values with the schemas that the registry has for them.
 
-    `plain` decodes the values if they have no registered schema.
+    `plain` decodes the values if they have no registered schema; the settings are those of a spec for the others.
     """
 
     registry: SchemaRegistry | None

@@ -11,11 +11,13 @@ mod faults;
 mod fetch;
 mod json;
 mod librdkafka;
+mod protobuf;
 
 #[pymodule]
 fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<avro::AvroDecoder>()?;
     module.add_class::<json::JsonDecoder>()?;
+    module.add_class::<protobuf::ProtobufDecoder>()?;
     module.add_class::<fetch::BatchConsumer>()?;
     module.add_function(wrap_pyfunction!(fetch::librdkafka_version, module)?)
 }

@@ -21,11 +21,12 @@ from frazil.formats.json_values import open as json_values
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.mapped import Mapped
 from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
+from frazil.formats.protobuf.format import PROTOBUF
 from frazil.model.columns import Column
 from frazil.model.schemas import RegisteredSchema, SchemaType
 from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings
 
-FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO, JSON_SCHEMA)}
+FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO, PROTOBUF, JSON_SCHEMA)}
 
 
 def is_known(schema: RegisteredSchema) -> bool:

@@ -9,9 +9,9 @@ from typing import Literal
 
 from frazil.model.schemas import SchemaType
 
-ValueFormat = Literal["avro", "json_schema", "json", "string", "bytes"]
-KeyFormat = Literal["none", "bytes", "string", "json", "avro", "json_schema"]
-SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO", "json_schema": "JSON"}
+ValueFormat = Literal["avro", "protobuf", "json_schema", "json", "string", "bytes"]
+KeyFormat = Literal["none", "bytes", "string", "json", "avro", "protobuf", "json_schema"]
+SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 """The registry's schema type for each format that is decoded by a schema."""
 StringFormats = Literal["typed", "text"]
 WriteMode = Literal["append"]

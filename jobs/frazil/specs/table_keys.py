@@ -62,16 +62,13 @@ TABLE = Key("table", TABLE_NAME, "The table's name.",
 DATABASE = Key("database", TABLE_NAME, "The table's database.", Derived("database of frazil.yaml"))
 KEY = Key(
     "key",
-    Choice(
-        get_args(KeyFormat),
-        planned("use none, bytes, string, json, avro or json_schema; bytes keeps any key unchanged", "protobuf"),
-    ),
+    Choice(get_args(KeyFormat)),
     "The format of record keys; none leaves the key out, and json keeps a JSON text as it is.",
     "string",
 )
 VALUE = Key(
     "value",
-    Choice(get_args(ValueFormat), planned("use avro or json_schema; bytes keeps any value unchanged", "protobuf")),
+    Choice(get_args(ValueFormat)),
     "The format of record values. With json, string and bytes, which need no schema, the value is one column, `value`;"
     " json keeps a JSON text as it is.",
     "avro",
@@ -205,11 +202,16 @@ SUBJECT_SHAPE = WordOr(
 SUBJECT = Key(
     "subject",
     SUBJECT_SHAPE,
-    "The registry subject of value schemas, if value is avro or json_schema: a naming strategy or a name.",
+    "The registry subject of value schemas, if a schema decodes values: a naming strategy or a name.",
     SUBJECTS.naming,
 )
-KEY_SUBJECT = Key("key_subject", SUBJECT_SHAPE, "The registry subject of key schemas, if key is avro or json_schema.",
+KEY_SUBJECT = Key("key_subject", SUBJECT_SHAPE, "The registry subject of key schemas, if a schema decodes keys.",
                   SUBJECTS.naming)  # fmt: skip
+FIRST_MESSAGE = Derived("the first message of each schema")
+MESSAGE = Key("message", TEXT, "The full name of the message of the values, if value is protobuf, such as shop.Order."
+              " Records of other messages are bad.", FIRST_MESSAGE)  # fmt: skip
+KEY_MESSAGE = Key("key_message", TEXT, "The full name of the message of the keys, if key is protobuf.",
+                  FIRST_MESSAGE)  # fmt: skip
 STRING_FORMATS = Key(
     "string_formats",
     Choice(get_args(StringFormats)),
@@ -248,6 +250,8 @@ TABLE_SECTION = Section(
         METADATA,
         SUBJECT,
         KEY_SUBJECT,
+        MESSAGE,
+        KEY_MESSAGE,
         STRING_FORMATS,
     ),
     not_yet=(NotYet("identity", "write: append needs no identity; remove the key"),),

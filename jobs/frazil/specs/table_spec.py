@@ -26,7 +26,7 @@ from frazil.model.spec import (
     WriteMode,
 )
 from frazil.specs import table_keys as keys
-from frazil.specs.keys import Values
+from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
 from frazil.specs.problems import Position, Problem
 
@@ -62,14 +62,14 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         metadata=metadata,
         value_subject=values[keys.SUBJECT],
         key_subject=values[keys.KEY_SUBJECT],
-        value_settings=replace(format_settings(values), columns=values.get(keys.COLUMNS) or ""),
-        key_settings=format_settings(values),
+        value_settings=replace(format_settings(values, keys.MESSAGE), columns=values.get(keys.COLUMNS) or ""),
+        key_settings=format_settings(values, keys.KEY_MESSAGE),
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
     )
 
 
-def format_settings(values: Values) -> FormatSettings:
-    return FormatSettings(string_formats=cast("StringFormats", values[keys.STRING_FORMATS]))
+def format_settings(values: Values, message: Key[str]) -> FormatSettings:
+    return FormatSettings(values.get(message), string_formats=cast("StringFormats", values[keys.STRING_FORMATS]))
 
 
 def topics_of(values: Values) -> tuple[str, ...]:
@@ -153,6 +153,10 @@ def _key_problems(values: Values) -> Iterator[Problem]:
     if values.is_given(keys.STRING_FORMATS) and "json_schema" not in (key, values[keys.VALUE]):
         what = f"no effect, because value is {values[keys.VALUE]} and key is {key}"
         yield _problem(values.place_of(keys.STRING_FORMATS), what, "set value: json_schema, or remove string_formats")
+    for message, part in ((keys.MESSAGE, keys.VALUE), (keys.KEY_MESSAGE, keys.KEY)):
+        if values.is_given(message) and values[part] != "protobuf":
+            what = f"no effect, because {part.name} is {values[part]}"
+            yield _problem(values.place_of(message), what, f"set {part.name}: protobuf, or remove {message.name}")
     if key == "none" and metadata.is_given(keys.KEEP) and "key" in metadata[keys.KEEP]:
         what = "the key cannot be kept, because key is none"
         yield _problem(metadata.place_of(keys.KEEP), what, "set key: bytes, or remove key from the list")

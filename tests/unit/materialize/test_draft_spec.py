@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -91,6 +92,18 @@ def test_a_record_that_names_its_own_subject_tells_the_schema(tmp_path: Path) ->
     assert spec_of(by_record, tmp_path).value_subject.naming == "record"
 
 
+def test_the_message_of_a_protobuf_schema_is_written(tmp_path: Path) -> None:
+    asked = registry()
+    text = 'syntax = "proto3"; package shop; message Order { int64 n = 1; } message Refund {}'
+    asked.register("Orders.V1-value", text, schema_format="PROTOBUF")
+
+    found = drafted(asked).text
+
+    assert "\nvalue: protobuf\n" in found
+    assert "#   n: long\n" in found
+    assert spec_of(found, tmp_path).value_settings.message == "shop.Order"
+
+
 def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
     found = drafted(registry("Orders.V1-value"), taken=("orders_v1", "orders_v1_2"))
 
@@ -120,6 +133,6 @@ def test_a_topic_whose_values_cannot_become_rows_gets_no_spec() -> None:
     with pytest.raises(SubjectMissingError, match=r"no subject Orders\.V1-value"):
         drafted(asked, seen(b"a"))
 
-    asked.register("Orders.V1-value", "syntax = 'proto3';", schema_format="PROTOBUF")
-    with pytest.raises(IncompatibleSchemaError, match="schema 1 is PROTOBUF, expected AVRO"):
+    asked.register("Orders.V1-value", "{}", schema_format=cast(Any, "XML"))
+    with pytest.raises(IncompatibleSchemaError, match="schema 1 is XML, expected AVRO or JSON or PROTOBUF"):
         drafted(asked)

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import fastavro
 from values_of_tables import spec
@@ -80,7 +80,7 @@ def test_a_compacted_partition_is_searched_further_back() -> None:
 
 def test_what_cannot_be_decoded_shows_its_reason() -> None:
     others = registry()
-    others.register("else", 'syntax = "proto3";', schema_format="PROTOBUF")
+    others.register("else", "<a/>", schema_format=cast(Any, "XML"))
     bad = {0: b"no avro", 1: framed(9, {"n": 1, "a_rather_long_name_of_a_column": ""}), 2: GOOD[:-3], 3: None}
     bad |= {4: b"\0\0\0\0\2{}", 5: b"\0\xff\xff\xff\xff"}
 

@@ -81,6 +81,7 @@ def kept(key: str, before: str, after: str) -> Example:
 
 
 DECLARED = "value: json\ncolumns: {id: long}"
+ORDER = 'syntax = "proto3"; package shop; message Order { int64 n = 1; }'
 OLD_FILES = "existing files keep their partitioning"
 JSON_KEYS = "key: json_schema\nkey_subject: {name: j}"
 EXAMPLES: dict[str, list[Example]] = {
@@ -154,6 +155,12 @@ EXAMPLES: dict[str, list[Example]] = {
     "subject.name": [applied("subject", "subject: topic", "subject: {name: orders-value}")],
     "string_formats": [
         refused("string_formats", JSON_KEYS, f"{JSON_KEYS}\nstring_formats: text", "its current setting")
+    ],
+    "message": [
+        applied("message", "value: protobuf", "value: protobuf\nmessage: shop.Order", "expects no rows of another")
+    ],
+    "key_message": [
+        applied("key_message", "key: protobuf", "key: protobuf\nkey_message: shop.Order", "from the next batch")
     ],
     "key_subject.name": [applied("key_subject", "key: avro\nkey_subject: topic", "key: avro\nkey_subject: {name: k}")],
 }
@@ -310,6 +317,9 @@ def test_a_changed_key_has_one_fate_in_explain_check_and_materialize(world: Worl
     before, after = world.spec(example.before), world.spec(example.after)
     if after.readers == ("spark",):
         world.registry.register("orders-value", record(a_field("n"), a_field("opens", TIME)))
+    for part, word in (("value", after.value), ("key", after.key)):
+        if word == "protobuf":
+            world.registry.register(f"orders-{part}", ORDER, schema_format="PROTOBUF")
     world.make(before)
     if after.readers == ("spark",):
         world.registry.register("orders-value", record(a_field("n")))
@@ -394,7 +404,7 @@ def recorded_as(view: TableView, spec: TableSpec, **keys: str | None) -> TableVi
 @pytest.mark.parametrize(
     ("key", "other", "fate"),
     [
-        ("value", "protobuf", Fate.REFUSED),
+        ("value", "xml", Fate.REFUSED),
         ("write", "upsert", Fate.REFUSED),
         ("on_incompatible_schema", "dead_letter", Fate.APPLIED),
     ],
@@ -414,6 +424,8 @@ def test_a_value_of_another_release_has_a_fate_all_the_same(world: World, key: s
 SETTINGS_OF_FORMATS: dict[str, Any] = {
     "string_formats": {"value_settings": FormatSettings(string_formats=cast(Any, "other"))},
     "columns": {"value_settings": FormatSettings(columns='{"id": "long"}')},
+    "message": {"value_settings": FormatSettings(message="other")},
+    "key_message": {"key_settings": FormatSettings(message="other")},
 }
 
 

@@ -152,10 +152,9 @@ SPEC_ERRORS = {
         "append keeps every version of a row, so ordering has no effect",
     ),
     "misspelt value of a later release": (
-        "topic: a\nvalue: protobuff",
-        'tables/a.yaml:2:8: value: expected one of avro, json_schema, json, string, bytes, found "protobuff"',
-        "did you mean protobuf? It is not supported in this release: use avro or json_schema; bytes keeps any value"
-        " unchanged",
+        "topic: a\nwrite: upsrt",
+        'tables/a.yaml:2:8: write: expected append, found "upsrt"',
+        "did you mean upsert? It is not supported in this release: use append: every record becomes a row",
     ),
     "unknown value": (
         "topic: a\non_tombstone: rows",
@@ -233,17 +232,27 @@ CONTRADICTIONS = {
     "subject of a key that is not read": (
         "topic: a\nkey_subject: record",
         "tables/a.yaml:2:14: key_subject: no effect, because key is string",
-        "set key: avro or json_schema, or remove key_subject",
+        "set key: avro or protobuf or json_schema, or remove key_subject",
     ),
     "subject of values without a schema": (
         "topic: a\nvalue: json\nsubject: {name: orders}",
         "tables/a.yaml:3:10: subject: no effect, because value is json",
-        "set value: avro or json_schema, or remove subject",
+        "set value: avro or protobuf or json_schema, or remove subject",
     ),
     "formats of texts in values without a JSON Schema": (
         "topic: a\nstring_formats: text",
         "tables/a.yaml:2:17: string_formats: no effect, because value is avro and key is string",
         "set value: json_schema, or remove string_formats",
+    ),
+    "message of values that are not Protobuf": (
+        "topic: a\nmessage: shop.Order",
+        "tables/a.yaml:2:10: message: no effect, because value is avro",
+        "set value: protobuf, or remove message",
+    ),
+    "message of keys that are not Protobuf": (
+        "topic: a\nvalue: protobuf\nkey_message: shop.Order",
+        "tables/a.yaml:3:14: key_message: no effect, because key is string",
+        "set key: protobuf, or remove key_message",
     ),
     "delta alone": (
         "topic: a\nformats: [delta]",
@@ -313,7 +322,8 @@ def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
         "    did you mean database?\n"
         "tables/a.yaml:2:1: wrte: unknown key\n"
         "    did you mean write?\n"
-        'tables/a.yaml:3:6: key: expected one of none, bytes, string, json, avro, json_schema, found "strng"\n'
+        "tables/a.yaml:3:6: key: expected one of none, bytes, string, json, avro, protobuf, json_schema,"
+        ' found "strng"\n'
         "    did you mean string?\n"
         "tables/b.yaml:1:9: topics: a spec with several topics requires a table\n"
         "    add `table: name`\n"

@@ -31,12 +31,16 @@ SPEC_PROPERTY = "frazil.spec"
 FIXED = ("start",)
 """Keys whose value a table keeps from when it was made."""
 
+_FIRST_MESSAGE = "the first of each schema"
+
 ADDED_LATER: Mapping[str, str] = {
     "value": "avro",
     "write": "append",
     "on_incompatible_schema": "pause",
     "string_formats": "typed",
     "columns": "",
+    "message": _FIRST_MESSAGE,
+    "key_message": _FIRST_MESSAGE,
 }
 """Keys that older records lack, each with the value that their tables were made with."""
 
@@ -194,5 +198,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "subject": lambda spec: _subject(spec.value_subject),
     "key_subject": lambda spec: _subject(spec.key_subject),
     "string_formats": lambda spec: spec.value_settings.string_formats,
+    "message": lambda spec: spec.value_settings.message or _FIRST_MESSAGE,
+    "key_message": lambda spec: spec.key_settings.message or _FIRST_MESSAGE,
 }
 """The keys of a spec that can differ from the table's, each with its value as text."""

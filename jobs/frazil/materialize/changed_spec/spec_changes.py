@@ -25,6 +25,7 @@ from frazil.model.unions import unions_property
 
 NEXT_BATCH = "from the next batch on"
 REPARTITIONED = f"{NEXT_BATCH}; existing files keep their partitioning, and queries still read all rows"
+OTHER_MESSAGE = f"{NEXT_BATCH}; `verify --against-kafka` expects no rows of another message any more"
 TARGET_FILE_PROPERTY = "write.target-file-size-bytes"
 
 
@@ -144,7 +145,7 @@ def _key(judged: _Judged) -> Iterator[SpecChange]:
 
 
 def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
-    """Return whether the key column fits the spec's key; Avro keys that were text or bytes before do not."""
+    """Return whether the key column fits the spec's key; keys by schema that were text or bytes before do not."""
     wanted = next((c for c in metadata_columns(spec, None) if c.name.lower() == there.name.lower()), None)
     if spec.key_type is not None:
         return before == "none"
@@ -313,5 +314,7 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "subject": _at_once("subject"),
     "key_subject": _at_once("key_subject"),
     "string_formats": _never("string_formats", "the table's columns have the types of its current setting"),
+    "message": _at_once("message", OTHER_MESSAGE),
+    "key_message": _at_once("key_message", OTHER_MESSAGE),
 }
 """The rule for a change of each key of a spec. A test checks that every key has one."""

@@ -1,0 +1,35 @@
+"""The entry of Protobuf in the list of value formats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.formats.decoder import Decoder
+from frazil.formats.format import Format
+from frazil.formats.mapped import Mapped
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import FormatSettings
+
+if TYPE_CHECKING:
+    from frazil.formats.protobuf.schema import ProtobufSchema
+
+
+def map_schema(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
+    from frazil.formats.protobuf import mapping  # noqa: PLC0415 - google.protobuf is imported for its schemas only
+
+    return mapping.map_schema(_parsed(schema, settings))
+
+
+def open_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    from frazil.formats.protobuf import open as decoders  # noqa: PLC0415
+
+    return decoders.open_decoder(_parsed(schema, settings))
+
+
+def _parsed(schema: RegisteredSchema, settings: FormatSettings) -> ProtobufSchema:
+    from frazil.formats.protobuf.schema import parse_schema  # noqa: PLC0415
+
+    return parse_schema(schema.text, schema.references, settings.message)
+
+
+PROTOBUF = Format("PROTOBUF", map_schema, open_decoder)

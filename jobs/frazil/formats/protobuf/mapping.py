@@ -1,0 +1,52 @@
+"""Map a message to columns, as `verdicts.py` lists type by type."""
+
+from __future__ import annotations
+
+from frazil.formats.mapped import PRESENCE, Mapped
+from frazil.formats.protobuf.scalars import column_of
+from frazil.formats.protobuf.schema import ProtobufSchema
+from frazil.formats.protobuf.shape import (
+    DecimalValue,
+    Empty,
+    Entries,
+    Enum,
+    Items,
+    Json,
+    Known,
+    Leaf,
+    Members,
+    Shape,
+    Wrapper,
+    expand,
+)
+from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
+
+_KNOWN: dict[str, ScalarName] = {"timestamp": "timestamptz", "duration": "long", "date": "date", "time-of-day": "time"}
+
+
+def map_schema(schema: ProtobufSchema) -> Mapped:
+    """Return the columns of rows with this writer schema, and every finding."""
+    expanded = expand(schema)
+    columns = () if expanded.findings else columns_of(expanded.row)
+    return Mapped(columns, expanded.findings, expanded.notes, schema.message.full_name)
+
+
+def columns_of(shape: Members) -> tuple[Column, ...]:
+    return tuple(Column(each.name, column_type(each.shape)) for each in shape.fields)
+
+
+def column_type(shape: Shape) -> ColumnType:
+    match shape:
+        case Leaf(scalar) | Wrapper(scalar):
+            return column_of(scalar)
+        case Enum() | Json():
+            return Scalar("string")
+        case Items() | Entries():
+            element = column_type(shape.element if isinstance(shape, Items) else shape.value)
+            return ListOf(element) if isinstance(shape, Items) else MapOf(column_of(shape.key.scalar), element)
+        case Members() | Empty():
+            return Struct(columns_of(shape)) if isinstance(shape, Members) else PRESENCE
+        case Known(name):
+            return Scalar(_KNOWN[name])
+        case DecimalValue(precision, scale):
+            return Decimal(precision, scale)

@@ -1,0 +1,210 @@
+"""A writer schema: the file's messages with every type resolved, and the one message that makes the rows.
+
+`google.protobuf` resolves and checks the descriptors that the parser makes of texts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.message import DecodeError
+
+from frazil.formats.protobuf.builtin import BUILT_IN
+from frazil.formats.protobuf.field_meta import params_of
+from frazil.formats.protobuf.parser import MOST_TEXT, parse
+from frazil.formats.protobuf.tokens import ProtoTextError
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.schemas import Reference, SchemaFinding
+
+_ROOT = "(schema)"
+"""The name of the schema's own file, which no import can have."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+
+MessagePath = tuple[int, ...]
+"""The index of a message among those of its file, or of the message around it, for each level."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufSchema:
+    """The message that makes the rows, as a descriptor of `google.protobuf`.
+
+    `path` is its path in the file, and `names` are the full names of all messages of the file by their paths.
+    `extensible` are the full names of the messages that have extension ranges.
+    """
+
+    message: Any
+    path: MessagePath
+    names: Mapping[MessagePath, str]
+    extensible: frozenset[str]
+    params: Mapping[str, Mapping[str, str]] = field(repr=False)
+    pool: Any = field(repr=False)
+    json_shapes: dict[str, object] = field(default_factory=dict, repr=False)
+    """The shapes of messages that become JSON, by full name, once they were needed."""
+
+    def find(self, name: str) -> Any:
+        """Return the descriptor of a message that the schema uses."""
+        return self.pool.FindMessageTypeByName(name)
+
+    def params_of(self, descriptor: Any) -> Mapping[str, str]:
+        """Return the parameters of confluent.field_meta for a field."""
+        return self.params.get(descriptor.full_name, {})
+
+
+def parse_schema(text: str, references: Sequence[Reference] = (), message: str | None = None) -> ProtobufSchema:
+    """Read the schema in `text`, whose imports are among the references or built in.
+
+    `message` is the full name of the message that makes the rows; None for the first one of the file. Raises
+    IncompatibleSchemaError.
+    """
+    try:
+        root = descriptor_of(text)
+        files = tuple(_with_imports(root, references))
+        pool = _pool(files, _missing(files, root))
+    except ProtoTextError as problem:
+        raise refuse([SchemaFinding("", str(problem))]) from problem
+    except RecursionError as problem:
+        raise refuse([SchemaFinding("", "types are nested too deeply to be read")]) from problem
+    names = dict(_names(root.message_type, root.package))
+    path = _path(names, message)
+    extensible, params = _facts(files)
+    return ProtobufSchema(pool.FindMessageTypeByName(names[path]), path, names, extensible, params, pool)
+
+
+def refuse(findings: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
+    return IncompatibleSchemaError(
+        "the Protobuf schema cannot become columns: " + "; ".join(map(str, findings)),
+        hint="register a corrected schema, or leave the topic out.",
+    )
+
+
+@lru_cache(maxsize=256)
+def descriptor_of(text: str) -> Any:
+    """Return the FileDescriptorProto of a `.proto` text, or of a serialized one in base64, as some clients register.
+
+    Raises ProtoTextError. Do not change the result, which is cached.
+    """
+    if len(text) <= 2 * MOST_TEXT and _BASE64.fullmatch(text):
+        try:
+            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+        except (binascii.Error, DecodeError) as problem:
+            raise ProtoTextError("neither a .proto text nor a serialized file descriptor") from problem
+        if file.syntax == "editions":
+            raise ProtoTextError("editions are not supported in this release, only proto2 and proto3")
+        _leave_out_extensions(file)
+        return file
+    return parse(text)
+
+
+def _leave_out_extensions(file: Any) -> None:
+    """Remove what no column depends on; the parser leaves out the same."""
+    file.ClearField("service")
+    file.ClearField("extension")
+    file.ClearField("options")
+    messages = list(file.message_type)
+    while messages:
+        message = messages.pop()
+        message.ClearField("extension")
+        messages += message.nested_type
+
+
+def _with_imports(root: Any, references: Sequence[Reference]) -> Iterator[Any]:
+    """Yield the schema's file and those that it imports, dependencies first, under the names of their imports.
+
+    An import that exists nowhere is left out: files often import options, which are not read. A type that is then
+    missing is an error of the pool.
+    """
+    known: dict[str, str] = {each.name: each.text for each in references}
+    states: dict[str, bool] = {}
+
+    def visit(name: str, file: Any) -> Iterator[Any]:
+        states[name] = False
+        copy = descriptor_pb2.FileDescriptorProto()
+        copy.CopyFrom(file)
+        copy.name = name
+        copy.ClearField("dependency")
+        copy.ClearField("public_dependency")
+        copy.ClearField("weak_dependency")
+        for imported in dict.fromkeys(file.dependency):
+            text = BUILT_IN.get(imported, known.get(imported))
+            if text is None:
+                continue
+            if states.get(imported) is False:
+                raise ProtoTextError(f"{imported} imports itself")
+            if imported not in states:
+                yield from visit(imported, _imported(imported, text))
+            copy.dependency.append(imported)
+        states[name] = True
+        yield copy
+
+    yield from visit(_ROOT, root)
+
+
+def _imported(name: str, text: str) -> Any:
+    try:
+        return descriptor_of(text)
+    except ProtoTextError as problem:
+        raise ProtoTextError(f"{name}: {problem}") from problem
+
+
+def _missing(files: Sequence[Any], root: Any) -> str:
+    """Return what is to be said about imports of the schema that are neither built in nor among the references."""
+    missing = sorted(set(root.dependency) - {file.name for file in files})
+    return f"; it imports {', '.join(missing)}, which its references do not have" if missing else ""
+
+
+def _pool(files: Sequence[Any], missing: str) -> Any:
+    pool = descriptor_pool.DescriptorPool()
+    for file in files:
+        try:
+            pool.AddSerializedFile(file.SerializeToString())
+        except (TypeError, ValueError, UnicodeEncodeError) as problem:
+            where = "" if file.name == _ROOT else f"{file.name}: "
+            what = str(problem).removeprefix("Couldn't build proto file into descriptor pool: ")
+            raise ProtoTextError(f"{where}the descriptor does not compile: {what}{missing}") from problem
+    return pool
+
+
+def _names(messages: Iterable[Any], prefix: str, path: MessagePath = ()) -> Iterator[tuple[MessagePath, str]]:
+    """Yield the full name of each message with its path. The entries of maps have no place in a path."""
+    own = (each for each in messages if not each.options.map_entry)
+    for index, message in enumerate(own):
+        name = f"{prefix}.{message.name}" if prefix else message.name
+        yield (*path, index), name
+        yield from _names(message.nested_type, name, (*path, index))
+
+
+def _path(names: Mapping[MessagePath, str], message: str | None) -> MessagePath:
+    if not names:
+        raise refuse([SchemaFinding("", "the file has no message")])
+    if message is None:
+        return (0,)
+    path = next((path for path, name in names.items() if name == message), None)
+    if path is None:
+        listed = ", ".join(list(names.values())[:20])
+        raise refuse([SchemaFinding("", f"the file has no message {message}, which the spec names; it has {listed}")])
+    return path
+
+
+def _facts(files: Iterable[Any]) -> tuple[frozenset[str], dict[str, dict[str, str]]]:
+    """Return the messages with extension ranges, and the parameters of fields, by full name."""
+    extensible: set[str] = set()
+    params: dict[str, dict[str, str]] = {}
+    for file in files:
+        pending = [(each, file.package) for each in file.message_type]
+        while pending:
+            message, prefix = pending.pop()
+            name = f"{prefix}.{message.name}" if prefix else message.name
+            if message.extension_range:
+                extensible.add(name)
+            for each in message.field:
+                if each.HasField("options") and (found := params_of(each.options)):
+                    params[f"{name}.{each.name}"] = found
+            pending += [(inner, name) for inner in message.nested_type]
+    return frozenset(extensible), params
