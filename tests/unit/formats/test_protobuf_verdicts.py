@@ -268,11 +268,10 @@ def test_each_verdict_has_a_golden_value() -> None:
 def test_columns_and_values_are_as_the_verdict_says(name: str, engine: Engine) -> None:
     golden = GOLDEN[name]
     schema = parse_schema(text_of(golden.body, *golden.imports, syntax=golden.syntax))
-    try:
-        open_decoder(schema, engine)
-    except MissingToolError:
-        assert ("Struct" in name, "Any" in name, "inside" in name) != (False, False, False)
-        pytest.skip("the native decoder leaves JSON text to the fallback")
+    if engine == "native" and _is_json_text(name):
+        with pytest.raises(MissingToolError):
+            open_decoder(schema, engine)
+        return
 
     (row,) = rows(schema, engine, payload(_filled(schema, golden.fields)))
     (without,) = rows(schema, engine, b"\0")
@@ -281,6 +280,11 @@ def test_columns_and_values_are_as_the_verdict_says(name: str, engine: Engine) -
     assert {each.name: (str(each.type), row[each.name]) for each in mapped.columns} == golden.columns
     assert {each: without[each] for each in golden.absent} == golden.absent
     assert open_decoder(schema, engine).schema.equals(open_decoder(schema, engine).decode(binary([])).rows.schema)
+
+
+def _is_json_text(name: str) -> bool:
+    """Return whether the native decoder leaves the type to the fallback."""
+    return any(word in name for word in ("Struct", "Any", "inside"))
 
 
 def _filled(schema: Any, fields: Mapping[str, Any]) -> Any:
