@@ -54,8 +54,8 @@ pub fn scaled(text: &[u8], scale: i64) -> Scaled {
 }
 
 fn power(exponent: &[u8]) -> i64 {
-    let digits = exponent.iter().filter(|byte| byte.is_ascii_digit());
-    let power = digits.fold(0i64, |power, digit| MOST_EXPONENT.min(power.saturating_mul(10) + i64::from(digit - b'0')));
+    let digits = exponent.iter().filter(|byte| byte.is_ascii_digit()).map(|digit| i64::from(digit - b'0'));
+    let power = digits.fold(0i64, |power, digit| MOST_EXPONENT.min(power.saturating_mul(10).saturating_add(digit)));
     if exponent.first() == Some(&b'-') { -power } else { power }
 }
 

@@ -106,6 +106,8 @@ REJECTS: list[tuple[bytes, str, str, str]] = [
     (b'{"n":9223372036854775808}', "out_of_range", "the integer has more than 64 bits", "n"),
     (b'{"n":1e400}', "out_of_range", "the integer has more than 64 bits", "n"),
     (b'{"n":' + b"9" * 5000 + b"}", "out_of_range", "the integer has more than 64 bits", "n"),
+    (b'{"n":41e99935259297796134711}', "out_of_range", "the integer has more than 64 bits", "n"),
+    (b'{"n":41e-99935259297796134711}', "wrong_type", NO_FRACTION, "n"),
     (b'{"small":2147483648}', "out_of_range", "the integer has more than 32 bits", "small"),
     (b'{"x":1e309}', "out_of_range", "the number is larger than any double", "x"),
     (b'{"f":1e39}', "out_of_range", "the number is larger than any float", "f"),

@@ -15,9 +15,11 @@ from frazil.formats.json_schema.verdicts import DEFINITIONS, VERDICTS, Verdict
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.limits import MAX_COLUMNS, MAX_NESTING
 from frazil.formats.mapped import LEFT_OUT
-from frazil.formats.open import map_schema
+from frazil.formats.open import map_schema, open_decoder
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import Reference, RegisteredSchema, SchemaFinding
+from frazil.model.spec import FormatSettings
+from frazil.records import binary
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 DRAFT_4, DRAFT_2020 = "http://json-schema.org/draft-04/schema#", "https://json-schema.org/draft/2020-12/schema"
@@ -71,9 +73,13 @@ def test_an_object_is_a_row_and_any_other_value_one_column(schema: Json, columns
 
 
 def test_formats_are_texts_if_the_spec_says_so() -> None:
-    row = expand(json.dumps(fields(at={"type": "string", "format": "date-time"})), string_formats=False).row
+    schema = RegisteredSchema(1, "JSON", json.dumps(fields(at={"type": "string", "format": "date-time"})))
+    settings = FormatSettings(string_formats="text")
 
-    assert str(columns_of(row)[0].type) == "string"
+    rows = open_decoder(schema, settings).decode(binary([b'{"at":"soon"}'])).rows
+
+    assert str(map_schema(schema, settings).columns[0].type) == "string"
+    assert rows.column("at").to_pylist() == ["soon"]
 
 
 @pytest.mark.parametrize(
@@ -272,6 +278,21 @@ def test_the_door_maps_json_schemas() -> None:
 
     assert (titled.record, untitled.record, text.record) == ("Order", "", None)
     assert [each.name for each in titled.columns] == ["a", "_extra"]
+
+
+def test_a_schema_that_no_table_can_hold_has_no_decoder() -> None:
+    schema = RegisteredSchema(1, "JSON", json.dumps(fields(a=INTEGER, A=INTEGER, b=fields(c=INTEGER, C=INTEGER))))
+
+    with pytest.raises(
+        IncompatibleSchemaError, match=r"b\.?: c and C differ only in case; .*: a and A differ"
+    ) as refused:
+        open_decoder(schema)
+
+    assert [each.problem for each in map_schema(schema).findings] == [
+        "c and C differ only in case",
+        "a and A differ only in case",
+    ]
+    assert "the JSON Schema cannot become columns" in refused.value.what
 
 
 def test_the_page_is_generated() -> None:

@@ -13,7 +13,7 @@ from values_of_tables import spec
 
 from frazil.cli.peek import lines, summary
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
-from frazil.model.spec import TableSpec
+from frazil.model.spec import FormatSettings, TableSpec
 from frazil.peek import FIRST_WINDOW, peek
 from frazil.records import OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
@@ -157,3 +157,20 @@ def test_a_schema_id_without_a_registry_is_named() -> None:
 
     assert found.reject is not None
     assert found.reject.detail == "names the schema 1, and no schema registry is configured"
+
+
+def test_a_specs_settings_say_how_values_are_read() -> None:
+    others = registry()
+    text = '{"type": "object", "properties": {"at": {"type": "string", "format": "date"}}}'
+    schema_id = others.register("dates", text, schema_format="JSON").id
+    soon = schema_id.to_bytes(5, "big") + b'{"at":"soon"}'
+    settings = FormatSettings(string_formats="text")
+
+    (typed,) = peek(Partitions({0: {0: soon}}), others, facts(1), 1)
+    (kept,) = peek(
+        Partitions({0: {0: soon}}), others, facts(1), 1, spec=spec(value="json_schema", value_settings=settings)
+    )
+
+    assert typed.reject is not None
+    assert (typed.reject.reason.value, typed.reject.path) == ("bad_format", "at")
+    assert kept.columns == {"at": "soon", "_extra": None}

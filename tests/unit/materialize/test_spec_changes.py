@@ -441,6 +441,16 @@ def test_a_key_that_a_record_lacks_has_the_value_of_its_tables_and_not_the_specs
     assert found == [(key, ADDED_LATER[key] or "none")]
 
 
+def test_the_tables_setting_of_text_formats_is_the_one_that_reads_it(world: World) -> None:
+    before = world.spec(f"{JSON_KEYS}\nstring_formats: text")
+    world.make(before)
+
+    reading = as_applied(world.spec(JSON_KEYS), world.view(before).properties)
+
+    assert (reading.value_settings, reading.key_settings) == (before.value_settings, before.key_settings)
+    assert reading.key_settings.string_formats == "text"
+
+
 def test_the_spec_that_the_first_release_recorded_is_followed_for_ever(world: World) -> None:
     """Never to be changed: users' tables hold it. A key that is added to `TEXTS` goes into `ADDED_LATER` too."""
     recorded = (Path(__file__).parent / "stored" / "spec-1.json").read_text()
