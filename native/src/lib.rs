@@ -19,5 +19,6 @@ fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<json::JsonDecoder>()?;
     module.add_class::<protobuf::ProtobufDecoder>()?;
     module.add_class::<fetch::BatchConsumer>()?;
+    module.add_function(wrap_pyfunction!(json::json_suspects, module)?)?;
     module.add_function(wrap_pyfunction!(fetch::librdkafka_version, module)?)
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from frazil.formats.arrow import arrow_schema
 from frazil.formats.decoder import Decoded, without
 from frazil.formats.format import PlainFormat
 from frazil.formats.mapped import VALUE
+from frazil.formats.native import native_available
 from frazil.model.columns import Scalar
 from frazil.model.dead_letter import Reason, Reject
 from frazil.records import value_ends
@@ -60,12 +61,20 @@ def json_problems(payloads: pa.LargeBinaryArray) -> Sequence[Reject]:
 
 
 def _json_problems(payloads: pa.LargeBinaryArray) -> Iterator[Reject]:
-    for index, payload in enumerate(payloads.to_pylist()):
-        if payload is None:
-            continue
+    for index in _suspects(payloads):
+        payload = payloads[index].as_py()
         problem = _bad_text(index, payload) or _bad_json(index, payload.decode())
         if problem is not None:
             yield problem
+
+
+def _suspects(payloads: pa.LargeBinaryArray) -> Sequence[int]:
+    """Return the indexes of payloads that may not be JSON: without the native module, of all that are not null."""
+    if not native_available():
+        return cast("list[int]", pc.indices_nonzero(payloads.is_valid()).to_pylist())
+    import frazil_native  # noqa: PLC0415 - it may not be built
+
+    return frazil_native.json_suspects(payloads, DEEPEST_JSON)
 
 
 def _beyond_ascii(payloads: pa.LargeBinaryArray) -> list[int]:

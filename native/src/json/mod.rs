@@ -2,6 +2,7 @@
 //!
 //! `jobs/frazil/formats/json_values/` implements the same rules and gives the same error messages; tests compare both.
 
+mod check;
 mod decoder;
 mod numbers;
 mod read;
@@ -10,4 +11,5 @@ mod strings;
 mod texts;
 mod walk;
 
+pub use check::json_suspects;
 pub use decoder::JsonDecoder;

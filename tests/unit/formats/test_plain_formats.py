@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from frazil.formats import plain
 from frazil.formats.framing import Framed, Group, one_group
 from frazil.formats.open import grouping_of, guessed_plain_format, open_plain, plain_format
-from frazil.formats.plain import DEEPEST_JSON
+from frazil.formats.plain import DEEPEST_JSON, _bad_json, _bad_text, json_problems
 from frazil.records import binary
 
 
@@ -83,6 +84,34 @@ def test_what_is_not_one_json_text_is_refused(payload: bytes, reason: str, detai
     assert kept("json", b"{}", payload, b"[]") == ["{}", "[]"]
 
 
+@pytest.fixture(autouse=True)
+def with_and_without_the_native_module(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if engine == "fallback":
+        monkeypatch.setattr(plain, "native_available", lambda: False)
+
+
+NEARLY_JSON = st.text(alphabet='{}[]",:0-.eE+\\u tn\x1f\ud800', max_size=20).map(
+    lambda text: text.encode(errors="replace")
+)
+PAYLOADS = st.lists(st.none() | st.binary(max_size=9) | NEARLY_JSON | st.just(b"[" * 501 + b"]" * 501), max_size=4)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PAYLOADS)
+def test_the_native_check_leaves_no_bad_payload_out(payloads: list[bytes | None]) -> None:
+    given = binary([b"{", *payloads])[1:]
+
+    found = json_problems(given)
+
+    one_by_one = [_bad(index, payload) for index, payload in enumerate(payloads) if payload is not None]
+    assert list(found) == [each for each in one_by_one if each is not None]
+
+
+def _bad(index: int, payload: bytes) -> object:
+    return _bad_text(index, payload) or _bad_json(index, payload.decode())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=20) | st.text(alphabet='{}[]",:0-.eE+\\u tn', max_size=20).map(str.encode))
 def test_json_is_what_pythons_parser_accepts_without_its_extensions(payload: bytes) -> None:
     def is_json() -> bool:
@@ -97,9 +126,9 @@ def test_json_is_what_pythons_parser_accepts_without_its_extensions(payload: byt
 
 def test_null_is_not_a_problem_of_a_key() -> None:
     for word in ("bytes", "string", "json"):
-        plain = plain_format(word)
-        assert plain is not None
-        assert plain.problems(binary([None, b"1"])) == ()
+        found = plain_format(word)
+        assert found is not None
+        assert found.problems(binary([None, b"1"])) == ()
 
 
 def test_values_without_a_header_are_one_group() -> None:
