@@ -41,6 +41,7 @@ class ProtobufDecoder:
         self, payloads: pa.LargeBinaryArray, skip: int
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
         """The same as AvroDecoder.decode."""
+
 def json_suspects(payloads: pa.LargeBinaryArray, deepest: int) -> list[int]:
     """Return the indexes of payloads that may not be one JSON text, or may be nested more than `deepest` levels."""
 
