@@ -17,10 +17,13 @@ from typing import Any
 
 from google.protobuf.message_factory import GetMessageClass
 
+from bench.json_orders import UNDECLARED, in_json, json_schema
 from bench.orders import SCHEMA, encoded, order
 from frazil.formats.avro.open import open_decoder as open_avro
 from frazil.formats.avro.schema import parse_schema as parse_avro
 from frazil.formats.decoder import Decoder
+from frazil.formats.json_schema.schema import expand
+from frazil.formats.json_values.open import open_decoder as open_json
 from frazil.formats.protobuf.open import open_decoder as open_protobuf
 from frazil.formats.protobuf.schema import parse_schema as parse_protobuf
 from frazil.records import binary
@@ -56,11 +59,16 @@ class Candidate:
 def candidates(records: int) -> Iterator[Candidate]:
     avro, protobuf = parse_avro(json.dumps(SCHEMA)), parse_protobuf(PROTO)
     in_avro, in_protobuf = list(encoded(0, records, 1)), list(_in_protobuf(protobuf.message, records))
+    row, orders_in_json = expand(json.dumps(json_schema())).row, list(in_json(records))
     few = records // SHARE_IN_PYTHON
     yield Candidate("avro, native", open_avro(avro, "native"), in_avro, 5)
     yield Candidate("protobuf, native", open_protobuf(protobuf, "native"), in_protobuf, 0)
+    yield Candidate("json, native", open_json(row, "native"), orders_in_json, 5)
+    with_undeclared = list(in_json(records, **UNDECLARED))
+    yield Candidate("json with 3 undeclared fields, native", open_json(row, "native"), with_undeclared, 5)
     yield Candidate("avro, fallback", open_avro(avro, "fallback"), in_avro[:few], 5)
     yield Candidate("protobuf, fallback", open_protobuf(protobuf, "fallback"), in_protobuf[:few], 0)
+    yield Candidate("json, fallback", open_json(row, "fallback"), orders_in_json[:few], 5)
 
 
 def _in_protobuf(descriptor: Any, records: int) -> Iterator[bytes]:
