@@ -30,9 +30,9 @@ pub struct Scratch {
     /// The number of the pass that has seen a field, so that nothing has to be cleared between two messages.
     seen: Vec<u64>,
     pass: u64,
-    /// The first part of each message.
-    first: Vec<Span>,
-    /// The parts of messages after the first, with the index of their field.
+    /// The first part of each message, and how many parts were in `more` before it.
+    first: Vec<(Span, usize)>,
+    /// The parts of messages after the first, with the index of their field. Those of a message that was cleared stay.
     more: Vec<(usize, Span)>,
 }
 
@@ -177,7 +177,6 @@ fn leave_others(
         column.truncate(column.len() - 1);
         input.used.truncated_nanos = lost;
         scratch.seen[other] = 0;
-        scratch.more.retain(|(field, _)| *field != other);
     }
     Ok(())
 }
@@ -187,7 +186,7 @@ impl Scratch {
         self.pass += 1;
         if self.seen.len() < columns {
             self.seen.resize(columns, 0);
-            self.first.resize(columns, Span::default());
+            self.first.resize(columns, (Span::default(), 0));
         }
         self.more.clear();
     }
@@ -199,8 +198,9 @@ impl Scratch {
 
     /// Return all parts of a message.
     fn parts(&self, index: usize) -> Vec<Span> {
-        let more = self.more.iter().filter(|(field, _)| *field == index).map(|(_, span)| *span);
-        std::iter::once(self.first[index]).chain(more).collect()
+        let (first, before) = self.first[index];
+        let more = self.more[before..].iter().filter(|(field, _)| *field == index).map(|(_, span)| *span);
+        std::iter::once(first).chain(more).collect()
     }
 }
 
@@ -253,7 +253,7 @@ impl<'s> ProtobufColumn<'s> {
                 if scratch.has(index) {
                     scratch.more.push((index, span));
                 } else {
-                    scratch.first[index] = span;
+                    scratch.first[index] = (span, scratch.more.len());
                     scratch.seen[index] = scratch.pass;
                 }
                 Ok(span.end)
@@ -286,7 +286,7 @@ impl<'s> ProtobufColumn<'s> {
                 self.append_null();
                 Ok(())
             }
-            _ if scratch.more.is_empty() => self.read_parts(&[scratch.first[index]], input),
+            _ if scratch.more.is_empty() => self.read_parts(&[scratch.first[index].0], input),
             _ => self.read_parts(&scratch.parts(index), input),
         }
     }

@@ -114,6 +114,12 @@ READ = [
     (whole(10, 3) + of(9, sized(1, b"x")), "b", None),
     (of(9, sized(1, b"x")) + whole(10, 3) + of(9), "a", {"t": "", "deep": None}),
     (of(9, sized(1, b"x")) + of(9), "a", {"t": "x", "deep": None}),
+    (of(9, sized(1, b"x")) + of(9, of(2)) + whole(10, 3) + of(9), "a", {"t": "", "deep": None}),
+    (
+        of(4) + of(9) + of(4, of(2)) + whole(10, 3) + of(9, sized(1, b"x")) + of(9, of(2)),
+        "a",
+        {"t": "x", "deep": {"t": ""}},
+    ),
     (tagged(40, 3, whole(1, 1) + tagged(41, 3, tagged(41, 4, b"")) + tagged(40, 4, b"")) + whole(1, 7), "i", 7),
     (tagged(2**29 - 1, 5, b"abcd") + whole(1, 7), "i", 7),
     (of(11, whole(1, 5)) + of(11, whole(2, 1000)), "at", 5_000_001),

@@ -18,6 +18,7 @@ from frazil.formats.protobuf.mapping import map_schema
 from frazil.formats.protobuf.open import Engine
 from frazil.formats.protobuf.parser import MOST_TEXT
 from frazil.formats.protobuf.schema import ProtobufSchema, descriptor_of, parse_schema
+from frazil.formats.protobuf.shape import MAX_SYMBOLS
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import Reference
 
@@ -129,6 +130,11 @@ def test_what_is_no_schema_is_refused(text: str, problem: str) -> None:
 
 MAPPED = [
     ("int32 a = 1; int32 A = 2;", "a and A differ only in case"),
+    (
+        " ".join(f"E e{n} = {n};" for n in range(1, 200))
+        + f" --- enum E {{ {' '.join(f'S{n} = {n};' for n in range(2000))} }}",
+        f"more than {MAX_SYMBOLS} symbols of enums in all columns together",
+    ),
     (" ".join(f"int32 n{n} = {n};" for n in range(1, MAX_COLUMNS + 2)), f"more than {MAX_COLUMNS} columns"),
     (
         "M0 m = 1; ---" + "".join(f"message M{n} {{ M{n + 1} m = 1; }}" for n in range(MAX_NESTING + 2))

@@ -109,6 +109,8 @@ class Json:
 
 Shape = Leaf | Enum | Items | Entries | Members | Empty | Wrapper | Known | DecimalValue | Json
 
+MAX_SYMBOLS = 200_000
+"""The maximum number of symbols in the enums of all columns: each column has the symbols of its enum."""
 JSON_MESSAGES = (
     "google.protobuf.Any", "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue",
 )  # fmt: skip
@@ -196,6 +198,8 @@ class _Expansion:
         self._schema = schema
         self._is_json = is_json
         self._columns = 0
+        self._symbols = 0
+        self._enums: dict[str, Enum] = {}
 
     def fields(self, message: Any, path: str, inside: tuple[str, ...]) -> tuple[Member, ...]:
         oneofs = {each.name: number for number, each in enumerate(message.oneofs)}
@@ -232,13 +236,22 @@ class _Expansion:
         if field.type == field.TYPE_GROUP:
             self._note(path, "a group, which is not supported: use a message")
         elif field.enum_type is not None:
-            symbols = {value.number: value.name for value in reversed(field.enum_type.values)}
-            return Enum(dict(sorted(symbols.items())), field.enum_type.values[0].number)
+            return self._enum(field.enum_type, path)
         elif field.message_type is not None:
             return self._message(field, path, inside)
         else:
             return Leaf(_scalar(field))
         return Json("")
+
+    def _enum(self, enum: Any, path: str) -> Enum:
+        before = self._symbols
+        self._symbols += len(enum.values)
+        if before <= MAX_SYMBOLS < self._symbols:
+            self._note(path, f"more than {MAX_SYMBOLS} symbols of enums in all columns together")
+        if enum.full_name not in self._enums:
+            symbols = {value.number: value.name for value in reversed(enum.values)}
+            self._enums[enum.full_name] = Enum(dict(sorted(symbols.items())), enum.values[0].number)
+        return self._enums[enum.full_name]
 
     def _message(self, field: Any, path: str, inside: tuple[str, ...]) -> Shape:
         message = field.message_type
