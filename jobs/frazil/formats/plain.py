@@ -23,7 +23,8 @@ from frazil.records import value_ends
 DEEPEST_JSON = 500
 """Levels of arrays and objects in a JSON text. Python's parser stops at about 1,000, less what called it."""
 
-_BRACKETS_AND_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+_BRACKETS_AND_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+"""A string without an end reaches to the end of the text, or it would be read again from each quote in it."""
 
 
 class PlainDecoder:

@@ -297,3 +297,17 @@ def test_a_schema_that_no_table_can_hold_has_no_decoder() -> None:
 
 def test_the_page_is_generated() -> None:
     assert PAGE.read_text(encoding="utf-8") == page.text(), "run `python -m frazil.formats.json_schema.page`"
+
+
+def test_the_same_schema_by_many_ways_counts_once() -> None:
+    """A chain of references, two from each to the next, leads to its end in thousands of ways."""
+    end = {"type": "object", "properties": {f"p{number}": INTEGER for number in range(300)}}
+    chain = {f"L{n}": {"allOf": [{"$ref": f"#/$defs/L{n + 1}"}] * 2} for n in range(13)}
+
+    found = types_of({"$ref": "#/$defs/L0", "$defs": {**chain, "L13": end}})
+
+    assert found["p299"] == "long"
+
+
+def test_an_index_of_thousands_of_digits_leads_nowhere() -> None:
+    assert "is neither in the schema" in problems_of({"allOf": [{"$ref": "#/allOf/" + "9" * 5000}]})

@@ -12,6 +12,7 @@ from frazil.formats import plain
 from frazil.formats.framing import Framed, Group, one_group
 from frazil.formats.open import grouping_of, guessed_plain_format, open_plain, plain_format
 from frazil.formats.plain import DEEPEST_JSON, _bad_json, _bad_text, json_problems
+from frazil.model.dead_letter import Reason
 from frazil.records import binary
 
 
@@ -154,3 +155,13 @@ def test_values_without_a_header_are_one_group() -> None:
 )
 def test_the_format_that_holds_all_values_is_guessed(payloads: list[bytes], word: str) -> None:
     assert guessed_plain_format(binary(payloads)) == word
+
+
+def test_a_string_without_an_end_is_read_once() -> None:
+    """It was read again from each of its quotes: minutes for 100 KB."""
+    payload = b'"' + b'\\"' * 200_000 + b"[" * 501
+
+    (reject,) = json_problems(binary([payload]))
+    (other,) = json_problems(binary([payload + b"\\"]))
+
+    assert reject.reason is other.reason is Reason.BAD_JSON

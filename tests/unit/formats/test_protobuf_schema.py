@@ -252,3 +252,31 @@ def fields_of(file: Any) -> Any:
             )
         pending += [(inner, f"{around}{each.name}.") for inner in each.nested_type]
     return file.package, found
+
+
+AMBIGUOUS = "message Row { map<string, int32> m = 1; message A { string a = 1; } message B { string b = 1; } }"
+
+
+@pytest.mark.parametrize("of", ["Row.A", "Row.B"])
+def test_a_message_behind_a_map_has_no_certain_index(of: str) -> None:
+    """Some clients count the entries of maps among the nested messages: the index of B is that of A for others."""
+    assert refused(f'syntax = "proto3"; {AMBIGUOUS}', of=of).startswith(f"a map comes before {of} in the message")
+
+
+def test_a_message_before_a_map_and_one_around_it_have() -> None:
+    text = f'syntax = "proto3"; {AMBIGUOUS} message C {{ message D {{ int32 d = 1; }} map<int32, int32> m = 1; }}'
+
+    assert [parse_schema(text, message=each).path for each in ("Row", "C", "C.D")] == [(0,), (1,), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'syntax = "proto3"; import "\ud800x"; message A {}',
+        "message A { extensions 4294967296 to max; }",
+        f"message A {{ optional int32 a = 0{'7' * 900_000}; }}",
+    ],
+)
+def test_what_cannot_be_a_descriptor_is_refused(text: str) -> None:
+    with pytest.raises(IncompatibleSchemaError):
+        parse_schema(text)

@@ -40,9 +40,10 @@ class Conjunction:
         yield from ((node, _of(node)[keyword]) for node in self.nodes if keyword in _of(node))
 
     def add(self, other: Conjunction) -> None:
-        """Let a value satisfy the other one, too."""
-        self.nodes += other.nodes
-        self.targets += other.targets
+        """Let a value satisfy the other one, too. What it must satisfy already is not added again."""
+        there = {id(node.raw) for node in self.nodes}
+        self.nodes += [node for node in other.nodes if id(node.raw) not in there]
+        self.targets = tuple(dict.fromkeys((*self.targets, *other.targets)))
         self.alternatives += other.alternatives
         self.is_never |= other.is_never
 

@@ -119,4 +119,6 @@ def _at(document: Node, pointer: str) -> Node | None:
 def _step(raw: object, step: str) -> object | None:
     if isinstance(raw, Mapping):
         return raw.get(step)
-    return raw[int(step)] if isinstance(raw, list) and step.isdecimal() and int(step) < len(raw) else None
+    if not isinstance(raw, list) or not step.isdecimal() or len(step) > len(str(len(raw))):
+        return None
+    return raw[int(step)] if int(step) < len(raw) else None

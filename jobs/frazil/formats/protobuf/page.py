@@ -18,10 +18,20 @@ After this page you know the column of each type of a Protobuf schema, and which
 |---|---|---|
 """
 
+FOOT = """
+A schema is a file, and a record names one of its messages. Set `message` in the table spec if the file has several: by
+default the first message of each schema makes the rows, so that another message in front of it would take its place.
+Records of other messages are dead letters (`wrong_message`). A message that is nested in another one, behind a map, is
+refused as `message`: clients count its index in two ways.
+
+A known field with another wire type than the schema says is a dead letter (`bad_tag`), although Protobuf would skip it:
+its value would be lost.
+"""
+
 
 def text() -> str:
     rows = (f"| {each.protobuf} | {each.column} | {each.more} |\n".replace("|  |", "| |") for each in VERDICTS)
-    return HEAD + "".join(rows)
+    return HEAD + "".join(rows) + FOOT
 
 
 if __name__ == "__main__":

@@ -71,8 +71,11 @@ def parse_schema(text: str, references: Sequence[Reference] = (), message: str |
         raise refuse([SchemaFinding("", str(problem))]) from problem
     except RecursionError as problem:
         raise refuse([SchemaFinding("", "types are nested too deeply to be read")]) from problem
-    names = dict(_names(root.message_type, root.package))
+    except ValueError as problem:  # of texts that are no UTF-8, and numbers of thousands of digits
+        raise refuse([SchemaFinding("", f"the text is no schema: {problem}")]) from problem
+    names = dict(_names(root.message_type, root.package, with_entries=False))
     path = _path(names, message)
+    _check_unambiguous(root, path, names[path])
     extensible, params = _facts(files)
     return ProtobufSchema(pool.FindMessageTypeByName(names[path]), path, names, extensible, params, pool)
 
@@ -171,13 +174,29 @@ def _pool(files: Sequence[Any], missing: str) -> Any:
     return pool
 
 
-def _names(messages: Iterable[Any], prefix: str, path: MessagePath = ()) -> Iterator[tuple[MessagePath, str]]:
-    """Yield the full name of each message with its path. The entries of maps have no place in a path."""
-    own = (each for each in messages if not each.options.map_entry)
-    for index, message in enumerate(own):
+def _names(
+    messages: Iterable[Any], prefix: str, path: MessagePath = (), *, with_entries: bool
+) -> Iterator[tuple[MessagePath, str]]:
+    """Yield the full name of each message with its path, in which the entries of maps have a place or have none."""
+    counted = (each for each in messages if with_entries or not each.options.map_entry)
+    for index, message in enumerate(counted):
         name = f"{prefix}.{message.name}" if prefix else message.name
         yield (*path, index), name
-        yield from _names(message.nested_type, name, (*path, index))
+        yield from _names(message.nested_type, name, (*path, index), with_entries=with_entries)
+
+
+def _check_unambiguous(root: Any, path: MessagePath, message: str) -> None:
+    """Raise IncompatibleSchemaError if clients give the message different paths.
+
+    Descriptors have a message for the entries of each map. Clients that count nested messages in descriptors, such as
+    Confluent's in Python, count these as well; its client in Java counts the messages of the text.
+    """
+    if dict(_names(root.message_type, root.package, with_entries=True)).get(path) != message:
+        problem = (
+            f"a map comes before {message} in the message around it, so that clients count its index differently, and"
+            " records cannot be told apart: move it in front of the map, or out of that message"
+        )
+        raise refuse([SchemaFinding("", problem)])
 
 
 def _path(names: Mapping[MessagePath, str], message: str | None) -> MessagePath:

@@ -21,6 +21,8 @@ LOG = logging.getLogger(__name__)
 def exclude_refused(lake: Lake, spec: TableSpec, here: Standing, refused: IncompatibleSchemaError) -> TableView:
     """Exclude the schema that the table cannot hold, and return the table; `frazil status` lists it from then on.
 
+    A table whose columns were changed meanwhile is returned as it is: the schema may fit now.
+
     Raises the refusal if it is not to be excluded, and ContendedError or CatalogError if no commit succeeds.
     """
     already = excluded_schemas(here.view.properties)
@@ -31,7 +33,7 @@ def exclude_refused(lake: Lake, spec: TableSpec, here: Standing, refused: Incomp
         view = loaded(lake, spec.identifier)
         before = excluded_schemas(view.properties)
         after = _with(before, refused)
-        if after == before:
+        if after == before or view.schema_json != here.view.schema_json:
             return view
         ((name, value),) = excluded_schemas_property(after).items()
         try:
