@@ -111,8 +111,9 @@ class DeadLetterList:
     def total(self) -> int:
         return sum(group.count for group in self.groups)
 
+    @property
     def by_reason(self) -> dict[str, int]:
-        """Return the number of each reason, most frequent first."""
+        """The number of each reason, most frequent first."""
         reasons: Counter[str] = Counter()
         for group in self.groups:
             reasons[group.reason] += group.count

@@ -67,7 +67,7 @@ def list_newest(
     if as_json:
         newest = [letter.to_json() for letter in found.newest]
         groups = [_group_to_json(group) for group in found.groups]
-        value = {"total": found.total, "by_reason": found.by_reason(), "groups": groups, "newest": newest}
+        value = {"total": found.total, "by_reason": found.by_reason, "groups": groups, "newest": newest}
         print(json.dumps(value, indent=2))
         return
     if not found.total:

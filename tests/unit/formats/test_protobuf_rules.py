@@ -138,7 +138,7 @@ def test_what_the_wire_format_allows_is_read(payload: bytes, column: str, expect
 
 NESTED = """
     syntax = "proto3"; package shop;
-    message Order { map<string, int32> counts = 1; message Line { int32 n = 1; message Tax { int32 t = 1; } } }
+    message Order { message Line { int32 n = 1; message Tax { int32 t = 1; } } map<string, int32> counts = 1; }
     message Refund { int32 n = 1; }
 """
 PATHS = [
