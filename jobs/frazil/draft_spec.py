@@ -16,7 +16,7 @@ from frazil.model.spelling import plural
 from frazil.peek import PeekedRecord, plain_format_of
 from frazil.ports import SchemaRegistry
 from frazil.specs import table_keys as keys
-from frazil.specs.inferred_columns import inferred_columns
+from frazil.specs.inferred_fields import inferred_fields
 from frazil.specs.keys import Key
 from frazil.specs.names import safe_name
 
@@ -66,7 +66,7 @@ def draft(
         "",
         *_entry(keys.TABLE, None if free == name else free, default=name),
         *_entry(keys.VALUE, values.word, notes=values.notes),
-        *(_entry(keys.SUBJECT, values.subject) if values.word in SCHEMA_TYPES else _columns_entry(values, sample)),
+        *(_entry(keys.SUBJECT, values.subject) if values.word in SCHEMA_TYPES else _fields_entry(values, sample)),
         *(_entry(keys.MESSAGE, values.message) if values.message else ()),
         *_key_entry(registry, facts.topic, sample),
         *_entry(keys.PARTITION_BY, None, default="[day(kafka_timestamp)]"),
@@ -106,15 +106,15 @@ _PLAIN = {
 }
 
 
-def _columns_entry(values: _Values, sample: Sequence[PeekedRecord]) -> Iterator[str]:
-    """Yield the columns that fit a sample of JSON, as a comment: they may not fit later values."""
+def _fields_entry(values: _Values, sample: Sequence[PeekedRecord]) -> Iterator[str]:
+    """Yield the fields that fit a sample of JSON, as a comment: they may not fit later values."""
     texts = [record.raw.value.decode() for record in sample if record.raw.value] if values.word == "json" else []
-    columns = inferred_columns(texts)
-    if columns:
-        yield from _comment(keys.COLUMNS.description)
-        yield from _comment("These columns fit the newest values; a later value of another type is a dead letter:")
-        yield "# columns:"
-        yield from (f"#   {name}: {declared}" for name, declared in columns.items())
+    fields = inferred_fields(texts)
+    if fields:
+        yield from _comment(keys.FIELDS.description)
+        yield from _comment("These fields fit the newest values; a later value of another type is a dead letter:")
+        yield "# fields:"
+        yield from (f"#   {name}: {declared}" for name, declared in fields.items())
         yield ""
 
 

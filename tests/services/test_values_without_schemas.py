@@ -81,9 +81,9 @@ def test_declared_fields_of_json_are_columns(bare: Place, capsys: Said) -> None:
     bare.send(
         topic, b'{"id": 1, "at": "2026-01-31T12:00:00Z", "items": [{"sku": "a"}], "note": "x"}', b'{"id": "1"}', None
     )
-    columns = "columns: {id: long, at: timestamptz, items: [{sku: string}]}"
+    fields = "fields: {id: long, at: timestamptz, items: [{sku: string}]}"
 
-    table = materialized(bare, f"topic: {topic}\nvalue: json\n{columns}\npartition_by: [day(at)]")
+    table = materialized(bare, f"topic: {topic}\nvalue: json\n{fields}\npartition_by: [day(at)]")
 
     assert {name: table.types[name] for name in ("id", "at", "items", "_extra")} == {
         "id": "long",
@@ -114,7 +114,7 @@ def test_a_topic_gets_a_spec_that_makes_its_table(bare: Place, capsys: Said) -> 
 
     (file,) = (bare.folder / "tables").iterdir()
     assert "\nvalue: json\n" in file.read_text(encoding="utf-8")
-    assert "# columns:\n" not in file.read_text(encoding="utf-8"), "not all values are objects"
+    assert "# fields:\n" not in file.read_text(encoding="utf-8"), "not all values are objects"
     assert frazil(bare, "explain") == 0
     assert "new table: value: string" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""JSON values whose columns a table spec declares, as the shape that decoders take."""
+"""JSON values whose fields a table spec declares, as the shape that decoders take."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _KINDS: Mapping[str, LeafKind] = {
 
 
 @lru_cache(maxsize=16)
-def declared_row(columns: str) -> Row:
-    """Return the shape of values with these declared columns (`model.declared`). Other fields go to `_extra`."""
-    return Row(_members(json.loads(columns)), is_object=True, keeps_extra=True)
+def declared_row(fields: str) -> Row:
+    """Return the shape of values with these declared fields (`model.declared`). Other fields go to `_extra`."""
+    return Row(_members(json.loads(fields)), is_object=True, keeps_extra=True)
 
 
 def _members(fields: Mapping[str, object]) -> Members:

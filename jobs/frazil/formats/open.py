@@ -62,7 +62,7 @@ def plain_columns(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> tup
     plain = plain_format(word)
     if plain is None:
         return ()
-    return columns_of(declared_row(settings.columns)) if settings.columns else plain.columns
+    return columns_of(declared_row(settings.fields)) if settings.fields else plain.columns
 
 
 def open_plain(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Decoder | None:
@@ -70,7 +70,7 @@ def open_plain(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Decode
     plain = plain_format(word)
     if plain is None:
         return None
-    return json_values.open_decoder(declared_row(settings.columns)) if settings.columns else PlainDecoder(plain)
+    return json_values.open_decoder(declared_row(settings.fields)) if settings.fields else PlainDecoder(plain)
 
 
 def guessed_plain_format(payloads: pa.LargeBinaryArray) -> str:

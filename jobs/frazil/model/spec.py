@@ -208,12 +208,12 @@ class FormatSettings:
 
     `message` is the full name of the Protobuf message; None for the first message of each schema.
     `string_formats` says whether texts of a JSON Schema with the format date-time, date or time become columns of these
-    types. `columns` are the declared columns of JSON values, as `model.declared` stores them; empty if there are none.
+    types. `fields` are the declared fields of JSON values, as `model.declared` stores them; empty if there are none.
     """
 
     message: str | None = None
     string_formats: StringFormats = "typed"
-    columns: str = ""
+    fields: str = ""
 
 
 DEFAULT_SETTINGS = FormatSettings()

@@ -28,7 +28,7 @@ from frazil.model.spec import (
     ValueFormat,
     WriteMode,
 )
-from frazil.specs.declared_columns import DECLARED_COLUMNS
+from frazil.specs.declared_fields import DECLARED_FIELDS
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from frazil.specs.partitions import PartitionList
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
@@ -73,9 +73,9 @@ VALUE = Key(
     " json keeps a JSON text as it is.",
     "avro",
 )
-COLUMNS = Key(
-    "columns",
-    DECLARED_COLUMNS,
+FIELDS = Key(
+    "fields",
+    DECLARED_FIELDS,
     "With value: json, the fields that become columns, with their types; all others are kept in `_extra`.",
     Derived("none: the value is one column"),
 )
@@ -233,7 +233,7 @@ TABLE_SECTION = Section(
         DATABASE,
         KEY,
         VALUE,
-        COLUMNS,
+        FIELDS,
         WRITE,
         ORDER_BY,
         CDC,

@@ -62,7 +62,7 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         metadata=metadata,
         value_subject=values[keys.SUBJECT],
         key_subject=values[keys.KEY_SUBJECT],
-        value_settings=replace(format_settings(values, keys.MESSAGE), columns=values.get(keys.COLUMNS) or ""),
+        value_settings=replace(format_settings(values, keys.MESSAGE), fields=values.get(keys.FIELDS) or ""),
         key_settings=format_settings(values, keys.KEY_MESSAGE),
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
     )
@@ -101,7 +101,7 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     yield from _name_problems(values, catalog_type)
     yield from _partition_problems(values, metadata_of(values))
     yield from _key_problems(values)
-    yield from _column_problems(values)
+    yield from _field_problems(values)
     if "iceberg" not in values[keys.FORMATS]:
         what = "delta is only supported together with iceberg, which holds the offsets"
         yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg, delta]")
@@ -162,13 +162,13 @@ def _key_problems(values: Values) -> Iterator[Problem]:
         yield _problem(metadata.place_of(keys.KEEP), what, "set key: bytes, or remove key from the list")
 
 
-def _column_problems(values: Values) -> Iterator[Problem]:
-    declared = values.get(keys.COLUMNS)
+def _field_problems(values: Values) -> Iterator[Problem]:
+    declared = values.get(keys.FIELDS)
     if declared is None:
         return
-    place, metadata = values.place_of(keys.COLUMNS), metadata_of(values)
+    place, metadata = values.place_of(keys.FIELDS), metadata_of(values)
     if values[keys.VALUE] != "json":
-        yield _problem(place, f"no effect, because value is {values[keys.VALUE]}", "set value: json, or remove columns")
+        yield _problem(place, f"no effect, because value is {values[keys.VALUE]}", "set value: json, or remove fields")
     taken = {metadata.prefix + name for name in metadata.keep}
     for name in json.loads(declared):
         if name.lower() in taken:

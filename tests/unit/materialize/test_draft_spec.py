@@ -124,7 +124,7 @@ def test_values_without_a_schema_have_the_format_that_holds_all_of_them(
     for asked in (registry(), None):
         found = draft(asked, facts, sample, taken=())
         assert spec_of(found.text, tmp_path).value == word
-        assert ("\n# columns:\n#   a: long\n" in found.text) is (word == "json")
+        assert ("\n# fields:\n#   a: long\n" in found.text) is (word == "json")
         assert f"have no schema.\n# All of them become the column `value`.\nvalue: {word}\n" in found.text
 
 

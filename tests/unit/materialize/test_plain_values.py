@@ -177,7 +177,7 @@ def test_no_schema_can_be_excluded_from_a_table_without_schemas(world: World) ->
 
 COLUMNS = """{"id": "long", "price": "decimal(10, 2)", "at": "timestamp_millis", "items": [{"sku": "string"}],
  "tags": {"*": "json"}}"""
-DECLARED = spec(value="json", value_settings=FormatSettings(columns=COLUMNS))
+DECLARED = spec(value="json", value_settings=FormatSettings(fields=COLUMNS))
 
 
 def test_declared_fields_become_columns_and_all_others_stay_in_one(world: World) -> None:
@@ -212,8 +212,8 @@ def test_declared_fields_become_columns_and_all_others_stay_in_one(world: World)
 
 
 def test_the_order_of_declared_columns_does_not_matter_to_an_existing_table(world: World) -> None:
-    made(world, spec(value="json", value_settings=FormatSettings(columns='{"a": "int", "b": "int"}')), b'{"a": 1}')
-    other = spec(value="json", value_settings=FormatSettings(columns='{"b": "int", "a": "int"}'))
+    made(world, spec(value="json", value_settings=FormatSettings(fields='{"a": "int", "b": "int"}')), b'{"a": 1}')
+    other = spec(value="json", value_settings=FormatSettings(fields='{"b": "int", "a": "int"}'))
 
     assert world.check(other) == []
     assert explain(world.table(other)).spec_changes == ()
@@ -221,7 +221,7 @@ def test_the_order_of_declared_columns_does_not_matter_to_an_existing_table(worl
 
 def test_a_changed_declaration_is_refused_and_rows_are_verified_with_the_tables_own(world: World) -> None:
     made(world, DECLARED, b'{"id": 1, "m": 2}')
-    wider = spec(value="json", value_settings=FormatSettings(columns='{"id": "long", "m": "int"}'))
+    wider = spec(value="json", value_settings=FormatSettings(fields='{"id": "long", "m": "int"}'))
 
     with pytest.raises(SpecChangeError, match="existing rows were read with the table's columns"):
         world.table(wider).batch()
@@ -231,7 +231,7 @@ def test_a_changed_declaration_is_refused_and_rows_are_verified_with_the_tables_
 
 def test_a_declared_time_is_refused_if_spark_must_read_it(world: World) -> None:
     world.values = [b"{}"]
-    timed = spec(value="json", readers=("spark",), value_settings=FormatSettings(columns='{"opens": "time"}'))
+    timed = spec(value="json", readers=("spark",), value_settings=FormatSettings(fields='{"opens": "time"}'))
 
     (problem,) = world.check(timed)
 

@@ -80,7 +80,7 @@ def kept(key: str, before: str, after: str) -> Example:
     return applied(f"maintain.keep_snapshots.{key}", *wanted)
 
 
-DECLARED = "value: json\ncolumns: {id: long}"
+DECLARED = "value: json\nfields: {id: long}"
 ORDER = 'syntax = "proto3"; package shop; message Order { int64 n = 1; }'
 OLD_FILES = "existing files keep their partitioning"
 JSON_KEYS = "key: json_schema\nkey_subject: {name: j}"
@@ -96,10 +96,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "on_incompatible_schema": [
         applied("on_incompatible_schema", "on_incompatible_schema: pause", "on_incompatible_schema: dead_letter"),
     ],
-    "columns": [
-        refused("columns", "value: json", "value: json\ncolumns: {id: long}", "existing rows were read with"),
-        refused("columns", DECLARED, f"{DECLARED[:-1]}, m: int}}", "`_extra` has the fields that are not declared"),
-        refused("columns", DECLARED, "value: json\ncolumns: {id: int}", "existing rows"),
+    "fields": [
+        refused("fields", "value: json", "value: json\nfields: {id: long}", "existing rows were read with"),
+        refused("fields", DECLARED, f"{DECLARED[:-1]}, m: int}}", "`_extra` has the fields that are not declared"),
+        refused("fields", DECLARED, "value: json\nfields: {id: int}", "existing rows"),
     ],
     "partition_by": [
         applied("partition_by", "partition_by: []", "partition_by: [day(kafka_timestamp)]", OLD_FILES),
@@ -423,7 +423,7 @@ def test_a_value_of_another_release_has_a_fate_all_the_same(world: World, key: s
 
 SETTINGS_OF_FORMATS: dict[str, Any] = {
     "string_formats": {"value_settings": FormatSettings(string_formats=cast(Any, "other"))},
-    "columns": {"value_settings": FormatSettings(columns='{"id": "long"}')},
+    "fields": {"value_settings": FormatSettings(fields='{"id": "long"}')},
     "message": {"value_settings": FormatSettings(message="other")},
     "key_message": {"key_settings": FormatSettings(message="other")},
 }

@@ -38,7 +38,7 @@ ADDED_LATER: Mapping[str, str] = {
     "write": "append",
     "on_incompatible_schema": "pause",
     "string_formats": "typed",
-    "columns": "",
+    "fields": "",
     "message": _FIRST_MESSAGE,
     "key_message": _FIRST_MESSAGE,
 }
@@ -125,7 +125,7 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         value=cast("ValueFormat", applied.keys["value"]),
         write=cast("WriteMode", applied.keys["write"]),
         metadata=MetadataColumns(applied.prefix, applied.keep),
-        value_settings=replace(spec.value_settings, string_formats=formats, columns=applied.keys["columns"]),
+        value_settings=replace(spec.value_settings, string_formats=formats, fields=applied.keys["fields"]),
         key_settings=replace(spec.key_settings, string_formats=formats),
     )
 
@@ -176,7 +176,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "topics": lambda spec: ", ".join(sorted(spec.topics)),
     "key": lambda spec: spec.key,
     "value": lambda spec: spec.value,
-    "columns": lambda spec: spec.value_settings.columns,
+    "fields": lambda spec: spec.value_settings.fields,
     "write": lambda spec: spec.write,
     "partition_by": lambda spec: ", ".join(spec.partition_by) or "nothing",
     "readers": lambda spec: ", ".join(spec.readers) or "none",

@@ -121,11 +121,11 @@ def _never(key: str, why: str) -> Callable[[_Judged], Iterator[SpecChange]]:
     return judge
 
 
-def _columns(judged: _Judged) -> Iterator[SpecChange]:
-    before, now = judged.applied.keys["columns"], judged.spec.value_settings.columns
+def _fields(judged: _Judged) -> Iterator[SpecChange]:
+    before, now = judged.applied.keys["fields"], judged.spec.value_settings.fields
     if json.loads(before or "{}") != json.loads(now or "{}"):
         how = "existing rows were read with the table's columns; `_extra` has the fields that are not declared"
-        change = judged.change("columns", Fate.REFUSED, how)
+        change = judged.change("fields", Fate.REFUSED, how)
         yield replace(change, table_has=before or "none", spec_says=now or "none")
 
 
@@ -290,7 +290,7 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "database": _another_table,
     "key": _key,
     "value": _never("value", "the table's columns were made for values of its current format"),
-    "columns": _columns,
+    "fields": _fields,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "order_by": _only_one,
     "cdc": _only_one,

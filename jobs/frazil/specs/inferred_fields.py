@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
-from frazil.specs.declared_columns import EXTRA, NAME
+from frazil.specs.declared_fields import EXTRA, NAME
 
 LONG = range(-(2**63), 2**63)
 MOST_DIGITS = 21
@@ -16,7 +16,7 @@ _UNKNOWN = None
 """The type of a field that is null in all values, and of the elements of empty arrays."""
 
 
-def inferred_columns(texts: Sequence[str]) -> Mapping[str, str]:
+def inferred_fields(texts: Sequence[str]) -> Mapping[str, str]:
     """Return types by field, written as in a spec; empty if some value is not an object.
 
     Types are of the JSON, not of what a text may mean: a date is a string. Fields whose names cannot be columns are

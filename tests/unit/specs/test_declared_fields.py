@@ -1,4 +1,4 @@
-"""`columns` of a table spec: what may be declared, and what is said of the rest."""
+"""`fields` of a table spec: what may be declared, and what is said of the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.model.declared import WORDS, decimal_of
 from frazil.model.errors import Misuse
 from frazil.model.spec import FormatSettings
 
-SPEC = "topic: orders\nvalue: json\ncolumns:\n"
+SPEC = "topic: orders\nvalue: json\nfields:\n"
 ALL = """
   id: long
   price: decimal( 10,2 )
@@ -24,9 +24,9 @@ ALL = """
 """
 
 
-def declared(load: Load, columns: str) -> str:
-    (spec,) = load(KAFKA, SPEC + columns).tables
-    return spec.value_settings.columns
+def declared(load: Load, fields: str) -> str:
+    (spec,) = load(KAFKA, SPEC + fields).tables
+    return spec.value_settings.fields
 
 
 def test_a_declaration_becomes_columns(load: Load) -> None:
@@ -40,7 +40,7 @@ def test_a_declaration_becomes_columns(load: Load) -> None:
         "items": [{"sku": "string", "tags": ["string"]}],
         "attributes": {"*": {"*": "json"}},
     }
-    assert [(each.name, str(each.type)) for each in plain_columns("json", FormatSettings(columns=text))] == [
+    assert [(each.name, str(each.type)) for each in plain_columns("json", FormatSettings(fields=text))] == [
         ("id", "long"),
         ("price", "decimal(10, 2)"),
         ("größe", "float"),
@@ -65,30 +65,30 @@ def test_a_decimal_has_at_most_38_digits(text: str, digits: tuple[int, int] | No
 
 
 @pytest.mark.parametrize(
-    ("columns", "what", "hint"),
+    ("fields", "what", "hint"),
     [
-        ("  id: lnog", "columns.id: expected a type, {field: type, …}, [type] or {'*': type}, found \"lnog\"", "long?"),
+        ("  id: lnog", "fields.id: expected a type, {field: type, …}, [type] or {'*': type}, found \"lnog\"", "long?"),
         ("  id: decimal(40, 2)", 'found "decimal(40, 2)"', "use one of: boolean, int, long"),
-        ("  id: [int, long]", "columns.id: expected a type", "write a type, such as string"),
-        ("  id: {}", "columns.id: expected a type", "write a type, such as string"),
+        ("  id: [int, long]", "fields.id: expected a type", "write a type, such as string"),
+        ("  id: {}", "fields.id: expected a type", "write a type, such as string"),
         ("  id:", "found nothing", "write a type, such as string"),
-        ("  a: {b: {c: nope}}", "columns.a.b.c: expected a type", "use one of"),
+        ("  a: {b: {c: nope}}", "fields.a.b.c: expected a type", "use one of"),
         ("  a: int\n  A: int", "a and A differ only in case", "declare one of them: _extra holds the other"),
-        ("  a: {x: int, X: int}", "columns.a.X: x and X differ only in case", "_extra holds the other"),
-        ("  a-b: int", "columns.a-b: a column's name has letters, digits and _ only", "leave the field out"),
+        ("  a: {x: int, X: int}", "fields.a.X: x and X differ only in case", "_extra holds the other"),
+        ("  a-b: int", "fields.a-b: a column's name has letters, digits and _ only", "leave the field out"),
         ("  _Extra: int", "_extra holds the fields that are not declared", "leave it out"),
-        ("  Kafka_Offset: int", "columns: the field Kafka_Offset has the name of a metadata column", "metadata.prefix"),
-        ("  {}", "columns: expected a mapping from fields to types, found an empty mapping", "write {id: long"),
+        ("  Kafka_Offset: int", "fields: the field Kafka_Offset has the name of a metadata column", "metadata.prefix"),
+        ("  {}", "fields: expected a mapping from fields to types, found an empty mapping", "write {id: long"),
     ],
 )
-def test_what_cannot_be_declared_is_said_with_its_path(load: Load, columns: str, what: str, hint: str) -> None:
+def test_what_cannot_be_declared_is_said_with_its_path(load: Load, fields: str, what: str, hint: str) -> None:
     with pytest.raises(Misuse) as said:
-        declared(load, columns)
+        declared(load, fields)
 
     assert what in said.value.what
     assert hint in said.value.hint
 
 
-def test_only_json_has_declared_columns(load: Load) -> None:
-    with pytest.raises(Misuse, match="columns: no effect, because value is string"):
-        load(KAFKA, "topic: a\nvalue: string\ncolumns: {id: long}")
+def test_only_json_has_declared_fields(load: Load) -> None:
+    with pytest.raises(Misuse, match="fields: no effect, because value is string"):
+        load(KAFKA, "topic: a\nvalue: string\nfields: {id: long}")

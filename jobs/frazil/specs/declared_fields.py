@@ -1,4 +1,4 @@
-"""`columns`: fields of JSON values with their types. A mapping is an object, a list of one type an array."""
+"""`fields`: fields of JSON values with their types. A mapping is an object, a list of one type an array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POSSIBLE = f"{', '.join(WORDS)}, decimal(p, s)"
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredColumns:
+class DeclaredFields:
     """A mapping from fields to types, as the JSON text that `model.declared` describes."""
 
     label: str = "a mapping from fields to types"
@@ -100,4 +100,4 @@ def _word(node: ScalarNode, at: At) -> str:
     raise at.reject(node.mark, f'expected {_A_TYPE}, found "{text}"', hint=hint)
 
 
-DECLARED_COLUMNS = DeclaredColumns()
+DECLARED_FIELDS = DeclaredFields()

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from frazil.formats.open import open_plain
 from frazil.model.spec import FormatSettings
 from frazil.records import binary
-from frazil.specs.inferred_columns import inferred_columns
+from frazil.specs.inferred_fields import inferred_fields
 
 
 @pytest.mark.parametrize(
-    ("values", "columns"),
+    ("values", "fields"),
     [
         (['{"a": 1, "b": 1.5, "c": "x", "d": true}'], {"a": "long", "b": "double", "c": "string", "d": "boolean"}),
         (['{"a": 1}', '{"a": 1.5, "b": null}', '{"b": "x"}'], {"a": "double", "b": "string"}),
@@ -29,8 +29,8 @@ from frazil.specs.inferred_columns import inferred_columns
         ([], {}),
     ],
 )
-def test_each_field_has_the_type_that_all_its_values_have(values: list[str], columns: dict[str, str]) -> None:
-    assert inferred_columns(values) == columns
+def test_each_field_has_the_type_that_all_its_values_have(values: list[str], fields: dict[str, str]) -> None:
+    assert inferred_fields(values) == fields
 
 
 FIELDS = st.sampled_from(["id", "name", "Tags", "x y"])
@@ -44,34 +44,34 @@ VALUES = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 @given(st.lists(st.dictionaries(FIELDS, VALUES, max_size=3), min_size=1, max_size=3))
-def test_inferred_columns_take_every_value_of_the_sample(values: list[dict[str, object]]) -> None:
+def test_inferred_fields_take_every_value_of_the_sample(values: list[dict[str, object]]) -> None:
     texts = [json.dumps(value) for value in values]
-    columns = inferred_columns(texts)
-    if not columns:
+    fields = inferred_fields(texts)
+    if not fields:
         return
-    written = _read(columns)
+    written = _read(fields)
 
-    decoder = open_plain("json", FormatSettings(columns=written))
+    decoder = open_plain("json", FormatSettings(fields=written))
     assert decoder is not None
     assert decoder.decode(binary([text.encode() for text in texts])).rejects == ()
 
 
-def _read(columns: dict[str, str]) -> str:
-    """Parse the columns as a spec is parsed."""
-    from frazil.specs.declared_columns import DECLARED_COLUMNS  # noqa: PLC0415
+def _read(fields: dict[str, str]) -> str:
+    """Parse the fields as a spec is parsed."""
+    from frazil.specs.declared_fields import DECLARED_FIELDS  # noqa: PLC0415
     from frazil.specs.document import parse  # noqa: PLC0415
     from frazil.specs.keys import nowhere  # noqa: PLC0415
 
-    return DECLARED_COLUMNS.read(parse("\n".join(f"{name}: {text}" for name, text in columns.items())), nowhere())
+    return DECLARED_FIELDS.read(parse("\n".join(f"{name}: {text}" for name, text in fields.items())), nowhere())
 
 
 def test_the_suggestion_is_a_valid_declaration(load: Load) -> None:
-    columns = inferred_columns(['{"id": 1, "items": [{"sku": "a"}], "more": {"x": null}}'])
-    text = "\n".join(f"  {name}: {declared}" for name, declared in columns.items())
+    fields = inferred_fields(['{"id": 1, "items": [{"sku": "a"}], "more": {"x": null}}'])
+    text = "\n".join(f"  {name}: {declared}" for name, declared in fields.items())
 
-    (spec,) = load(KAFKA, f"topic: a\nvalue: json\ncolumns:\n{text}").tables
+    (spec,) = load(KAFKA, f"topic: a\nvalue: json\nfields:\n{text}").tables
 
-    assert json.loads(spec.value_settings.columns) == {
+    assert json.loads(spec.value_settings.fields) == {
         "id": "long",
         "items": [{"sku": "string"}],
         "more": {"x": "json"},
