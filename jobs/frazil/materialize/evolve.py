@@ -185,24 +185,23 @@ class Expected:
 def evolution_for(spec: TableSpec, view: TableView, schemas: LatestSchemas, state: TableState) -> Expected:
     """Return what `evolve` would do for these schemas. A schema that cannot become columns needs no change."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
-    refused: list[IncompatibleSchemaError] = []
+    refusals: list[IncompatibleSchemaError] = []
+    excluded: list[IncompatibleSchemaError] = []
     for of_one in _required_columns(spec, schemas, state):
         try:
             wanted = of_one()
         except IncompatibleSchemaError as no_columns:
-            refused.append(no_columns)
+            (excluded if is_excluded_for(spec, state, no_columns) else refusals).append(no_columns)
             continue
         evolution = needed(ever_kept(spec, view.properties), wanted, columns, total.former_names, view.partition_names)
         if evolution.findings:
-            refused.append(wanted.refused(spec, evolution.findings))
-            if is_excluded_for(spec, state, refused[-1]):
+            refused = wanted.refused(spec, evolution.findings)
+            if is_excluded_for(spec, state, refused):
+                excluded.append(refused)
                 continue
+            refusals.append(refused)
         columns, total = applied(columns, evolution.changes), total + evolution
-    return Expected(
-        total,
-        tuple(each for each in refused if not is_excluded_for(spec, state, each)),
-        tuple(each for each in refused if is_excluded_for(spec, state, each)),
-    )
+    return Expected(total, tuple(refusals), tuple(excluded))
 
 
 def is_excluded_for(spec: TableSpec, state: TableState, refused: IncompatibleSchemaError) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,6 +67,11 @@ class SchemaFinding:
         return f"{self.path or '(record)'}: {self.problem}"
 
 
+def unsafe_change(table: str, schema: str, findings: Sequence[SchemaFinding]) -> str:
+    """Return why a table cannot hold a schema, which messages call `schema`."""
+    return f"{table}: {schema} is not a safe change for the table, {listed(findings)}"
+
+
 def listed(findings: Sequence[SchemaFinding]) -> str:
     """Return the findings one below the other, after how many there are."""
     return f"{plural(len(findings), 'finding')}:\n" + "\n".join(f"  - {finding}" for finding in findings)
@@ -82,10 +87,23 @@ class ExcludedSchemas:
     values: frozenset[int] = frozenset()
     keys: frozenset[int] = frozenset()
 
+    @classmethod
+    def one(cls, schema_id: int, *, of_key: bool) -> ExcludedSchemas:
+        """Return a schema in one of its roles."""
+        ids = frozenset({schema_id})
+        return cls(keys=ids) if of_key else cls(values=ids)
+
     @property
     def ids(self) -> frozenset[int]:
         """The ids of either."""
         return self.values | self.keys
+
+    def __or__(self, other: ExcludedSchemas) -> ExcludedSchemas:
+        return ExcludedSchemas(self.values | other.values, self.keys | other.keys)
+
+    def without(self, ids: Collection[int]) -> ExcludedSchemas:
+        """Return the others, in either role."""
+        return ExcludedSchemas(self.values.difference(ids), self.keys.difference(ids))
 
 
 NONE_EXCLUDED = ExcludedSchemas()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyiceberg.types import LongType
+from pyiceberg.types import LongType, StringType
 from values_of_tables import spec
 from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize import run
 from frazil.materialize.pause.excluding import change_excluded
+from frazil.materialize.pause.excluding_by_run import exclude_refused
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, excluded_schemas
 from frazil.materialize.preview.explain import explain, lines
 from frazil.materialize.preview.next_refusal import next_refusal
@@ -128,6 +131,30 @@ def test_without_the_setting_the_table_is_paused(world: World) -> None:
     with pytest.raises(IncompatibleSchemaError):
         world.table(replace(SPEC, on_incompatible_schema="pause")).batch()
 
+    assert excluded_schemas(view_of(world).properties) == NONE_EXCLUDED
+
+
+def test_a_table_that_can_hold_the_schema_meanwhile_gets_its_rows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer removes what was in the way after the schema was refused, and before it is excluded."""
+    table = world.lake.catalog.load_table(SPEC.identifier)
+    with table.update_schema() as change:
+        change.add_column("Channel", StringType())
+
+    def exclude(*given: Any) -> TableView:
+        with world.lake.catalog.load_table(SPEC.identifier).update_schema() as change:
+            change.delete_column("Channel")
+        monkeypatch.setattr(run, "exclude_refused", exclude_refused)
+        return exclude_refused(*given)
+
+    monkeypatch.setattr(run, "exclude_refused", exclude)
+    world.registry.register("orders-value", WIDER)
+    world.values.append(framed(2, WIDER, {"n": 8, "channel": "web"}))
+
+    receipt = published(world).receipt
+
+    assert (receipt.counts.rows, receipt.counts.dead_letters) == (1, 0)
     assert excluded_schemas(view_of(world).properties) == NONE_EXCLUDED
 
 

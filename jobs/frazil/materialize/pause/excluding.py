@@ -43,11 +43,9 @@ def change_excluded(
     view = loaded(lake, spec)
     known = excluded_schemas(view.properties)
     _check_included(spec, known, exclude, include)
-    more = [_to_exclude(registry, spec, view, schema_id) for schema_id in sorted(exclude)]
-    after = ExcludedSchemas(
-        known.values.difference(include).union(*(each.values for each in more)),
-        known.keys.difference(include).union(*(each.keys for each in more)),
-    )
+    after = known.without(include)
+    for schema_id in sorted(exclude):
+        after |= _to_exclude(registry, spec, view, schema_id)
     if after == known:
         return
     put, remove = (excluded_schemas_property(after), ()) if after.ids else ({}, (DEAD_LETTER_SCHEMAS_PROPERTY,))
@@ -87,7 +85,7 @@ def _to_exclude(registry: SchemaRegistry, spec: TableSpec, view: TableView, sche
     """
     of_key = _role_that_stops(registry, spec, view, schema_id)
     if of_key is not None:
-        return ExcludedSchemas(keys=frozenset({schema_id})) if of_key else ExcludedSchemas(frozenset({schema_id}))
+        return ExcludedSchemas.one(schema_id, of_key=of_key)
     if schema_id in excluded_schemas(view.properties).ids:
         return NONE_EXCLUDED
     state = standing(view, pipeline=spec.pipeline).state

@@ -26,13 +26,16 @@ def exclude_refused(lake: Lake, spec: TableSpec, here: Standing, refused: Incomp
     Raises the refusal if it is not to be excluded, and ContendedError or CatalogError if no commit succeeds.
     """
     already = excluded_schemas(here.view.properties)
-    if not is_excluded_for(spec, here.state, refused) or _with(already, refused) == already:
+    if refused.schema_id is None or not is_excluded_for(spec, here.state, refused):
+        raise refused
+    one = ExcludedSchemas.one(refused.schema_id, of_key=refused.of_key)
+    if already | one == already:
         raise refused
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
         view = loaded(lake, spec.identifier)
         before = excluded_schemas(view.properties)
-        after = _with(before, refused)
+        after = before | one
         if after == before or view.schema_json != here.view.schema_json:
             return view
         ((name, value),) = excluded_schemas_property(after).items()
@@ -44,13 +47,3 @@ def exclude_refused(lake: Lake, spec: TableSpec, here: Standing, refused: Incomp
         about = {"schema_id": refused.schema_id, "of_key": refused.of_key, "problem": refused.what}
         LOG.warning("schema_excluded", extra={"table": spec.identifier, **about})
     raise given_up(spec.identifier, "exclude a schema", reason) from reason
-
-
-def _with(before: ExcludedSchemas, refused: IncompatibleSchemaError) -> ExcludedSchemas:
-    assert refused.schema_id is not None  # noqa: S101 - only schemas are excluded
-    one = frozenset({refused.schema_id})
-    return (
-        ExcludedSchemas(before.values, before.keys | one)
-        if refused.of_key
-        else ExcludedSchemas(before.values | one, before.keys)
-    )

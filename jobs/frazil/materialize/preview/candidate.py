@@ -17,7 +17,7 @@ from frazil.materialize.state import standing
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError, IncompatibleSchemaError, SubjectMissingError
-from frazil.model.schemas import RegisteredSchema, SchemaFinding, listed
+from frazil.model.schemas import RegisteredSchema, SchemaFinding, unsafe_change
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry
@@ -53,7 +53,7 @@ class SchemaPlan:
         """Return the error if the schema, which messages call so, is refused."""
         if not self.findings:
             return None
-        what = f"{self.table}: {called} is not a safe change for the table, {listed(self.findings)}"
+        what = unsafe_change(self.table, called, self.findings)
         return IncompatibleSchemaError(what, hint=HINT, findings=self.findings)
 
 

@@ -17,7 +17,7 @@ from frazil.materialize.schema.name_tree import NameTree, join, tree_of
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
-from frazil.model.schemas import SchemaFinding, listed
+from frazil.model.schemas import SchemaFinding, unsafe_change
 
 _WIDENS = {("int", "long"), ("float", "double")}
 
@@ -80,7 +80,7 @@ def refusal(
         else "what the spec asks for"
     )
     return IncompatibleSchemaError(
-        f"{table}: {what} is not a safe change for the table, {listed(findings)}",
+        unsafe_change(table, what, findings),
         hint=_way_out(table, schema_id, of_key=of_key, held=held),
         schema_id=schema_id,
         of_key=of_key,
