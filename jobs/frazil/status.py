@@ -57,6 +57,7 @@ class LastBatch:
 class TableStatus:
     """One table. `problem` says what is wrong with it, and `kafka_problem` why its lag is unknown.
 
+    `removed_topics` are those that the table was read from and the spec does not name any more.
     `delta` is None unless the table is offered as Delta, `delta_in_snowflake` unless Snowflake reads it as Delta.
     """
 
@@ -76,6 +77,7 @@ class TableStatus:
     rolled_back: bool = False
     left_out: tuple[str, ...] = ()
     excluded_schemas: tuple[int, ...] = ()
+    removed_topics: tuple[str, ...] = ()
     delta: LogStanding | None = None
     delta_in_snowflake: Look | None = None
 
@@ -179,6 +181,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         rolled_back=at.rolled_back,
         left_out=left_out(view.properties),
         excluded_schemas=tuple(sorted(excluded_schemas(view.properties).ids)),
+        removed_topics=tuple(source.topic for source in at.state.sources if source.topic not in spec.topics),
     )
 
 

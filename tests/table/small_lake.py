@@ -108,7 +108,7 @@ class SmallLake:
 
     def __post_init__(self) -> None:
         self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
-        self.state = TableState(self.spec.pipeline, 0, "w", "", ())
+        self.state = TableState(self.spec.pipeline.name, 0, "w", "", ())
         columns = (Column("symbol", Scalar("string")), *metadata_columns(self.spec, None))
         stored = store(self.state)
         self.lake.create(

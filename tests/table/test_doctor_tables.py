@@ -40,7 +40,6 @@ def test_a_table_of_another_pipeline_is_told(lake: SmallLake) -> None:
     found = failed(lake)
 
     assert "is owned by the pipeline lake.orders<-orders" in found["state of lake.orders"]
-    assert "belong to the pipeline" in found["owner of lake.orders__dead_letters"]
 
 
 def test_a_state_that_cannot_be_reached_is_told(lake: SmallLake) -> None:

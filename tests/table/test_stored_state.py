@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from frazil.materialize import dead_letters
 from frazil.materialize.state import standing
 from frazil.model.errors import StateLostError
-from frazil.model.summary import receipt_in
+from frazil.model.summary import BATCH_ID, EPOCH, PIPELINE, VERSION, receipt_in
+from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake, spec_of
 
 
@@ -17,6 +20,29 @@ def lake(tmp_path: Path) -> SmallLake:
     made = SmallLake(tmp_path, spec_of())
     made.batch(Read("orders", 0, 0, 5), Read("orders", 1, 3, 9))
     return made
+
+
+def test_tables_whose_owner_was_stored_with_its_topics_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = spec_of()
+    with monkeypatch.context() as as_before:
+        as_before.setattr(dead_letters, "_summary", _summary_with_topics)
+        lake = SmallLake(tmp_path, earlier)
+        lake.state = replace(lake.state, pipeline="lake.orders<-orders")
+        lake.batch(Read("orders", 0, 0, 5, dead=(2,)))
+    assert verify_table(lake.lake, earlier).clean
+    assert [s.summary["frazil.pipeline"] for s in lake.dead_view.snapshots.values()] == ["lake.orders<-orders"] * 2
+
+    lake.state = replace(lake.state, pipeline=earlier.pipeline.name)
+    lake.batch(Read("orders", 0, 5, 9, dead=(7,)))
+
+    proof = verify_table(restarted(lake).lake, earlier)
+    assert proof.clean, [str(each) for each in proof.findings]
+    assert proof.counts.dead_letters == 2
+    assert standing(lake.view, pipeline=earlier.pipeline).carrier.summary["frazil.pipeline"] == "lake.orders"
+
+
+def _summary_with_topics(pipeline: str, *, epoch: int, batch_id: str) -> dict[str, str]:
+    return {VERSION: "2", PIPELINE: "lake.orders<-orders", EPOCH: str(epoch), BATCH_ID: batch_id}
 
 
 def manifest_list(lake: SmallLake) -> Path:

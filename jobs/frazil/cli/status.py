@@ -14,6 +14,7 @@ from frazil.cli.config_name import with_config_name
 from frazil.cli.keys import print_keys_as_json, show_keys
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
 from frazil.cli.screen import print_lines
+from frazil.model.pipeline import listed_topics
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
@@ -195,6 +196,11 @@ def _of_records(each: TableStatus) -> Iterator[str]:
         yield (
             f"{each.table}: records with these schemas become dead letters: {ids}; to have later ones as rows, run"
             f" `frazil resume {each.table} --no-dead-letter-schema {each.excluded_schemas[0]}`"
+        )
+    if each.removed_topics:
+        yield (
+            f"{each.table}: not read any more, because the spec does not name it: {listed_topics(each.removed_topics)};"
+            " its rows stay"
         )
     for reason, count in each.skipped_by_reason.items():
         yield f"{each.table}: {plural(count, 'record')} skipped: {reason}"

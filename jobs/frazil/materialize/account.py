@@ -10,7 +10,7 @@ from datetime import datetime
 from frazil.materialize.complete_through import observation, with_observation
 from frazil.model.errors import CountMismatchError
 from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
-from frazil.model.plan import BatchPlan, PartitionFacts
+from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
 
@@ -91,16 +91,8 @@ def next_state(
     plan: BatchPlan, got: Ingested, *, writer: str, planned_at: datetime, fitted: Fitted | None = None
 ) -> TableState:
     """The table's state after the batch. `fitted` records the plan's schemas."""
-    by_source = {(each.topic, each.partition): each for each in got.ranges}
-    known = {source.topic: source for source in plan.state.sources}
-    sources = []
-    for facts in plan.topics:
-        before = known.get(facts.topic, SourceProgress(facts.topic, facts.topic_id, 0, {}))
-        partitions = {
-            number: _advance(before.partitions.get(number), by_source.get((facts.topic, number)), partition)
-            for number, partition in facts.partitions.items()
-        }
-        sources.append(replace(before, topic_id=facts.topic_id or before.topic_id, partitions=partitions))
+    now = {facts.topic: facts for facts in plan.topics}
+    sources = [_advanced_source(source, now.get(source.topic), got) for source in plan.state.sources]
     read = replace(plan.state, sources=tuple(sources))
     through, observations = with_observation(read, observation(planned_at, plan.topics, sources))
     return replace(
@@ -115,6 +107,18 @@ def next_state(
         key_schema_ids=tuple(sorted(set(plan.state.key_schema_ids) | set(plan.schemas.keys))),
         skipped_by_reason=_added(plan.state.skipped_by_reason, (r.skipped_by_reason for r in got.ranges)),
     )
+
+
+def _advanced_source(before: SourceProgress, facts: TopicFacts | None, got: Ingested) -> SourceProgress:
+    """Return a topic's progress after the batch; `facts` are None for a topic that the spec does not name any more."""
+    if facts is None:
+        return replace(before, partitions={n: replace(p, start=p.next) for n, p in before.partitions.items()})
+    results = {each.partition: each for each in got.ranges if each.topic == facts.topic}
+    partitions = {
+        number: _advance(before.partitions.get(number), results.get(number), partition)
+        for number, partition in facts.partitions.items()
+    }
+    return replace(before, topic_id=facts.topic_id or before.topic_id, partitions=partitions)
 
 
 def _advance(before: PartitionProgress | None, result: RangeResult | None, facts: PartitionFacts) -> PartitionProgress:

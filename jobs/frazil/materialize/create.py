@@ -20,7 +20,7 @@ from frazil.materialize.schema.compare import aliases_of, applied, compare, refu
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
 from frazil.materialize.schema.required import required_findings
-from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
+from frazil.materialize.sources import LatestSchemas, at_first_offsets, describe_topics, latest_schemas
 from frazil.materialize.state import CHECKPOINT_TAG, check_format, standing
 from frazil.model.columns import Column
 from frazil.model.errors import (
@@ -32,7 +32,7 @@ from frazil.model.errors import (
     StateLostError,
 )
 from frazil.model.plan import TopicFacts
-from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
+from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.schemas import RegisteredSchema, SchemaFinding, listed
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import StartOffsets, TableSpec
@@ -231,12 +231,8 @@ def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState
 
     Raises BrokerError if the broker does not answer, and TopicMissingError if a topic does not exist.
     """
-    sources = []
-    for facts in describe_topics(topics, spec):
-        first = topics.first_offsets(facts, spec.start)
-        partitions = {number: PartitionProgress.beginning_at(offset) for number, offset in first.items()}
-        sources.append(SourceProgress(facts.topic, facts.topic_id, 0, partitions))
-    return TableState(pipeline=spec.pipeline, epoch=0, writer=writer, batch_id="", sources=tuple(sources))
+    sources = tuple(at_first_offsets(topics, spec, facts) for facts in describe_topics(topics, spec))
+    return TableState(pipeline=spec.pipeline.name, epoch=0, writer=writer, batch_id="", sources=sources)
 
 
 def start_problems(spec: TableSpec, topics: Sequence[TopicFacts]) -> tuple[SpecError, ...]:

@@ -6,6 +6,7 @@ from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, check_format
 from frazil.model.columns import OtherType, lacking, retyped
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
+from frazil.model.pipeline import owner_name
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import PIPELINE
@@ -87,8 +88,9 @@ def check_owner(view: TableView, spec: TableSpec) -> None:
             f"the table {view.identifier}, which would hold the dead letters, exists and Frazil did not create it",
             hint="rename or drop it, or choose another `table` for this spec",
         )
-    if owner != spec.pipeline:
+    if owner_name(owner) != spec.pipeline.name:
         raise ForeignOwnerError(
-            f"the dead letters in {view.identifier} belong to the pipeline {owner}, not to {spec.pipeline}",
+            f"the dead letters in {view.identifier} belong to the pipeline {owner_name(owner)}, not to"
+            f" {spec.pipeline.name}",
             hint="give this spec another `table`",
         )

@@ -51,7 +51,7 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
                 DEAD_LETTER_COLUMNS,
                 partition_by=(),
                 properties=TABLE_PROPERTIES,
-                summary=_summary(spec.pipeline, epoch=0, batch_id=NO_BATCH),
+                summary=_summary(spec.pipeline.name, epoch=0, batch_id=NO_BATCH),
                 tag=CHECKPOINT_TAG,
             )
         except CommitRejectedError:
@@ -86,9 +86,12 @@ class Beginning:
     @property
     def condition(self) -> str:
         """Return a filter in Iceberg's language for dead letters from here on."""
-        of_topics = " OR ".join(_from_here_on(topic, *each) for topic, each in sorted(self.sources.items()))
         of_table = f"table_uuid = '{self.rows_uuid}'"
-        return f"{of_table} AND ({of_topics})" if of_topics else of_table
+        if not self.sources:
+            return of_table
+        known = ", ".join(f"'{topic}'" for topic in sorted(self.sources))
+        of_known = [_from_here_on(topic, *each) for topic, each in sorted(self.sources.items())]
+        return f"{of_table} AND ({' OR '.join([*of_known, f'topic NOT IN ({known})'])})"
 
 
 def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> str:

@@ -29,10 +29,10 @@ def count_foreign(at: Standing) -> ForeignChanges:
 
 
 def _source_names(view: TableView, state: TableState) -> tuple[str, ...]:
-    """Return the names of the columns that say which record a row came from."""
+    """Return the names of the columns that say which record a row came from, in each row that has a source."""
     applied = applied_spec_of(view.properties, table=view.identifier)
     prefix = MetadataColumns().prefix if applied is None else applied.prefix
-    topic = ("topic",) if len(state.sources) > 1 else ()
+    topic = ("topic",) if len(state.sources) > 1 and state.topic_of_unnamed_rows is None else ()
     return tuple(prefix + name for name in (*topic, "partition", "offset"))
 
 

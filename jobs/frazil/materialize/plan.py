@@ -30,20 +30,30 @@ _LOST_HINT = "raise the topic's retention; restore the records, or start another
 
 
 def plan_batch(
-    spec: TableSpec, at: Standing, topics: Sequence[TopicFacts], *, schemas: WriterSchemas, batch_id: str
+    spec: TableSpec,
+    at: Standing,
+    topics: Sequence[TopicFacts],
+    *,
+    schemas: WriterSchemas,
+    batch_id: str,
+    added: Sequence[SourceProgress] = (),
 ) -> Plan:
-    """Return the next offsets to read, or that there are none, or why the table must pause."""
+    """Return the next offsets to read, or that there are none, or why the table must pause.
+
+    `added` are the topics that the table has never been read from, at their first offsets.
+    """
     paused = pause_of(at.view.properties)
     if paused is not None:
         return Halt(spec.identifier, _paused(spec, paused))
-    state = _begun_later(at.state, topics)
+    begun = replace(_begun_later(at.state, topics), pipeline=spec.pipeline.name)
+    state = begun.with_topics(added)
     problems = source_problems(spec, at, topics)
     if problems:
         return Halt(spec.identifier, together(problems))
     accepted = accepted_through(at.view.properties)
     pending = [e for facts in topics for e in _pending(_source(state, facts), facts, accepted.get(facts.topic, {}))]
     ranges = fit(pending, spec.trigger, record_bytes=_record_bytes(at), turn=at.state.epoch)
-    if not ranges or at.view.head is None:
+    if not (ranges or added) or at.view.head is None:
         return NothingToDo(spec.identifier, at.state)
     return BatchPlan(
         table=spec.identifier,
@@ -54,13 +64,15 @@ def plan_batch(
         schemas=schemas,
         topics=tuple(topics),
         table_uuid=at.view.uuid,
+        begins=tuple(source.topic for source in added),
     )
 
 
 def source_problems(spec: TableSpec, at: Standing, topics: Sequence[TopicFacts]) -> list[FrazilError]:
     """Return the problems that keep the topics from being read further from the table's offsets."""
     state = _begun_later(at.state, topics)
-    return [problem for facts in topics for problem in _problems(spec, state, facts)]
+    known = {source.topic for source in state.sources}
+    return [problem for facts in topics if facts.topic in known for problem in _problems(spec, state, facts)]
 
 
 def _source(state: TableState, facts: TopicFacts) -> SourceProgress:

@@ -12,6 +12,7 @@ from functools import partial
 from frazil.materialize.account import Ingested
 from frazil.materialize.announce import Announcing
 from frazil.materialize.branches import STAGE_PREFIX, Staged, branch_names
+from frazil.materialize.changed_spec.applied_spec import naming_topics
 from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
 from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
@@ -27,7 +28,7 @@ from frazil.materialize.pause.pausing import PAUSED_PROPERTY, accepted_through
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.publish import publish
 from frazil.materialize.schema.fitted import fitted
-from frazil.materialize.sources import describe_topics
+from frazil.materialize.sources import added_topics, describe_topics
 from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
@@ -82,7 +83,7 @@ class TableRun:
             return self._without_a_batch(plan, here)
         with self._step("ingest"):
             got = self._ingest(plan, here.view, dead_letters)
-        if got is None or not got.advanced:
+        if got is None or not (got.advanced or plan.begins):
             return Again()
         batch = self._read_batch(plan, here, got, planned_at)
         try:
@@ -123,6 +124,7 @@ class TableRun:
         with self._step("create"):
             view = ensure_table(lake, clients.topics, clients.registry, spec, new_writer=self.writer, adopt=self.adopt)
             here = self._stands(view)
+            self.spec = spec = naming_topics(spec, here.state)
         with self._step("create_dead_letters"):
             dead_letters = ensure_dead_letters(lake, spec, here)
         with self._step("recover"):
@@ -163,8 +165,9 @@ class TableRun:
     def _plan(self, here: Standing) -> Plan:
         topics = describe_topics(self.clients.topics, self.spec)
         self.warnings.warn_of_changes(here, topics)
+        added = added_topics(self.clients.topics, self.spec, here.state, topics)
         schemas = self.absorbed.as_writer_schemas()
-        return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.clients.new_id())
+        return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.clients.new_id(), added=added)
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Standing) -> NothingToDo:
         """Announce the current snapshot again, because readers may be behind."""
@@ -181,7 +184,7 @@ class TableRun:
             with self.pauser.for_schemas(self.clients):
                 got = read_batch(self.clients, self.spec, plan, rows, dead_letters, writer=self.writer)
         except RecordsLostError:
-            if plan.state.epoch:
+            if plan.state.epoch and not plan.begins:
                 raise
             return None
         self.met = schemas_met(self.clients.registry, got)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.errors import ServiceError, SubjectMissingError, TopicMissingError
 from frazil.model.plan import TopicFacts, WriterSchemas
+from frazil.model.progress import PartitionProgress, SourceProgress, TableState
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import did_you_mean
@@ -71,6 +72,23 @@ def _described(topics: Topics, spec: TableSpec, topic: str) -> TopicFacts:
             hint=missing_topic_hint(topics, topic, spec.source_file),
         )
     return facts
+
+
+def added_topics(
+    topics: Topics, spec: TableSpec, state: TableState, facts: Sequence[TopicFacts]
+) -> tuple[SourceProgress, ...]:
+    """Return the topics that the table has never been read from, at the offsets that the spec's `start` says.
+
+    Raises BrokerError if the broker does not answer.
+    """
+    known = {source.topic for source in state.sources}
+    return tuple(at_first_offsets(topics, spec, each) for each in facts if each.topic not in known)
+
+
+def at_first_offsets(topics: Topics, spec: TableSpec, facts: TopicFacts) -> SourceProgress:
+    first = topics.first_offsets(facts, spec.start)
+    partitions = {number: PartitionProgress.beginning_at(offset) for number, offset in first.items()}
+    return SourceProgress(facts.topic, facts.topic_id, 0, partitions)
 
 
 def missing_topic_hint(topics: Topics, topic: str, source_file: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, FormatVersionError, StateLostError
+from frazil.model.pipeline import Pipeline
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.summary import carries_state, state_in
@@ -29,7 +30,7 @@ class Standing:
     rolled_back: bool
 
 
-def standing(view: TableView, *, pipeline: str) -> Standing:
+def standing(view: TableView, *, pipeline: Pipeline) -> Standing:
     """Return the state at the head of `main`.
 
     Raises ForeignTableError where Frazil never wrote the table, ForeignOwnerError where another pipeline does, and
@@ -58,12 +59,13 @@ def check_format(view: TableView) -> None:
         )
 
 
-def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], pipeline: str) -> Standing:
+def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], pipeline: Pipeline) -> Standing:
     state = state_in(carrier)
-    if state.pipeline != pipeline:
+    if not pipeline.owns(state):
         raise ForeignOwnerError(
-            f"the table {view.identifier} is owned by the pipeline {state.pipeline}, not by {pipeline}",
-            hint="give this spec another `table`, or restore the topics that the table was created from",
+            f"the table {view.identifier} is owned by the pipeline {Pipeline.of_state(state)}, not by {pipeline}",
+            hint="give this spec another `table`; if the table should continue with other topics, keep one of its"
+            " topics in the spec until a batch has added the new ones",
         )
     tagged = view.tags.get(CHECKPOINT_TAG)
     rolled_back = tagged is not None and all(s.id != tagged for s in view.ancestry(view.head))

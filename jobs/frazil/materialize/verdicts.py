@@ -8,6 +8,7 @@ from typing import assert_never
 from frazil.materialize.branches import Staged
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import FencedError, StateLostError
+from frazil.model.pipeline import Pipeline
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import TableView
 from frazil.model.summary import BATCH_ID
@@ -63,7 +64,7 @@ def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
 
     Raises FencedError if another process published this epoch or a later one.
     """
-    now = standing(view, pipeline=plan.state.pipeline)
+    now = standing(view, pipeline=Pipeline.of_state(plan.state))
     if now.state.epoch == plan.state.epoch and now.state.batch_id == plan.state.batch_id:
         return StageAgain(now)
     if now.state.epoch >= plan.state.epoch:

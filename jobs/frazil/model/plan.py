@@ -73,7 +73,8 @@ class WriterSchemas:
 class BatchPlan:
     """One batch. `state` is the table's state before it; `base_snapshot_id` is the head of `main` at planning.
 
-    A record whose writer schema is not in `schemas` ends its range.
+    A record whose writer schema is not in `schemas` ends its range. `begins` are topics that the batch adds to the
+    table: it is published even if there is nothing to read.
     """
 
     table: str
@@ -84,6 +85,7 @@ class BatchPlan:
     schemas: WriterSchemas
     topics: tuple[TopicFacts, ...]
     table_uuid: str = ""
+    begins: tuple[str, ...] = ()
 
     @property
     def epoch(self) -> int:

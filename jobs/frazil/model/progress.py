@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -165,6 +165,10 @@ class TableState:
     `epoch` is the number of published batches; `writer` is the id of the process that published the last one. Every
     offset below the high watermarks at the time `complete_through` has been read; it is None until the first backfill
     ends. `observations` are later times for which this is not yet true.
+
+    `sources` keeps every topic that the table was ever read from, in the order in which they came. `unnamed_topic` is
+    the topic of rows without a topic: those from before the table had several. It is None for a table with one topic,
+    and for one that had several from the start.
     """
 
     pipeline: str
@@ -179,6 +183,18 @@ class TableState:
     fitted: Fitted | None = None
     skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
+    unnamed_topic: str | None = None
+
+    @property
+    def topic_of_unnamed_rows(self) -> str | None:
+        """The topic of rows that name none; None if each row names its topic."""
+        return self.sources[0].topic if len(self.sources) == 1 else self.unnamed_topic
+
+    def with_topics(self, added: Sequence[SourceProgress]) -> TableState:
+        """Return the state with topics that begin."""
+        if not added:
+            return self
+        return replace(self, sources=(*self.sources, *added), unnamed_topic=self.topic_of_unnamed_rows)
 
     def total(self) -> Counts:
         counts = Counts()

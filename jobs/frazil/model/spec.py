@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from frazil.model.pipeline import Pipeline
 from frazil.model.schemas import SchemaType
 
 ValueFormat = Literal["avro", "protobuf", "json_schema", "json", "string", "bytes"]
@@ -269,9 +270,9 @@ class TableSpec:
         return f"{self.database}.{self.table}__dead_letters"
 
     @property
-    def pipeline(self) -> str:
-        """The owner of the table's state: the table's name and its sources."""
-        return f"{self.identifier}<-{','.join(sorted(self.topics))}"
+    def pipeline(self) -> Pipeline:
+        """The owner of the table's state."""
+        return Pipeline(self.identifier, tuple(sorted(self.topics)))
 
 
 @dataclass(frozen=True, slots=True)

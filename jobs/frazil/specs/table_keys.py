@@ -55,8 +55,12 @@ def planned(instead: str, *names: str) -> tuple[NotYet, ...]:
 
 
 TOPIC = Key("topic", TOPIC_NAME, "The topic whose records become rows.", Derived("required, unless topics is given"))
-TOPICS = Key("topics", ListOf(TOPIC_NAME, at_least_one=True), "Several topics whose records become rows of one table.",
-             Derived("required, unless topic is given"))  # fmt: skip
+TOPICS = Key(
+    "topics",
+    ListOf(TOPIC_NAME, at_least_one=True),
+    "Several topics whose records become rows of one table; they may be added and removed later.",
+    Derived("required, unless topic is given"),
+)
 TABLE = Key("table", TABLE_NAME, "The table's name.",
             Derived("the topic's name in snake_case, without dots; required with topics"))  # fmt: skip
 DATABASE = Key("database", TABLE_NAME, "The table's database.", Derived("database of frazil.yaml"))
@@ -182,7 +186,8 @@ def start_of(values: Values) -> Start:
 START_WORDS: dict[str, Start] = {"earliest": StartEarliest(), "latest": StartLatest()}
 START_SECTION = Section((TIMESTAMP, OFFSETS_KEY), exactly_one=("timestamp", "offsets"))
 START = Key("start", WordOr(START_WORDS, Built(START_SECTION, start_of)),
-            "Where the first batch starts; an existing table continues from its own offsets.", "earliest")  # fmt: skip
+            "Where a new table starts to read its topics, and an existing table a topic that is added.",
+            "earliest")  # fmt: skip
 PREFIX_KEY = Key("prefix", PREFIX, "The prefix of the metadata columns' names.", KEPT_METADATA.prefix)
 KEEP = Key("keep", ListOf(Choice(METADATA_NAMES)),
            "The metadata columns that are kept; partition and offset always, also of [], topic if there are several.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -112,9 +112,16 @@ def check_against_kafka(
 
 
 def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
-    """Metadata columns that the spec keeps and the table lacks. An Avro key has a column once a key schema is known."""
+    """Metadata columns that the spec keeps and the table lacks.
+
+    An Avro key has a column once a key schema is known, and the topic at the latest when a second one is read.
+    """
     key_type = Scalar("string") if at.state.key_schema_ids else None
+    awaits_topic = not {*spec.topics} <= {source.topic for source in at.state.sources}
+    to_come = {spec.metadata.prefix + "topic"} if awaits_topic else set()
     for name in lacking(metadata_columns(spec, key_type), tuple(at.view.columns)):
+        if name in to_come:
+            continue
         what = f"the table has no column {name}, which `metadata.keep` names: its values cannot be compared"
         yield Discrepancy(FindingKind.NO_COLUMN, at.view.identifier, what)
 
@@ -122,6 +129,10 @@ def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
 def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Result) -> None:
     facts = comparing.kafka.topics.describe(source.topic)
     changed = list(_changed(source, facts))
+    if changed and source.topic not in comparing.spec.topics:
+        said = "; ".join(f"{finding.where}: {finding.what}" for finding in changed)
+        result.notes.append(f"not compared, because the spec does not name the topic any more: {said}")
+        return
     result.findings += changed
     if facts is None or any(finding.where == source.topic for finding in changed):
         return
@@ -204,14 +215,15 @@ class _Comparing:
                 yield start
 
     def _comparison(self, where: TopicPartition) -> PartitionComparison:
-        columns = source_columns(self.spec)
+        columns = source_columns(self.spec, self.at.state)
         equal = {columns.partition: where[1], **({} if columns.topic is None else {columns.topic: where[0]})}
+        unnamed = (columns.topic,) if columns.topic is not None and columns.unnamed_topic == where[0] else ()
         generation = next(s.generation for s in self.at.state.sources if s.topic == where[0])
         rows_uuid = self.at.view.uuid
         snapshot = visible_snapshot(self.dead_letters, self.at.state, rows_uuid=rows_uuid)
         return PartitionComparison(
             source=where,
-            rows=TableScan(self.at.view, columns=("*",), equal=equal),
+            rows=TableScan(self.at.view, columns=("*",), equal=equal, or_null=unnamed),
             offset_column=columns.offset,
             dead_letters=dead_letter_scan(
                 self.dead_letters,
@@ -224,7 +236,7 @@ class _Comparing:
             as_leftovers=open_redecoder(
                 self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="leftovers"
             ),
-            sometimes_kept=_sometimes_kept(self.at.view),
+            sometimes_kept=_sometimes_kept(self.at.view, unnamed),
         )
 
 
@@ -247,12 +259,13 @@ def _parts(chunk: Records, nulls: int) -> Iterator[Records]:
     yield chunk
 
 
-def _sometimes_kept(view: TableView) -> SometimesKept:
+def _sometimes_kept(view: TableView, unnamed: Collection[str]) -> SometimesKept:
+    """Return the columns that may be null, among them `unnamed`, the column of the topic where rows may name none."""
     applied = applied_spec_of(view.properties, table=view.identifier)
     if applied is None:
-        return SometimesKept()
+        return SometimesKept(frozenset(unnamed))
     kept = applied.keep if applied.keys["key"] != "none" else [name for name in applied.keep if name != "key"]
-    sometimes = {applied.prefix + name for name in applied.sometimes_kept}
+    sometimes = {applied.prefix + name for name in applied.sometimes_kept}.union(unnamed)
     return SometimesKept(frozenset(sometimes), frozenset(sometimes - {applied.prefix + name for name in kept}))
 
 

@@ -23,25 +23,33 @@ Watch = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SourceColumns:
-    """The columns that say which record a row came from. `topic` is None where the table has one topic only."""
+    """The columns that say which record a row came from. `topic` is None if the table was read from one topic only.
+
+    `unnamed_topic` is the topic of rows that name none; None if each row must name its topic.
+    """
 
     topic: str | None
     partition: str
     offset: str
-    only_topic: str
+    unnamed_topic: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         return (self.partition, self.offset) if self.topic is None else (self.topic, self.partition, self.offset)
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns that have a value in each row that has a source."""
+        return self.names if self.unnamed_topic is None else (self.partition, self.offset)
 
-def source_columns(spec: TableSpec) -> SourceColumns:
+
+def source_columns(spec: TableSpec, state: TableState) -> SourceColumns:
     prefix = spec.metadata.prefix
-    topic = prefix + "topic" if len(spec.topics) > 1 else None
-    return SourceColumns(topic, prefix + "partition", prefix + "offset", spec.topics[0])
+    topic = prefix + "topic" if len(state.sources) > 1 else None
+    return SourceColumns(topic, prefix + "partition", prefix + "offset", state.topic_of_unnamed_rows)
 
 
-DEAD_LETTER_SOURCE = SourceColumns("topic", "partition", "offset", "")
+DEAD_LETTER_SOURCE = SourceColumns("topic", "partition", "offset")
 
 
 def progress_by_source(state: TableState) -> dict[TopicPartition, PartitionProgress]:
@@ -52,7 +60,7 @@ def tally_rows(
     view: TableView, spec: TableSpec, state: TableState, *, without: Collection[str], watch: Watch
 ) -> Tallies:
     """Add up the rows of the head, except those in the files `without`, which cannot be read."""
-    columns = source_columns(spec)
+    columns = source_columns(spec, state)
     tallies = Tallies({at: Tally(p.origin, p.next) for at, p in progress_by_source(state).items()})
     scan = TableScan(view, columns=columns.names, without=without)
     for batch in scan.batches():
@@ -74,10 +82,10 @@ def add_batch(tallies: Tallies, columns: SourceColumns, batch: pa.RecordBatch) -
 
 
 def _known(columns: SourceColumns, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-    """Return the rows with all source columns, and the count of rows without any."""
-    if not any(batch.column(name).null_count for name in columns.names):
+    """Return the rows with a source, and the count of rows without any part of one."""
+    if not any(batch.column(name).null_count for name in columns.required):
         return batch, 0
-    there = [pc.is_valid(batch.column(name)) for name in columns.names]
+    there = [pc.is_valid(batch.column(name)) for name in columns.required]
     some = pc.sum(reduce(pc.or_, there)).as_py() or 0
     return batch.filter(reduce(pc.and_, there)), batch.num_rows - some
 
@@ -86,9 +94,11 @@ def _by_topic(columns: SourceColumns, batch: pa.RecordBatch) -> Iterator[tuple[s
     if batch.num_rows == 0:
         return
     if columns.topic is None:
-        yield columns.only_topic, batch
+        yield columns.unnamed_topic or "", batch
         return
     names = batch.column(columns.topic)
+    if columns.unnamed_topic is not None:
+        names = pc.fill_null(names, columns.unnamed_topic)
     for name in pc.unique(names).to_pylist():
         yield name, batch.filter(pc.equal(names, name))
 

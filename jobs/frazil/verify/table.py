@@ -106,11 +106,11 @@ def _prove(
     files = check_files(at.view, head, name="files", watch=watch)
     checks = [_check_state(at), files.check]
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
-    unprovable = tuple(_unprovable(spec, at.view, files))
+    unprovable = tuple(_unprovable(spec, at, files))
     if unprovable:
         return _Proven((*checks, Check("rows", "", unprovable), *_checked_files(dead)))
     rows = tally_rows(at.view, spec, at.state, without=files.unreadable, watch=watch)
-    untraced = tuple(_untraced(spec, at.view, head, files.unreadable)) if rows.unsourced else ()
+    untraced = tuple(_untraced(spec, at, head, files.unreadable)) if rows.unsourced else ()
     if untraced:
         return _Proven((*checks, Check("rows", "", untraced), *_checked_files(dead)))
     progress = progress_by_source(at.state)
@@ -126,22 +126,24 @@ def _checked_files(dead: DeadLetters | None) -> tuple[Check, ...]:
     return () if dead is None else dead.checks
 
 
-def _unprovable(spec: TableSpec, view: TableView, files: CheckedFiles) -> Iterator[Discrepancy]:
+def _unprovable(spec: TableSpec, at: Standing, files: CheckedFiles) -> Iterator[Discrepancy]:
+    view, names = at.view, source_columns(spec, at.state).names
     present = {column.name for column in view.columns}
-    lacking = [name for name in source_columns(spec).names if name not in present]
+    lacking = [name for name in names if name not in present]
     if lacking:
         what = f"the table has no column {' and no column '.join(lacking)}: rows cannot be traced to their records"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
-    traced = [column for column in metadata_columns(spec, None) if column.name in source_columns(spec).names]
+    traced = [column for column in metadata_columns(spec, None) if column.name in names]
     yield from columns_of_other_types(view, traced)
     if files.unprovable:
         what = "the rows were not counted, because Frazil cannot look through all files of other writers"
         yield Discrepancy(FindingKind.UNPROVABLE, view.identifier, what)
 
 
-def _untraced(spec: TableSpec, view: TableView, head: Snapshot, unreadable: Collection[str]) -> Iterator[Discrepancy]:
+def _untraced(spec: TableSpec, at: Standing, head: Snapshot, unreadable: Collection[str]) -> Iterator[Discrepancy]:
     effect = "earlier rows are null in it and cannot be traced to their records"
-    return columns_made_again(view, head.id, source_columns(spec).names, effect, without=unreadable)
+    names = source_columns(spec, at.state).names
+    return columns_made_again(at.view, head.id, names, effect, without=unreadable)
 
 
 def _no_dead_letters(spec: TableSpec, at: Standing) -> Check:

@@ -17,7 +17,7 @@ from frazil.materialize.pause.pausing import accepted_through, pause_by_run, pau
 from frazil.model.errors import BadRecordLimitError, CountMismatchError
 from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas
-from frazil.model.progress import MODULUS, Counts, OffsetSums, PartitionProgress
+from frazil.model.progress import MODULUS, Counts, OffsetSums, PartitionProgress, SourceProgress
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import BadRecordLimit, TableSpec
 
@@ -152,6 +152,17 @@ def test_partitions_that_were_not_read_stay_and_new_ones_begin_at_their_earliest
 
     assert partitions[1] == PartitionProgress(1, 3, 3, Counts(2, 2))
     assert partitions[2] == PartitionProgress.beginning_at(4)
+
+
+def test_a_topic_that_the_spec_does_not_name_any_more_keeps_its_progress() -> None:
+    returns = SourceProgress("returns", "id-2", 0, {4: PartitionProgress(1, 3, 8, Counts(5, 5), OffsetSums(7, 9))})
+    before = state({0: progress(0, 5)})
+    plan = planned((0, 5, 9), state=replace(before, sources=(returns, *before.sources)))
+
+    found = next_state(plan, gather(plan, [task(result(0, 5, 9))]), writer="w2", planned_at=NOW).sources
+
+    assert found[0] == replace(returns, partitions={4: replace(returns.partitions[4], start=8)})
+    assert [source.topic for source in found] == ["returns", "orders"]
 
 
 def test_the_state_names_its_writer_its_batch_and_every_schema_so_far() -> None:

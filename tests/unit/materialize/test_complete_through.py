@@ -23,13 +23,15 @@ def at(second: float) -> datetime:
 def after_batch(before: TableState, planned_at: datetime, *facts: TopicFacts, read_to: Mapping[int, int]) -> TableState:
     """The state after a batch that was planned at some moment and read each partition of each topic to an offset."""
     known = {source.topic: source for source in before.sources}
-    sources = tuple(
+    read_now = tuple(
         replace(
             known.get(each.topic, SourceProgress(each.topic, each.topic_id, 0, {})),
             partitions={n: progress(0, read_to[n]) for n in each.partitions},
         )
         for each in facts
     )
+    removed = known.keys() - {each.topic for each in facts}
+    sources = (*read_now, *(known[name] for name in sorted(removed)))
     read = replace(before, sources=sources)
     through, ahead = with_observation(read, observation(planned_at, facts, sources))
     return replace(read, complete_through=through, observations=ahead)
@@ -192,6 +194,28 @@ def test_every_topic_counts() -> None:
 
     assert one.complete_through is None
     assert [t.topic for t in one.observations[0].topics] == ["orders"]
+
+
+def test_an_added_topic_holds_it_back_until_its_backlog_is_read_and_never_takes_it_back() -> None:
+    orders, refunds = topic({0: (0, 5)}), TopicFacts("refunds", None, {1: PartitionFacts(0, 50)})
+    one = after_batch(state(), at(1), orders, read_to={0: 5})
+
+    two = after_batch(one, at(2), orders, refunds, read_to={0: 5, 1: 20})
+    three = after_batch(two, at(3), orders, refunds, read_to={0: 5, 1: 50})
+
+    assert [each.complete_through for each in (one, two, three)] == [at(1), at(1), at(3)]
+
+
+def test_a_removed_topic_holds_nothing_back_and_counts_again_when_it_is_back() -> None:
+    orders, refunds = topic({0: (0, 5)}), TopicFacts("refunds", None, {1: PartitionFacts(0, 50)})
+    behind = after_batch(state(), at(1), orders, refunds, read_to={0: 5, 1: 20})
+
+    without = after_batch(behind, at(2), orders, read_to={0: 5})
+    again = after_batch(without, at(3), orders, refunds, read_to={0: 5, 1: 30})
+    caught_up = after_batch(again, at(4), orders, refunds, read_to={0: 5, 1: 50})
+
+    found = [each.complete_through for each in (behind, without, again, caught_up)]
+    assert found == [None, at(2), at(2), at(4)]
 
 
 def test_what_was_seen_of_a_topic_that_was_made_again_is_forgotten() -> None:

@@ -113,7 +113,8 @@ def test_a_rollback_below_the_base_makes_the_batch_be_planned_again() -> None:
 
 
 def test_another_pipeline_that_took_the_table_halts_this_one() -> None:
-    theirs = snapshot(3, 1, carries=replace(AFTER, pipeline="lake.orders<-returns", batch_id="x"))
+    others = (replace(AFTER.sources[0], topic="returns"),)
+    theirs = snapshot(3, 1, carries=replace(AFTER, sources=others, batch_id="x"))
 
     with pytest.raises(ForeignOwnerError):
         judge(view(BASE, STAGED, theirs, branches=BRANCH), PLAN, ATTEMPT)

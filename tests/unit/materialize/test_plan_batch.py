@@ -6,13 +6,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from values_of_tables import SPEC, progress, snapshot, stands, state, topic, view
+from values_of_tables import SPEC, progress, snapshot, spec, stands, state, topic, view
 
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import FrazilError, PausedError, RecordsLostError, SourceChangedError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, PartitionFacts, Plan, TopicFacts, WriterSchemas
+from frazil.model.progress import SourceProgress
 from frazil.model.spec import TableSpec
 
 NO_SCHEMAS = WriterSchemas({}, {})
@@ -85,6 +86,59 @@ def test_more_problems_than_can_be_listed_are_counted() -> None:
 
     assert failure.what.startswith("50 problems:\n")
     assert failure.what.endswith("- and 30 more")
+
+
+RETURNS = SourceProgress("returns", None, 0, {0: progress(4, 4)})
+
+
+def plan_with_returns(at: Standing, *added: SourceProgress, end: int = 9) -> Plan:
+    facts = TopicFacts("returns", None, {0: PartitionFacts(2, end)})
+    both = spec(topics=("orders", "returns"))
+    return plan_batch(both, at, (topic({0: (0, 9)}), facts), schemas=NO_SCHEMAS, batch_id="b", added=added)
+
+
+def test_an_added_topic_is_read_from_its_first_offset_and_the_other_topic_stays_the_one_of_unnamed_rows() -> None:
+    planned = plan_with_returns(stands(state({0: progress(0, 7)})), RETURNS)
+
+    assert isinstance(planned, BatchPlan)
+    assert [(each.topic, each.start, each.end) for each in planned.ranges] == [("orders", 7, 9), ("returns", 4, 9)]
+    assert (planned.begins, planned.state.unnamed_topic) == (("returns",), "orders")
+
+
+def test_a_batch_with_nothing_to_read_is_planned_to_add_a_topic() -> None:
+    planned = plan_with_returns(stands(state({0: progress(0, 9)})), RETURNS, end=4)
+
+    assert isinstance(planned, BatchPlan)
+    assert (planned.ranges, planned.begins) == ((), ("returns",))
+    assert isinstance(plan_with_returns(stands(planned.state), end=4), NothingToDo)
+
+
+def test_a_topic_that_was_added_before_goes_on_from_where_it_was() -> None:
+    there = state({0: progress(0, 9)}).with_topics([replace(RETURNS, partitions={0: progress(4, 6)})])
+
+    planned = plan_with_returns(stands(there))
+
+    assert isinstance(planned, BatchPlan)
+    assert [(each.topic, each.start, each.end) for each in planned.ranges] == [("returns", 6, 9)]
+
+
+def test_rows_without_a_topic_belong_to_the_first_topic_for_ever() -> None:
+    first = state({0: progress(0, 9)})
+
+    several = first.with_topics([RETURNS])
+    more = several.with_topics([replace(RETURNS, topic="refunds")])
+    made_with_two = replace(first, sources=(*first.sources, RETURNS)).with_topics([replace(RETURNS, topic="refunds")])
+
+    assert [each.topic_of_unnamed_rows for each in (first, several, more)] == ["orders"] * 3
+    assert made_with_two.topic_of_unnamed_rows is None
+
+
+def test_a_plan_takes_the_name_of_the_owner_without_topics() -> None:
+    """The first tables stored the topics with it."""
+    planned = plan(stands(state({0: progress(0, 7)}, pipeline="lake.orders<-orders")), topic({0: (0, 9)}))
+
+    assert isinstance(planned, BatchPlan)
+    assert planned.state.pipeline == "lake.orders"
 
 
 def test_a_table_without_a_batch_begins_later_where_retention_has_passed_its_origin() -> None:

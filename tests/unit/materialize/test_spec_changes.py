@@ -349,18 +349,58 @@ def test_a_changed_key_has_one_fate_in_explain_check_and_materialize(world: Worl
         assert world.check(after) == []
 
 
+def with_returns(world: World, text: str, *, start: str = "earliest") -> TableSpec:
+    world.topics.facts = {**world.topics.facts, "returns": TopicFacts("returns", None, {0: PartitionFacts(1, 3)})}
+    return world.spec(f"{text}\ntable: orders\nsubject: {{name: orders-value}}\nstart: {start}")
+
+
+@pytest.mark.parametrize(("start", "begins"), [("earliest", 1), ("latest", 3)])
+def test_a_topic_that_is_added_is_explained_and_begins_as_the_spec_says(world: World, start: str, begins: int) -> None:
+    world.make(with_returns(world, "topic: orders"))
+    both = with_returns(world, "topics: [orders, returns]", start=start)
+
+    explained = explain(world.run(both))
+
+    told = {each.key: each for each in explained.spec_changes}
+    assert told["topics"].fate is Fate.APPLIED
+    assert told["topics"].how == ("topic returns: added, from where `start` points or where an earlier batch ended")
+    assert told["metadata.keep"].how == "kafka_topic is null in existing rows"
+    assert f"    returns is added to the table; its partitions begin: 0 at {begins}" in list(lines(explained))
+    assert world.check(both) == []
+    assert isinstance(explained.plan, BatchPlan)
+    assert (explained.plan.begins, explained.plan.state.topic_of_unnamed_rows) == (("returns",), "orders")
+
+
+def test_a_topic_that_is_removed_is_explained_and_its_column_stays(world: World) -> None:
+    both = with_returns(world, "topics: [orders, returns]")
+    world.make(both)
+    one = with_returns(world, "topic: orders")
+
+    explained = explain(world.run(one))
+
+    (told,) = explained.spec_changes
+    assert (told.key, told.fate) == ("topics", Fate.APPLIED)
+    assert told.how == "topic returns: not read any more; rows and offsets stay and are proven"
+    assert isinstance(explained.plan, BatchPlan)
+    assert {each.topic for each in explained.plan.ranges} == {"orders"}
+    assert [source.topic for source in explained.plan.state.sources] == ["orders", "returns"]
+    world.make(one)
+    recorded = applied_spec_of(world.view(one).properties, table="lake.orders")
+    assert recorded is not None
+    assert recorded.keep[0] == "topic"
+
+
 def test_a_table_of_other_topics_is_refused_in_one_way(world: World) -> None:
     world.make(world.spec(""))
-    both = world.spec("topics: [orders, returns]\ntable: orders\nsubject: {name: orders-value}")
-    world.topics.facts = {**world.topics.facts, "returns": TopicFacts("returns", None, {0: PartitionFacts(0, 3)})}
+    other = with_returns(world, "topic: returns")
 
     said = []
-    for act in (lambda: explain(world.run(both)), lambda: world.run(both).batch()):
+    for act in (lambda: explain(world.run(other)), lambda: world.run(other).batch()):
         with pytest.raises(ForeignOwnerError) as error:
             act()
         said.append(error.value.what)
 
-    assert set(said) == {each.what for each in world.check(both) if isinstance(each, ForeignOwnerError)} & set(said)
+    assert set(said) == {each.what for each in world.check(other) if isinstance(each, ForeignOwnerError)} & set(said)
     assert len(set(said)) == 1
 
 

@@ -6,11 +6,12 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from values_of_tables import SPEC, progress, snapshot, state, view
+from values_of_tables import SPEC, progress, snapshot, spec, state, view
 
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, FrazilError, StateLostError
+from frazil.model.pipeline import Pipeline
 from frazil.model.progress import ForeignChanges, SourceProgress
 from frazil.model.snapshot import Snapshot, SourceChange, TableView
 from frazil.model.summary import STATE_BYTES, STATE_CHECKSUM, checksum, store
@@ -23,7 +24,7 @@ def stand(at: TableView) -> Standing:
     return standing(at, pipeline=SPEC.pipeline)
 
 
-def refused(at: TableView, pipeline: str = SPEC.pipeline) -> FrazilError:
+def refused(at: TableView, pipeline: Pipeline = SPEC.pipeline) -> FrazilError:
     with pytest.raises(FrazilError) as error:
         standing(at, pipeline=pipeline)
     return error.value
@@ -211,10 +212,29 @@ def test_a_table_that_frazil_never_wrote_is_foreign(at: TableView) -> None:
 
 
 def test_a_table_of_another_pipeline_is_refused() -> None:
-    other = refused(view(OURS), pipeline="lake.orders<-returns")
+    other = refused(view(OURS), pipeline=Pipeline("lake.orders", ("returns",)))
 
     assert type(other) is ForeignOwnerError
     assert other.what.endswith("is owned by the pipeline lake.orders<-orders, not by lake.orders<-returns")
+
+
+@pytest.mark.parametrize("stored", ["lake.orders", "lake.orders<-orders", "lake.orders<-orders,others"])
+@pytest.mark.parametrize("topics", [("orders",), ("orders", "returns")], ids=",".join)
+def test_a_table_belongs_to_the_spec_of_its_name_that_has_one_of_its_topics(
+    stored: str, topics: tuple[str, ...]
+) -> None:
+    """The first tables stored their topics with the name of their owner."""
+    here = replace(STATE, pipeline=stored)
+
+    found = standing(view(snapshot(1, None, carries=here)), pipeline=spec(topics=topics).pipeline)
+
+    assert found.state == here
+
+
+def test_a_table_of_another_name_is_refused() -> None:
+    other = refused(view(OURS), pipeline=Pipeline("lake.returns", ("orders",)))
+
+    assert other.what.endswith("is owned by the pipeline lake.orders<-orders, not by lake.returns<-orders")
 
 
 def damaged(document: bytes | None = None, **summary: str) -> FrazilError:

@@ -65,7 +65,7 @@ def state(
 ) -> TableState:
     source = SourceProgress("orders", topic_id, 0, partitions or {})
     return replace(
-        TableState(pipeline=SPEC.pipeline, epoch=epoch, writer="w1", batch_id=batch_id, sources=(source,)), **more
+        TableState(pipeline=SPEC.pipeline.name, epoch=epoch, writer="w1", batch_id=batch_id, sources=(source,)), **more
     )
 
 

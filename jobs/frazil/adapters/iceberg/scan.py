@@ -11,7 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    IsNull,
+    LessThan,
+    Or,
+)
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.serializers import FromInputFile
@@ -115,7 +124,8 @@ def _footer(io: Any, file: LiveFile, schemas: FileSchemas) -> Footer:
 
 
 class TableScan:
-    """The rows of one snapshot, with some columns, planned once. `equal` are values that columns must have.
+    """The rows of one snapshot, with some columns, planned once. `equal` are values that columns must have; the columns
+    in `or_null` may be null instead.
 
     The columns are those of the table's current schema, as readers of the table see them, not those of the snapshot's.
     """
@@ -126,12 +136,13 @@ class TableScan:
         *,
         columns: Sequence[str],
         equal: Mapping[str, object] | None = None,
+        or_null: Collection[str] = (),
         snapshot_id: int | None = None,
         without: Collection[str] = (),
     ) -> None:
         self._identifier = view.identifier
         self._table = _table(view)
-        self._filter = _all_of([EqualTo(term=name, value=value) for name, value in (equal or {}).items()])
+        self._filter = _all_of([_equal(name, value, name in or_null) for name, value in (equal or {}).items()])
         scan: DataScan = self._table.scan(row_filter=self._filter, snapshot_id=snapshot_id)
         with reading(view.identifier):
             now = self._table.schema()
@@ -234,6 +245,11 @@ def _may_hold(file: DataFile, field_id: int, kind: Any, start: int, end: int) ->
     lowest: Any = from_bytes(kind, lower)
     highest: Any = from_bytes(kind, upper)
     return bool(lowest < end and highest >= start)
+
+
+def _equal(name: str, value: object, or_null: bool) -> BooleanExpression:
+    equal = EqualTo(term=name, value=value)
+    return Or(equal, IsNull(term=name)) if or_null else equal
 
 
 def _all_of(conditions: Sequence[BooleanExpression]) -> BooleanExpression:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from frazil.model.errors import SpecChangeError
+from frazil.model.progress import TableState
 from frazil.model.spec import (
     BadRecordLimit,
     KeyFormat,
@@ -128,6 +129,15 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         value_settings=replace(spec.value_settings, string_formats=formats, fields=applied.keys["fields"]),
         key_settings=replace(spec.key_settings, string_formats=formats),
     )
+
+
+def naming_topics(spec: TableSpec, state: TableState) -> TableSpec:
+    """The spec with the column for the topic, if the table was ever read from several: it keeps the column for ever."""
+    kept = spec.metadata.keep
+    topics = {*spec.topics, *(source.topic for source in state.sources)}
+    if len(topics) == 1 or "topic" in kept:
+        return spec
+    return replace(spec, metadata=replace(spec.metadata, keep=("topic", *kept)))
 
 
 def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:

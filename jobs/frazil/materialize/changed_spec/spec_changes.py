@@ -17,6 +17,7 @@ from frazil.model.changes import RenameColumn
 from frazil.model.columns import Column
 from frazil.model.errors import SpecChangeError
 from frazil.model.partitioning import PartitionField, partition_field, partition_fields
+from frazil.model.pipeline import listed_topics
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spec_change import Fate, SpecChange
@@ -121,6 +122,18 @@ def _never(key: str, why: str) -> Callable[[_Judged], Iterator[SpecChange]]:
     return judge
 
 
+def _topics(judged: _Judged) -> Iterator[SpecChange]:
+    """Yield what becomes of the topics. A spec that shares none with the table is another pipeline, refused before."""
+    before, now = set(judged.applied.keys["topics"].split(", ")), set(judged.spec.topics)
+    told = []
+    if now - before:
+        told.append(f"{listed_topics(now - before)}: added, from where `start` points or where an earlier batch ended")
+    if before - now:
+        told.append(f"{listed_topics(before - now)}: not read any more; rows and offsets stay and are proven")
+    if told:
+        yield judged.change("topics", Fate.APPLIED, "; ".join(told))
+
+
 def _fields(judged: _Judged) -> Iterator[SpecChange]:
     before, now = judged.applied.keys["fields"], judged.spec.value_settings.fields
     if json.loads(before or "{}") != json.loads(now or "{}"):
@@ -215,7 +228,10 @@ def _formats(judged: _Judged) -> Iterator[SpecChange]:
 
 def _start(judged: _Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["start"] != TEXTS["start"](judged.spec):
-        how = "an existing table continues from its offsets; to start elsewhere, materialize into another `table`"
+        how = (
+            "the table continues from its offsets, and only topics that are added later start here; to start its"
+            " topics elsewhere, materialize into another `table`"
+        )
         yield judged.change("start", Fate.REBUILD, how)
 
 
@@ -285,7 +301,7 @@ def _keep(judged: _Judged) -> Iterator[SpecChange]:
 
 RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "topic": _only_one,
-    "topics": _never("topics", "the table's offsets belong to its current topics"),
+    "topics": _topics,
     "table": _another_table,
     "database": _another_table,
     "key": _key,

@@ -34,6 +34,8 @@ def read_batch(
         registry=clients.registry_settings,
         storage=clients.lake.storage,
     )
+    if not plan.ranges:
+        return gather(plan, ())
     clients.runner.start()
     tasks = tasks_of(plan, context, parallelism=clients.runner.parallelism)
     results = clients.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")

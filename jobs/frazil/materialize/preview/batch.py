@@ -21,6 +21,7 @@ from frazil.materialize.state import Standing, check_format, standing
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError, SpecChangeError
 from frazil.model.plan import Halt, Plan, TopicFacts, WriterSchemas
+from frazil.model.progress import SourceProgress
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 
@@ -29,13 +30,17 @@ Decision = TypeVar("Decision")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was found out about one spec. `topics` and `schemas` are None if their service did not answer."""
+    """What was found out about one spec. `topics` and `schemas` are None if their service did not answer.
+
+    `added` are the topics that the table has never been read from, at their first offsets, if they are known.
+    """
 
     spec: TableSpec
     view: TableView | None
     dead_letters: TableView | None
     topics: Sequence[TopicFacts] | None
     schemas: WriterSchemas | None
+    added: Sequence[SourceProgress] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,7 @@ def _table(preview: Preview, facts: Facts, here: Standing, batch_id: str) -> Non
     changes = None if paused else preview.changes
     for refusal in () if changes is None else changes.refusals:
         preview.add("follow_spec" if isinstance(refusal, SpecChangeError) else "evolve", [refusal])
-    preview.plan = plan_batch(spec, here, facts.topics or (), schemas=schemas, batch_id=batch_id)
+    topics = facts.topics or ()
+    preview.plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=batch_id, added=facts.added)
     preview.add("plan", [preview.plan.error] if isinstance(preview.plan, Halt) else [])
     preview.add("announce", () if changes is None else delta_problems(spec, changes.columns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from frazil.materialize.changed_spec.applied_spec import naming_topics
 from frazil.materialize.changed_spec.spec_changes import once_followed, refused_changes, spec_changes
 from frazil.materialize.evolve import evolution_for, known_schemas
 from frazil.materialize.pause.pausing import excluded_schemas
@@ -40,17 +41,23 @@ def schemas_of_next_batch(registry: SchemaRegistry, spec: TableSpec, view: Table
     They are the newest ones alone if there is no table, or none whose state can be read. Raises SubjectMissingError and
     RegistryError.
     """
-    try:
-        here = None if view is None else standing(view, pipeline=spec.pipeline)
-    except FrazilError:
-        here = None
-    if here is None:
+    state = readable_state(spec, view)
+    if state is None or view is None:
         return latest_schemas(registry, spec).by_id()
-    return known_schemas(registry, spec, here.state, excluded=excluded_schemas(here.view.properties))
+    return known_schemas(registry, spec, state, excluded=excluded_schemas(view.properties))
+
+
+def readable_state(spec: TableSpec, view: TableView | None) -> TableState | None:
+    """Return the state of the spec's table, or None if there is no table, or none whose state can be read."""
+    try:
+        return None if view is None else standing(view, pipeline=spec.pipeline).state
+    except FrazilError:
+        return None
 
 
 def preview_changes(spec: TableSpec, view: TableView, schemas: WriterSchemas, state: TableState) -> PreviewedChanges:
     """Return the changes that the spec and these writer schemas make to an existing table."""
+    spec = naming_topics(spec, state)
     followed = once_followed(spec, view, spec_changes(spec, view))
     expected = evolution_for(spec, followed, LatestSchemas.of(schemas), state)
     columns = applied(followed.columns, expected.evolution.changes)

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from frazil.materialize.changed_spec.applied_spec import naming_topics
 from frazil.materialize.create import initial_state, notes_of
 from frazil.materialize.evolve import differences_of_newest
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.preview.batch import Facts, preview_batch
-from frazil.materialize.preview.changes import PreviewedChanges, schemas_of_next_batch
+from frazil.materialize.preview.changes import PreviewedChanges, readable_state, schemas_of_next_batch
 from frazil.materialize.run import TableRun
 from frazil.materialize.schema.record_subjects import preview_columns
-from frazil.materialize.sources import LatestSchemas, describe_topics, latest_schemas
+from frazil.materialize.sources import LatestSchemas, added_topics, describe_topics, latest_schemas
 from frazil.materialize.state import Standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column
@@ -52,7 +53,10 @@ def explain(run: TableRun) -> Explanation:
     view = clients.lake.load(spec.identifier)
     dead_letters = clients.lake.load(spec.dead_letters_identifier)
     topics, schemas = describe_topics(clients.topics, spec), schemas_of_next_batch(clients.registry, spec, view)
-    preview = preview_batch(Facts(spec, view, dead_letters, topics, schemas), batch_id=clients.new_id())
+    state = readable_state(spec, view)
+    added = () if state is None else added_topics(clients.topics, spec, state, topics)
+    run.spec = spec = spec if state is None else naming_topics(spec, state)
+    preview = preview_batch(Facts(spec, view, dead_letters, topics, schemas, added), batch_id=clients.new_id())
     refusal = preview.obstacle_up_to("create")
     if refusal is not None:
         raise refusal
@@ -148,6 +152,10 @@ def lines(explanation: Explanation) -> Iterator[str]:
 
 def _plan_lines(plan: BatchPlan, *, new: bool) -> Iterator[str]:
     yield f"  epoch {plan.epoch}: {plural(plan.offsets, 'offset')} of {plural(len(plan.ranges), 'partition')}"
+    for source in plan.state.sources:
+        if source.topic in plan.begins:
+            begins = ", ".join(f"{n} at {p.next}" for n, p in sorted(source.partitions.items()))
+            yield f"    {source.topic} is added to the table; its partitions begin: {begins}"
     for each in sorted(plan.ranges, key=lambda r: (r.topic, r.partition)):
         yield f"    {each.topic}-{each.partition}: [{each.start}, {each.end}){_left(each)}"
     base = "the new table's first snapshot" if new else f"snapshot {plan.base_snapshot_id}"
