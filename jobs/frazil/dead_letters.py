@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +15,10 @@ import pyarrow.compute as pc
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letter_checks import check_columns
 from frazil.materialize.dead_letters import pending_batches
+from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS
 from frazil.model.errors import Misuse
 from frazil.model.moments import rfc3339
+from frazil.model.schemas import SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake
@@ -47,6 +50,7 @@ class DeadLetter:
     key: bytes | None
     value: bytes | None
     headers: Headers
+    schema_uuid: str | None = None
 
     @property
     def record(self) -> str:
@@ -64,6 +68,8 @@ class DeadLetter:
 
 
 COLUMNS = tuple(DeadLetter.__dataclass_fields__)
+ADDED = tuple(column.name for column in ADDED_DEAD_LETTER_COLUMNS if column.name in COLUMNS)
+"""The columns that tables of earlier releases lack: they are read as nulls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +80,21 @@ class Chosen:
     """
 
     reason: str | None = None
-    schema_id: int | None = None
+    schema_id: SchemaId | None = None
     record: tuple[str, int, int] | None = None
 
     def equal(self) -> dict[str, object]:
         """Return the values that columns must have."""
         topic, partition, offset = self.record or (None, None, None)
-        wanted = {"reason": self.reason, "schema_id": self.schema_id}
+        by_uuid = isinstance(self.schema_id, UUID)
+        wanted: dict[str, object] = {"reason": self.reason}
+        wanted["schema_uuid" if by_uuid else "schema_id"] = str(self.schema_id) if by_uuid else self.schema_id
         wanted |= {"topic": topic, "partition": partition, "offset": offset}
         return {name: value for name, value in wanted.items() if value is not None}
 
 
 EVERY = Chosen()
-GROUPED = ("reason", "schema_id", "read_at", "topic", "partition", "offset")
+GROUPED = ("reason", "schema_id", "schema_uuid", "read_at", "topic", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,7 @@ class DeadLetterGroup:
     schema_id: int | None
     count: int
     newest: str
+    schema_uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +150,31 @@ def list_dead_letters(
     groups: pa.Table | None = None
     for scan in _scans(view, chosen, pending=pending):
         for batch in scan.slices():
-            letters = pa.Table.from_batches([batch])
+            letters = _with_added(pa.Table.from_batches([batch]))
             newest = _together(newest, letters).sort_by(NEWEST_FIRST).slice(0, limit)
             groups = _grouped(_together(groups, letters.select(GROUPED).append_column("count", _ones(letters))))
     return DeadLetterList(spec.identifier, _letters(newest), _groups(groups))
 
 
 def _scans(view: TableView, chosen: Chosen, *, pending: bool) -> Iterator[TableScan]:
+    there = {column.name for column in view.columns}
+    columns = [name for name in COLUMNS if name not in ADDED or name in there]
+    if not chosen.equal().keys() <= there:
+        return
     if not pending:
-        yield TableScan(view, columns=COLUMNS, equal=chosen.equal())
+        yield TableScan(view, columns=columns, equal=chosen.equal())
         return
     for batch_id, snapshot_id in pending_batches(view).items():
         equal = {"batch_id": batch_id, **chosen.equal()}
-        yield TableScan(view, columns=COLUMNS, equal=equal, snapshot_id=snapshot_id)
+        yield TableScan(view, columns=columns, equal=equal, snapshot_id=snapshot_id)
+
+
+def _with_added(letters: pa.Table) -> pa.Table:
+    """Return the letters with nulls in the columns that their table lacks."""
+    for name in ADDED:
+        if name not in letters.column_names:
+            letters = letters.append_column(name, pa.nulls(len(letters), pa.string()))
+    return letters
 
 
 def _together(earlier: pa.Table | None, later: pa.Table) -> pa.Table:
@@ -166,7 +187,7 @@ def _ones(letters: pa.Table) -> pa.Array:
 
 def _grouped(letters: pa.Table) -> pa.Table:
     """Add up the counts of each reason and schema, beside the place of the newest."""
-    by = ["reason", "schema_id"]
+    by = ["reason", "schema_id", "schema_uuid"]
     others = [name for name in GROUPED if name not in by]
     adding: list[tuple[str, str]] = [("count", "sum"), *((name, "first") for name in others)]
     found = letters.sort_by(NEWEST_FIRST).group_by(by, use_threads=False).aggregate(adding)
@@ -181,10 +202,13 @@ def _groups(found: pa.Table | None) -> tuple[DeadLetterGroup, ...]:
             schema_id=row["schema_id"],
             count=row["count"],
             newest=record_name(row["topic"], row["partition"], row["offset"]),
+            schema_uuid=row["schema_uuid"],
         )
         for row in rows
     )
-    return tuple(sorted(groups, key=lambda group: (-group.count, group.reason, group.schema_id or -1)))
+    return tuple(
+        sorted(groups, key=lambda group: (-group.count, group.reason, group.schema_id or -1, group.schema_uuid or ""))
+    )
 
 
 def _letters(found: pa.Table | None) -> tuple[DeadLetter, ...]:

@@ -11,15 +11,18 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.formats.decoder import Decoder
-from frazil.formats.framing import FRAME_BYTES, group_by_schema_id
-from frazil.formats.open import guessed_plain_format, is_known, open_decoder, open_plain
+from frazil.formats.framing import group_by_schema_id
+from frazil.formats.header_framing import VALUE_HEADER
+from frazil.formats.open import grouping_by_schema, guessed_plain_format, is_known, open_decoder, open_plain
 from frazil.formats.python_values import python_values
-from frazil.materialize.ingest.decoders import LARGEST_ID
+from frazil.formats.unpacking import decode_group
+from frazil.materialize.ingest.decoders import is_too_large
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
-from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings, TableSpec
+from frazil.model.schemas import SchemaId
+from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, TableSpec, WireFormat
 from frazil.ports import RecordReader, SchemaRegistry
-from frazil.records import OptionalFields, Records, binary
+from frazil.records import Headers, OptionalFields, Records, binary
 
 FIRST_WINDOW, LAST_WINDOW = 20, 20_000
 """Offsets before a partition's end that are read first, and at most: compaction and transactions leave gaps."""
@@ -38,6 +41,7 @@ class RawRecord:
     at: datetime | None
     key: bytes | None
     value: bytes | None
+    headers: Headers = field(default_factory=lambda: Headers.of([None]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class PeekedRecord:
     """
 
     raw: RawRecord
-    schema_id: int | None
+    schema_id: SchemaId | None
     columns: Mapping[str, Any] = field(default_factory=dict)
     reject: Reject | None = None
     key: Mapping[str, Any] | None = None
@@ -80,8 +84,9 @@ def _last_of(reader: RecordReader, topic: str, number: int, partition: Partition
 
 def _rows_of(topic: str, partition: int, chunk: Records) -> Iterator[RawRecord]:
     columns = (chunk.offsets, chunk.timestamps_ms, chunk.keys, chunk.values)
-    for offset, milliseconds, key, value in zip(*(column.to_pylist() for column in columns), strict=True):
-        yield RawRecord(topic, partition, offset, _moment(milliseconds), key, value)
+    for index, record in enumerate(zip(*(column.to_pylist() for column in columns), strict=True)):
+        offset, milliseconds, key, value = record
+        yield RawRecord(topic, partition, offset, _moment(milliseconds), key, value, chunk.headers.slice(index, 1))
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
@@ -102,20 +107,22 @@ class Peeker:
     plain: Decoder | None = None
     value_settings: FormatSettings = DEFAULT_SETTINGS
     key_settings: FormatSettings = DEFAULT_SETTINGS
-    decoders: dict[tuple[int, FormatSettings], Decoder | Reject] = field(default_factory=dict)
+    wire_format: WireFormat = CONFLUENT
+    decoders: dict[tuple[SchemaId, FormatSettings], Decoder | Reject] = field(default_factory=dict)
 
     def decode(self, raw: RawRecord) -> PeekedRecord:
         """Decode a record. A null value has no columns and is no dead letter: by default, it becomes a row of nulls.
 
         Raises RegistryError, and IncompatibleSchemaError where no table can hold a schema.
         """
-        keyed = self._payload(raw, raw.key, self.key_settings)
+        keyed = self._payload(raw, of_key=True)
         plain = self.plain
-        decoded = self._payload(raw, raw.value, self.value_settings) if plain is None else _plain(raw, plain)
+        decoded = self._payload(raw, of_key=False) if plain is None else _plain(raw, plain)
         return decoded if keyed.reject is not None else replace(decoded, key=keyed.columns or None)
 
-    def _payload(self, raw: RawRecord, payload: bytes | None, settings: FormatSettings) -> PeekedRecord:
-        framed = group_by_schema_id(binary([payload]))
+    def _payload(self, raw: RawRecord, *, of_key: bool) -> PeekedRecord:
+        payload, settings = (raw.key, self.key_settings) if of_key else (raw.value, self.value_settings)
+        framed = grouping_by_schema(None, self.wire_format, of_key=of_key)(binary([payload]), raw.headers)
         if payload is None:
             return PeekedRecord(raw, None)
         if framed.unframed:
@@ -125,21 +132,21 @@ class Peeker:
         decoder = self._decoder(schema_id, settings)
         if isinstance(decoder, Reject):
             return PeekedRecord(raw, schema_id, reject=decoder)
-        decoded = decoder.decode(binary([payload]), skip=FRAME_BYTES)
+        decoded = decode_group(decoder, binary([payload]), framed.groups[0])
         if decoded.rejects:
             return PeekedRecord(raw, schema_id, reject=decoded.rejects[0])
         return PeekedRecord(raw, schema_id, columns=values_of(decoded.rows))
 
-    def _decoder(self, schema_id: int, settings: FormatSettings) -> Decoder | Reject:
+    def _decoder(self, schema_id: SchemaId, settings: FormatSettings) -> Decoder | Reject:
         if (schema_id, settings) not in self.decoders:
             self.decoders[schema_id, settings] = self._open(schema_id, settings)
         return self.decoders[schema_id, settings]
 
-    def _open(self, schema_id: int, settings: FormatSettings) -> Decoder | Reject:
+    def _open(self, schema_id: SchemaId, settings: FormatSettings) -> Decoder | Reject:
         if self.registry is None:
             detail = f"names the schema {schema_id}, and no schema registry is configured"
             return Reject(0, Reason.UNKNOWN_SCHEMA_ID, detail)
-        schema = self.registry.by_id(schema_id) if schema_id <= LARGEST_ID else None
+        schema = None if is_too_large(schema_id) else self.registry.by_id(schema_id)
         if schema is None:
             return Reject(0, Reason.UNKNOWN_SCHEMA_ID, f"the registry has no schema with the id {schema_id}")
         if not is_known(schema):
@@ -185,14 +192,22 @@ def peek(
     found = newest_records(reader, facts, count)
     if spec is None:
         word = plain_format_of(found)
-        peeker = Peeker(registry, None if word is None else open_plain(word))
+        plain = None if word is None else open_plain(word)
+        peeker = Peeker(registry, plain, wire_format=wire_format_of(found))
     else:
         plain = open_plain(spec.value, spec.value_settings)
-        peeker = Peeker(registry, plain, spec.value_settings, spec.key_settings)
+        peeker = Peeker(registry, plain, spec.value_settings, spec.key_settings, spec.wire_format)
     return [peeker.decode(raw) for raw in found]
 
 
 def plain_format_of(records: Sequence[RawRecord]) -> str | None:
     """Return the format without registered schemas that fits these values; None if a value may have a schema."""
     values = binary([record.value for record in records if record.value])
-    return guessed_plain_format(values) if len(values) and not group_by_schema_id(values).groups else None
+    has_schemas = wire_format_of(records) != CONFLUENT or bool(group_by_schema_id(values).groups)
+    return guessed_plain_format(values) if len(values) and not has_schemas else None
+
+
+def wire_format_of(records: Sequence[RawRecord]) -> WireFormat:
+    """Return where these records name their schemas: in headers, if any of them has one."""
+    in_headers = any(raw.headers.last(VALUE_HEADER.encode()).null_count == 0 for raw in records)
+    return "confluent_headers" if in_headers else CONFLUENT

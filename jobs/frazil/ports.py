@@ -12,7 +12,7 @@ from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFi
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
-from frazil.model.schemas import RegisteredSchema, SchemaDefinition
+from frazil.model.schemas import RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.secret_history import SecretHistory
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served
@@ -21,16 +21,16 @@ from frazil.records import OptionalFields, Records
 
 
 class SchemaRegistry(Protocol):
-    """A Confluent-compatible schema registry. Ids are resolved once a process."""
+    """A schema registry. Ids are resolved once a process."""
 
-    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+    def by_id(self, schema_id: SchemaId) -> RegisteredSchema | None:
         """Return the schema, or None if the registry does not know the id (remembered for a minute).
 
         Raises RegistryError if the registry does not answer, which callers must not take for None.
         """
         ...
 
-    def remembers_missing(self, schema_id: int) -> bool:
+    def remembers_missing(self, schema_id: SchemaId) -> bool:
         """Return whether `by_id` returns None without a request."""
         ...
 

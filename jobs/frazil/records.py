@@ -68,6 +68,14 @@ class Headers:
     def filter(self, kept: pa.BooleanArray) -> Headers:
         return Headers(self.lists.filter(kept), self.problems.filter(kept))
 
+    def last(self, key: bytes) -> pa.LargeBinaryArray:
+        """Return the value of each record's last header with this key; null where it has none."""
+        each = self.lists.flatten()
+        there = pc.indices_nonzero(pc.equal(each.field("key"), pa.scalar(key, pa.large_binary()))).to_numpy()
+        places = np.full(len(self), -1)
+        places[np.repeat(np.arange(len(self)), self._counts())[there]] = there
+        return each.field("value").take(pa.array(places, mask=places < 0))
+
     def checked(self) -> Headers:
         """Return the headers with a problem in place of those with a key that is not UTF-8.
 

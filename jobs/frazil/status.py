@@ -19,6 +19,7 @@ from frazil.model.errors import CatalogError, ServiceError, TableError
 from frazil.model.moments import rfc3339
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import Counts, ForeignChanges
+from frazil.model.schemas import SchemaId, in_order, stored_id
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import receipt_in
@@ -76,7 +77,7 @@ class TableStatus:
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
     rolled_back: bool = False
     left_out: tuple[str, ...] = ()
-    excluded_schemas: tuple[int, ...] = ()
+    excluded_schemas: tuple[SchemaId, ...] = ()
     removed_topics: tuple[str, ...] = ()
     delta: LogStanding | None = None
     delta_in_snowflake: Look | None = None
@@ -98,6 +99,7 @@ class TableStatus:
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
+        value["excluded_schemas"] = [stored_id(each) for each in self.excluded_schemas]
         value["complete_through"] = _text(self.complete_through)
         value["partitions"] = [{**asdict(each), "lag": each.lag} for each in self.partitions]
         if self.last_batch is not None:
@@ -180,7 +182,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         foreign=foreign,
         rolled_back=at.rolled_back,
         left_out=left_out(view.properties),
-        excluded_schemas=tuple(sorted(excluded_schemas(view.properties).ids)),
+        excluded_schemas=in_order(excluded_schemas(view.properties).ids),
         removed_topics=tuple(source.topic for source in at.state.sources if source.topic not in spec.topics),
     )
 

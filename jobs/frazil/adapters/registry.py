@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from http import HTTPStatus
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, cast
+from uuid import UUID
 
 from frazil.model.errors import LocalServicesError, RegistryError, SettingError
-from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition
+from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
 
 if TYPE_CHECKING:
@@ -45,10 +47,10 @@ class NoRegistry:
 
     def close(self) -> None: ...
 
-    def by_id(self, schema_id: int) -> NoReturn:
+    def by_id(self, schema_id: SchemaId) -> NoReturn:
         self._fail(f"look up the schema id {schema_id}")
 
-    def remembers_missing(self, schema_id: int) -> bool:
+    def remembers_missing(self, schema_id: SchemaId) -> bool:
         del schema_id
         return False
 
@@ -78,8 +80,8 @@ class ConfluentRegistry:
     def __init__(self, settings: RegistrySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._url = settings.url
         self._clock = clock
-        self._known: dict[int, RegisteredSchema] = {}
-        self._unknown_since: dict[int, float] = {}
+        self._known: dict[SchemaId, RegisteredSchema] = {}
+        self._unknown_since: dict[SchemaId, float] = {}
         self._settings = settings
         self._opened: SchemaRegistryClient | None = None
         self._opening = threading.Lock()
@@ -100,19 +102,24 @@ class ConfluentRegistry:
         if self._opened is not None:
             self._opened.close()
 
-    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+    def by_id(self, schema_id: SchemaId) -> RegisteredSchema | None:
         if schema_id in self._known:
             return self._known[schema_id]
         if self.remembers_missing(schema_id):
             return None
-        found = self._ask(f"look up the schema id {schema_id}", lambda: self._client.get_schema(schema_id))
+        found = self._ask(f"look up the schema id {schema_id}", lambda: self._schema(schema_id))
         if found is None:
             self._unknown_since[schema_id] = self._clock()
             return None
         self._known[schema_id] = self._registered(schema_id, found)
         return self._known[schema_id]
 
-    def remembers_missing(self, schema_id: int) -> bool:
+    def _schema(self, schema_id: SchemaId) -> Schema:
+        if isinstance(schema_id, int):
+            return self._client.get_schema(schema_id)
+        return self._client.get_schema_by_guid(str(schema_id))
+
+    def remembers_missing(self, schema_id: SchemaId) -> bool:
         return self._clock() - self._unknown_since.get(schema_id, float("-inf")) < UNKNOWN_FOR_SECONDS
 
     def latest(self, subject: str) -> RegisteredSchema | None:
@@ -145,10 +152,11 @@ class ConfluentRegistry:
         schema_id = found.schema_id
         assert schema_id is not None  # noqa: S101 - the client fills it in from the answer
         if schema_id not in self._known:
-            self._known[schema_id] = self._registered(schema_id, found.schema)
+            guid = None if found.guid is None else UUID(found.guid)
+            self._known[schema_id] = replace(self._registered(schema_id, found.schema), guid=guid)
         return self._known[schema_id]
 
-    def _registered(self, schema_id: int, schema: Schema) -> RegisteredSchema:
+    def _registered(self, schema_id: SchemaId, schema: Schema) -> RegisteredSchema:
         found: dict[tuple[str, str, int], Reference] = {}
         self._collect(schema.references or [], found)
         return RegisteredSchema(

@@ -6,11 +6,12 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_from
+from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, schema_id_from, settings_from
 from frazil.cli.screen import print_lines
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` 
 Record = Annotated[str, typer.Argument(metavar="RECORD", help="A record as `topic-partition@offset`.")]
 Limit = Annotated[int, typer.Option("--limit", min=0, help="How many dead letters to show, newest first.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="REASON", help="Only those with this reason.")]
-SchemaId = Annotated[int | None, typer.Option("--schema-id", metavar="ID", help="Only those with this schema.")]
+SchemaId = Annotated[
+    str | None, typer.Option("--schema-id", metavar="ID", help="Only those with this schema: a number or a UUID.")
+]
 Pending = Annotated[bool, typer.Option("--pending", help="Show dead letters of a batch that was not published.")]
 
 SHOWN_OF_ONE_RECORD = 100
@@ -62,7 +65,7 @@ def list_newest(
     from frazil.dead_letters import Chosen  # noqa: PLC0415
 
     settings = settings_from(config)
-    chosen = Chosen(_reason(reason), schema_id)
+    chosen = Chosen(_reason(reason), None if schema_id is None else schema_id_from(schema_id))
     found = _found(settings, _spec(settings, table), limit, chosen, pending=pending)
     if as_json:
         newest = [letter.to_json() for letter in found.newest]
@@ -129,7 +132,7 @@ def _reason(text: str | None) -> str | None:
     raise Misuse(f"no dead letter has the reason {text}", hint=f"did you mean {likely}? {known}" if likely else known)
 
 
-def _with(reason: str | None, schema_id: int | None) -> str:
+def _with(reason: str | None, schema_id: str | None) -> str:
     said = [f"the reason {reason}"] if reason is not None else []
     said += [f"the schema {schema_id}"] if schema_id is not None else []
     return f" with {' and '.join(said)}" if said else ""
@@ -139,7 +142,10 @@ def _lines(found: DeadLetterList) -> Iterator[str]:
     from frazil.cli.text import aligned  # noqa: PLC0415
 
     columns = ("dead letters", "reason", "schema", "newest")
-    counts = [(f"{group.count:,}", group.reason, _schema(group.schema_id), group.newest) for group in found.groups]
+    counts = [
+        (f"{group.count:,}", group.reason, _schema(group.schema_uuid or group.schema_id), group.newest)
+        for group in found.groups
+    ]
     yield from aligned(columns, counts, numeric=(True, False, True))
     if found.newest:
         yield f"\nthe newest {len(found.newest)} of {found.total:,}:"
@@ -148,7 +154,7 @@ def _lines(found: DeadLetterList) -> Iterator[str]:
         yield from _letter(letter)
 
 
-def _schema(schema_id: int | None) -> str:
+def _schema(schema_id: int | str | None) -> str:
     return "none" if schema_id is None else str(schema_id)
 
 
@@ -164,7 +170,8 @@ def _head(letter: DeadLetter) -> Iterator[str]:
 
     where = f" at {letter.path}" if letter.path else ""
     written = "no timestamp" if letter.timestamp is None else f"written {moment(letter.timestamp)}"
-    schema = "names no schema" if letter.schema_id is None else f"schema {letter.schema_id}"
+    named = letter.schema_uuid or letter.schema_id
+    schema = "names no schema" if named is None else f"schema {named}"
     yield f"{letter.record}  {letter.reason}{where}: {letter.detail}"
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
 
@@ -178,15 +185,17 @@ def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...
     with closing(open_registry(settings.registry)) as registry:
         given = None if settings.registry is None else registry
         plain = open_plain(spec.value, spec.value_settings)
-        peeker = Peeker(given, plain, spec.value_settings, spec.key_settings)
+        peeker = Peeker(given, plain, spec.value_settings, spec.key_settings, spec.wire_format)
         return [_peeked(peeker, letter) for letter in letters]
 
 
 def _peeked(peeker: Peeker, letter: DeadLetter) -> PeekedRecord | str:
     from frazil.model.errors import IncompatibleSchemaError, ServiceError  # noqa: PLC0415
     from frazil.peek import RawRecord  # noqa: PLC0415
+    from frazil.records import Headers  # noqa: PLC0415
 
     raw = RawRecord(letter.topic, letter.partition, letter.offset, letter.timestamp, letter.key, letter.value)
+    raw = replace(raw, headers=Headers.of([letter.headers]))
     try:
         peeked = peeker.decode(raw)
     except (IncompatibleSchemaError, ServiceError) as problem:
@@ -241,6 +250,7 @@ def _group_to_json(group: DeadLetterGroup) -> dict[str, Any]:
     return {
         "reason": group.reason,
         "schema_id": group.schema_id,
+        "schema_uuid": group.schema_uuid,
         "count": group.count,
         "newest": group.newest,
     }

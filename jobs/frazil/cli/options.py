@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from frazil.cli import config_name
+from frazil.model.schemas import SchemaId, schema_id_of
 from frazil.model.spec import Settings
 
 Config = Annotated[
@@ -40,6 +41,19 @@ def settings_from(config: Path) -> Settings:
     from frazil.specs.load import load_settings  # noqa: PLC0415
 
     return load_settings(config, os.environ, SecretsManager(), local=local_address_in(config))
+
+
+def schema_id_from(text: str) -> SchemaId:
+    """Return the id of a schema as a command was given it. Raises Misuse for a text that is none."""
+    from frazil.model.errors import Misuse  # noqa: PLC0415
+
+    found = schema_id_of(text)
+    if found is None:
+        raise Misuse(
+            f"{text} is no id of a schema: expected a number, or a UUID for tables with another wire_format",
+            hint="`frazil dead-letters list TABLE` and `frazil status` show the ids",
+        )
+    return found
 
 
 def connections_from(config: Path) -> Settings:

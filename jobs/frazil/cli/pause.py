@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.config_name import with_config_name
-from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.cli.options import DEFAULT_CONFIG, Config, example, schema_id_from, settings_from
 from frazil.cli.screen import print_lines
 from frazil.model.errors import ServiceError
 
 if TYPE_CHECKING:
+    from frazil.model.schemas import SchemaId
     from frazil.model.spec import Settings, TableSpec
     from frazil.ports import Lake
 
@@ -24,18 +26,17 @@ Why = Annotated[str, typer.Option("--why", help="The reason, shown by `frazil st
 By = Annotated[str | None, typer.Option("--by", help="Who pauses the table. Default: the current user.")]
 
 DeadLetterSchema = Annotated[
-    list[int] | None,
+    list[str] | None,
     typer.Option(
-        "--dead-letter-schema", metavar="ID", min=1, help="Write records with this schema as dead letters; repeatable."
+        "--dead-letter-schema", metavar="ID", help="Write records with this schema as dead letters; repeatable."
     ),
 ]
 
 NoDeadLetterSchema = Annotated[
-    list[int] | None,
+    list[str] | None,
     typer.Option(
         "--no-dead-letter-schema",
         metavar="ID",
-        min=1,
         help="Make rows of later records with this schema again, after --dead-letter-schema; repeatable.",
     ),
 ]
@@ -82,7 +83,8 @@ def resume(
 
     settings = settings_from(config)
     lake, spec = _table(settings, table)
-    changed = _change_excluded(settings, lake, spec, dead_letter_schema or [], no_dead_letter_schema or [])
+    excluded, included = ([*map(schema_id_from, ids or ())] for ids in (dead_letter_schema, no_dead_letter_schema))
+    changed = _change_excluded(settings, lake, spec, excluded, included)
     ended = resume_table(lake, spec)
     if ended is None and changed:
         if no_dead_letter_schema:
@@ -96,11 +98,13 @@ def resume(
         accepted = ", ".join(f"{topic}-{number} up to offset {end}" for number, end in sorted(ends.items()))
         print_lines([f"bad records are accepted: {accepted}"], sys.stderr)
     if ended.by_run and ended.accept is None:
-        taken = ended.schema_id in (dead_letter_schema or ())
+        taken = ended.schema_id in excluded
         _check_next_run(settings, lake, spec, said="" if taken else ended.hint)
 
 
-def _change_excluded(settings: Settings, lake: Lake, spec: TableSpec, excluded: list[int], included: list[int]) -> bool:
+def _change_excluded(
+    settings: Settings, lake: Lake, spec: TableSpec, excluded: Sequence[SchemaId], included: Sequence[SchemaId]
+) -> bool:
     """Exclude and include these schemas; return whether there were any. Raises as `change_excluded`."""
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.materialize.pause.excluding import change_excluded  # noqa: PLC0415

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import typer
 
@@ -134,7 +135,8 @@ def _to_json(each: PeekedRecord) -> dict[str, Any]:
         "partition": raw.partition,
         "offset": raw.offset,
         "timestamp": None if raw.at is None else moment(raw.at),
-        "schema_id": each.schema_id,
+        "schema_id": each.schema_id if isinstance(each.schema_id, int) else None,
+        "schema_uuid": str(each.schema_id) if isinstance(each.schema_id, UUID) else None,
         "key": _preview_whole(raw.key) if each.key is None else plain(dict(each.key)),
         "value": None if raw.value is None or reject is not None else plain(dict(each.columns)),
         "dead_letter": None

@@ -1,6 +1,7 @@
-"""Payloads grouped by writer schema, and Confluent's wire format.
+"""Payloads grouped by the writer schema that their wire format names.
 
-The wire format is a zero byte, the schema's id in four bytes (big-endian), then the data.
+Confluent's wire format is a zero byte, the schema's id in four bytes (big-endian), then the data. `header_framing.py`
+and `glue_framing.py` have the others.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.model.dead_letter import Reason, Reject
+from frazil.model.schemas import SchemaId
 from frazil.model.spelling import plural
-from frazil.records import value_ends
+from frazil.records import Headers, value_ends
 
 FRAME_BYTES = 5
 """The bytes before the data."""
@@ -26,14 +28,17 @@ _NOWHERE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The values of one schema id, or without a header if it is None. `indexes` is None if these are all values."""
+    """The values of one schema id; it is None for values without a schema. `indexes` is None if these are all values.
 
-    schema_id: int | None
+    The data begins after `header_bytes`. If `is_compressed`, it is one zlib stream. `message` are the bytes that
+    Confluent's wire format would have before the data, where a record has them elsewhere: Protobuf's message indexes.
+    """
+
+    schema_id: SchemaId | None
     indexes: npt.NDArray[np.int64] | None
-
-    @property
-    def header_bytes(self) -> int:
-        return 0 if self.schema_id is None else FRAME_BYTES
+    header_bytes: int = 0
+    is_compressed: bool = False
+    message: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,13 @@ class Framed:
     unframed: tuple[Reject, ...]
 
 
-Grouping = Callable[[pa.LargeBinaryArray], Framed]
+Grouping = Callable[[pa.LargeBinaryArray, Headers], Framed]
+"""Groups the values, or the keys, of records with these headers."""
 
 
-def one_group(values: pa.LargeBinaryArray) -> Framed:
+def one_group(values: pa.LargeBinaryArray, headers: Headers | None = None) -> Framed:
     """Put all values that are not null in one group: they have no header."""
+    del headers
     if not values.null_count:
         return Framed((Group(None, None),) if len(values) else (), (), ())
     is_null = values.is_null().to_numpy(zero_copy_only=False)
@@ -57,15 +64,44 @@ def one_group(values: pa.LargeBinaryArray) -> Framed:
     return Framed((Group(None, there),) if len(there) else (), nulls, ())
 
 
-def group_by_schema_id(values: pa.LargeBinaryArray) -> Framed:
+def group_by_schema_id(values: pa.LargeBinaryArray, headers: Headers | None = None) -> Framed:
     """Group values by the schema id in their header. This is cheap if all values have the same id."""
+    del headers
     ids = schema_ids(values)
     if len(ids) and ids[0] >= 0 and (ids == ids[0]).all():
-        return Framed((Group(int(ids[0]), None),), (), ())
+        return Framed((Group(int(ids[0]), None, FRAME_BYTES),), (), ())
     places = {schema_id: np.flatnonzero(ids == schema_id) for schema_id in pc.unique(pa.array(ids)).to_pylist()}
     nulls, unframed = (places.pop(mark, _NOWHERE).tolist() for mark in (_NULL, _UNFRAMED))
-    groups = tuple(Group(schema_id, indexes) for schema_id, indexes in places.items())
+    groups = tuple(Group(schema_id, indexes, FRAME_BYTES) for schema_id, indexes in places.items())
     return Framed(groups, tuple(nulls), tuple(_reject(index, values[index].as_py()) for index in unframed))
+
+
+def grouped(
+    named_by: pa.LargeBinaryArray,
+    values: pa.LargeBinaryArray,
+    parsed: Callable[[bytes | None], Group | str],
+) -> Framed:
+    """Group values by the bytes that name their schema, each of which is parsed once.
+
+    `parsed` returns a group without indexes, or what is wrong with the bytes; they are None where a record has none.
+    """
+    encoded = named_by.dictionary_encode(null_encoding="encode")
+    codes = encoded.indices.to_numpy()
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    there = np.flatnonzero(~is_null)
+    order = there[np.argsort(codes[there], kind="stable")]
+    ends = np.flatnonzero(np.diff(codes[order])) + 1
+    groups: list[Group] = []
+    unframed: list[Reject] = []
+    for indexes in np.split(order, ends) if len(order) else ():
+        found = parsed(encoded.dictionary[int(codes[indexes[0]])].as_py())
+        if isinstance(found, str):
+            unframed += [Reject(index, Reason.NOT_FRAMED, found) for index in indexes.tolist()]
+        else:
+            chosen = None if len(indexes) == len(values) else indexes
+            groups.append(Group(found.schema_id, chosen, found.header_bytes, found.is_compressed, found.message))
+    first_use = sorted(groups, key=lambda group: 0 if group.indexes is None else int(group.indexes[0]))
+    return Framed(tuple(first_use), tuple(np.flatnonzero(is_null).tolist()), tuple(unframed))
 
 
 def schema_ids(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
@@ -101,6 +137,10 @@ def _reject(index: int, value: bytes | None) -> Reject:
     held = value or b""
     if len(held) < FRAME_BYTES:
         return Reject(index, Reason.NOT_FRAMED, f"{plural(len(held), 'byte')}, expected a header of {FRAME_BYTES}")
-    first = f'{held[0]} ("{chr(held[0])}")' if chr(held[0]).isascii() and chr(held[0]).isprintable() else str(held[0])
-    detail = f"starts with byte {first}, expected 0: was it written without a schema registry's serializer?"
+    detail = f"starts with byte {shown(held[0])}, expected 0: was it written without a schema registry's serializer?"
     return Reject(index, Reason.NOT_FRAMED, detail)
+
+
+def shown(byte: int) -> str:
+    """Return a byte as messages show it."""
+    return f'{byte} ("{chr(byte)}")' if chr(byte).isascii() and chr(byte).isprintable() else str(byte)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import assert_never
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from frazil.formats.declared import declared_row
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format, PlainFormat
 from frazil.formats.framing import Grouping, group_by_schema_id, one_group
+from frazil.formats.header_framing import group_by_header
 from frazil.formats.json_schema.format import JSON_SCHEMA
 from frazil.formats.json_values import open as json_values
 from frazil.formats.json_values.shape import columns_of
@@ -24,7 +26,7 @@ from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
 from frazil.formats.protobuf.format import PROTOBUF
 from frazil.model.columns import Column
 from frazil.model.schemas import RegisteredSchema, SchemaType
-from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings
+from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, TableSpec, WireFormat
 
 FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO, PROTOBUF, JSON_SCHEMA)}
 
@@ -83,6 +85,22 @@ def guessed_plain_format(payloads: pa.LargeBinaryArray) -> str:
     return next(word for word in words if not PLAIN_FORMATS[word].problems(payloads))
 
 
-def grouping_of(word: str) -> Grouping:
-    """Return how payloads of a format are grouped by writer schema: by the id in their header, if they have one."""
-    return group_by_schema_id if plain_format(word) is None else one_group
+def has_framing_headers(spec: TableSpec) -> bool:
+    """Return whether headers of the records name their schemas."""
+    return spec.needs_registry and spec.wire_format == "confluent_headers"
+
+
+def grouping_of(word: str, wire_format: WireFormat = CONFLUENT, *, of_key: bool = False) -> Grouping:
+    """Return how payloads of a format are grouped by writer schema: as their wire format names it, if they have one."""
+    return one_group if plain_format(word) is not None else grouping_by_schema(word, wire_format, of_key=of_key)
+
+
+def grouping_by_schema(word: str | None, wire_format: WireFormat, *, of_key: bool = False) -> Grouping:
+    """Return how payloads with registered schemas are grouped; `word` is None if their format is not known."""
+    match wire_format:
+        case "confluent":
+            return group_by_schema_id
+        case "confluent_headers":
+            return group_by_header(word, of_key=of_key)
+        case _:
+            assert_never(wire_format)

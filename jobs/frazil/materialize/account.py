@@ -13,6 +13,7 @@ from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
+from frazil.model.schemas import SchemaId, in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Ingested:
     ranges: tuple[RangeResult, ...]
     row_files: tuple[WrittenFile, ...]
     dead_letter_files: tuple[WrittenFile, ...]
-    unknown_schema_ids: tuple[int, ...]
+    unknown_schema_ids: tuple[SchemaId, ...]
     truncated_nanos: int
     undeclared_fields: int = 0
 
@@ -31,12 +32,12 @@ class Ingested:
         return sum((each.counts for each in self.ranges), Counts())
 
     @property
-    def met_value_ids(self) -> tuple[int, ...]:
-        return tuple(sorted({i for each in self.ranges for i in each.met_schema_ids}))
+    def met_value_ids(self) -> tuple[SchemaId, ...]:
+        return in_order(i for each in self.ranges for i in each.met_schema_ids)
 
     @property
-    def met_key_ids(self) -> tuple[int, ...]:
-        return tuple(sorted({i for each in self.ranges for i in each.met_key_schema_ids}))
+    def met_key_ids(self) -> tuple[SchemaId, ...]:
+        return in_order(i for each in self.ranges for i in each.met_key_schema_ids)
 
     @property
     def advanced(self) -> bool:
@@ -50,7 +51,7 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
         ranges=tuple(r for result in results for r in result.ranges),
         row_files=tuple(f for result in results for f in result.row_files),
         dead_letter_files=tuple(f for result in results for f in result.dead_letter_files),
-        unknown_schema_ids=tuple(sorted({i for result in results for i in result.unknown_schema_ids})),
+        unknown_schema_ids=in_order(i for result in results for i in result.unknown_schema_ids),
         truncated_nanos=sum(result.truncated_nanos for result in results),
         undeclared_fields=sum(result.undeclared_fields for result in results),
     )
@@ -103,8 +104,8 @@ def next_state(
         epoch=plan.epoch,
         writer=writer,
         batch_id=plan.batch_id,
-        schema_ids=tuple(sorted(set(plan.state.schema_ids) | set(plan.schemas.values))),
-        key_schema_ids=tuple(sorted(set(plan.state.key_schema_ids) | set(plan.schemas.keys))),
+        schema_ids=in_order([*plan.state.schema_ids, *plan.schemas.values]),
+        key_schema_ids=in_order([*plan.state.key_schema_ids, *plan.schemas.keys]),
         skipped_by_reason=_added(plan.state.skipped_by_reason, (r.skipped_by_reason for r in got.ranges)),
     )
 

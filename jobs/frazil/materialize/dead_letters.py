@@ -14,7 +14,7 @@ from itertools import takewhile
 
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.dead_letter_checks import check_dead_letters
-from frazil.materialize.layout import DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
+from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS, DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
 from frazil.model.errors import (
     CommitError,
@@ -48,7 +48,7 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
         try:
             view = lake.create(
                 spec.dead_letters_identifier,
-                DEAD_LETTER_COLUMNS,
+                DEAD_LETTER_COLUMNS + ADDED_DEAD_LETTER_COLUMNS,
                 partition_by=(),
                 properties=TABLE_PROPERTIES,
                 summary=_summary(spec.pipeline.name, epoch=0, batch_id=NO_BATCH),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -21,7 +21,7 @@ from frazil.model.columns import Column, walk
 from frazil.model.errors import CommitError, CommitRejectedError, IncompatibleSchemaError
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
-from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaFinding
+from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaFinding, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.unions import unions_property
@@ -36,8 +36,8 @@ class Absorbed:
     process changes it, the comparisons no longer hold.
     """
 
-    values: dict[int, RegisteredSchema]
-    keys: dict[int, RegisteredSchema]
+    values: dict[SchemaId, RegisteredSchema]
+    keys: dict[SchemaId, RegisteredSchema]
     table_schema: str | None = None
     changes: list[Change] = field(default_factory=list)
     """What this process changed in the table's schema since `take_changes` was last called."""
@@ -78,7 +78,7 @@ class RequiredColumns:
     """
 
     columns: tuple[Column, ...]
-    schema_id: int | None
+    schema_id: SchemaId | None
     of_record: bool
     notes: tuple[SchemaFinding, ...] = ()
     held: bool = False
@@ -314,7 +314,9 @@ def _keys(
 
 
 def _new(
-    schemas: Iterable[RegisteredSchema | None], absorbed: dict[int, RegisteredSchema], excluded: frozenset[int]
+    schemas: Iterable[RegisteredSchema | None],
+    absorbed: Collection[SchemaId],
+    excluded: Collection[SchemaId],
 ) -> Iterable[RegisteredSchema]:
     """Return the schemas that were not seen yet, without those that the registry has lost since.
 

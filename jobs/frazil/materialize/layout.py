@@ -27,6 +27,7 @@ _TYPES: dict[str, ColumnType] = {
     "timestamp_type": Scalar("string"),
     "headers": HEADERS_COLUMN_TYPE,
     "schema_id": Scalar("int"),
+    "schema_uuid": Scalar("string"),
     "leader_epoch": Scalar("int"),
     "value": Scalar("binary"),
 }
@@ -49,7 +50,12 @@ DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
     Column("read_at", Scalar("timestamptz"), doc="When it was read."),
     Column("table_uuid", Scalar("string"), doc="The Iceberg uuid of the table that the batch belongs to."),
 )
-"""Final: what reads dead letters rests on these names. Additions go at the end."""
+"""Final: what reads dead letters rests on these names. They are the columns of the first release."""
+
+ADDED_DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
+    Column("schema_uuid", Scalar("string"), doc="The UUID of the writer schema; null where the record names none."),
+)
+"""Columns of later releases. Older tables lack them: a reader takes them for null. Additions go at the end."""
 
 
 def metadata_columns(spec: TableSpec, key_type: ColumnType | None) -> tuple[Column, ...]:

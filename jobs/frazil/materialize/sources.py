@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.errors import ServiceError, SubjectMissingError, TopicMissingError
@@ -50,13 +50,20 @@ def _latest(registry: SchemaRegistry, spec: TableSpec, topic: str, *, of_key: bo
     setting = "key_subject" if of_key else "subject"
     if subject is None:
         return None
-    schema = registry.latest(subject)
+    schema = _as_named(registry.latest(subject), spec)
     if schema is None:
         raise SubjectMissingError(
             f"{spec.identifier}: the schema registry has no subject {subject}, which should hold the schema of {topic}",
             hint=f"register it (a producer does with its first record), or set `{setting}` in {spec.source_file}",
         )
     return schema
+
+
+def _as_named(schema: RegisteredSchema | None, spec: TableSpec) -> RegisteredSchema | None:
+    """Return the schema with the id that records of the spec's topics name it by, if the registry says which."""
+    if schema is None or schema.guid is None or spec.wire_format != "confluent_headers":
+        return schema
+    return replace(schema, id=schema.guid)
 
 
 def describe_topics(topics: Topics, spec: TableSpec) -> tuple[TopicFacts, ...]:

@@ -17,14 +17,19 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from frazil.model.schemas import SchemaId, id_in, id_order, stored_id
+
 
 def pack(kind: Any, value: Any) -> Any:
     """Return `value`, of type `kind`, as a JSON value.
 
-    Supports dataclasses, tuples of one type, mappings, optional values, datetimes, and the types of JSON.
+    Supports dataclasses, tuples of one type, mappings, optional values, datetimes, ids of schemas, and the types of
+    JSON.
     """
     if value is None:
         return None
+    if kind == SchemaId:
+        return stored_id(value)
     kind = _not_none(kind)
     if _is_class(kind):
         return {name: pack(hint, getattr(value, name)) for name, hint in _hints(kind).items()}
@@ -32,7 +37,7 @@ def pack(kind: Any, value: Any) -> Any:
         return _pack_all(get_args(kind)[0], value)
     if get_origin(kind) is Mapping:
         key_kind, value_kind = get_args(kind)
-        keys = sorted(value)
+        keys = sorted(value, key=id_order if key_kind == SchemaId else None)
         return {"keys": _pack_all(key_kind, keys), "values": _pack_all(value_kind, [value[key] for key in keys])}
     return value.isoformat() if kind is datetime else value
 
@@ -41,6 +46,8 @@ def unpack(kind: Any, packed: Any) -> Any:
     """Return the value that was packed. Raises KeyError, TypeError or ValueError if it is not a value of `kind`."""
     if packed is None:
         return None
+    if kind == SchemaId:
+        return id_in(packed)
     kind = _not_none(kind)
     if _is_class(kind):
         hints = _hints(kind)
@@ -99,7 +106,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 @cache
 def _is_json(kind: Any) -> bool:
     """Return whether this is a type of JSON, so that a list of such values is stored unchanged."""
-    return _not_none(kind) in (int, float, str, bool)
+    return kind != SchemaId and _not_none(kind) in (int, float, str, bool)
 
 
 @cache

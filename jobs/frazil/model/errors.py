@@ -42,7 +42,7 @@ The type of an error answers two questions: whose fault it is (the branch), and 
 
 from __future__ import annotations
 
-from frazil.model.schemas import SchemaFinding
+from frazil.model.schemas import SchemaFinding, SchemaId
 
 
 class FrazilError(Exception):
@@ -97,7 +97,7 @@ class IncompatibleSchemaError(DataError):
         what: str,
         *,
         hint: str,
-        schema_id: int | None = None,
+        schema_id: SchemaId | None = None,
         of_key: bool = False,
         findings: tuple[SchemaFinding, ...] = (),
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
-from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas
+from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, SchemaId
 from frazil.model.spec import RegistrySettings, SettingValue, TableSpec
 
 ATTEMPTS_OF_A_TASK = 4
@@ -98,8 +98,8 @@ class RangeResult:
     leader_epoch: int | None
     skipped_by_reason: Mapping[str, int]
     dead_letters_by_reason: Mapping[str, int]
-    met_schema_ids: tuple[int, ...] = ()
-    met_key_schema_ids: tuple[int, ...] = ()
+    met_schema_ids: tuple[SchemaId, ...] = ()
+    met_key_schema_ids: tuple[SchemaId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,6 @@ class TaskResult:
     ranges: tuple[RangeResult, ...]
     row_files: tuple[WrittenFile, ...]
     dead_letter_files: tuple[WrittenFile, ...]
-    unknown_schema_ids: tuple[int, ...] = ()
+    unknown_schema_ids: tuple[SchemaId, ...] = ()
     truncated_nanos: int = 0
     undeclared_fields: int = 0

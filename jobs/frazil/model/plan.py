@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from frazil.model.errors import FrazilError
 from frazil.model.progress import TableState
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, SchemaId
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class OffsetRange:
 class WriterSchemas:
     """The writer schemas that a table has columns for, by registry id."""
 
-    values: Mapping[int, RegisteredSchema]
-    keys: Mapping[int, RegisteredSchema]
+    values: Mapping[SchemaId, RegisteredSchema]
+    keys: Mapping[SchemaId, RegisteredSchema]
 
 
 @dataclass(frozen=True, slots=True)

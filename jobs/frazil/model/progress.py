@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from frazil.model.schemas import SchemaId
 from frazil.model.spelling import plural
 
 MODULUS = 2**64
@@ -154,8 +155,8 @@ class Fitted:
     """The writer schemas that a table has columns for: a hash of each, by id, and a hash of the table's schema."""
 
     table: str
-    values: Mapping[int, str]
-    keys: Mapping[int, str]
+    values: Mapping[SchemaId, str]
+    keys: Mapping[SchemaId, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +179,8 @@ class TableState:
     sources: tuple[SourceProgress, ...]
     complete_through: datetime | None = None
     observations: tuple[Observation, ...] = ()
-    schema_ids: tuple[int, ...] = ()
-    key_schema_ids: tuple[int, ...] = ()
+    schema_ids: tuple[SchemaId, ...] = ()
+    key_schema_ids: tuple[SchemaId, ...] = ()
     fitted: Fitted | None = None
     skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
     foreign: ForeignChanges = field(default_factory=ForeignChanges)

@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from uuid import UUID
 
 from frazil.model.spelling import plural
 
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
 """The schema types in the registry's spelling."""
+
+
+SchemaId = int | UUID
+"""What a record names its writer schema by: the registry's number, or a UUID.
+
+A UUID is the GUID of a schema in Confluent's registry, or the id of a schema version in AWS Glue. Its text is the
+canonical one of RFC 9562.
+"""
+
+
+def schema_id_of(text: str) -> SchemaId | None:
+    """Return the id that a text spells, or None if it spells none."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    return found if str(found) == text.lower() else None
+
+
+def stored_id(schema_id: SchemaId) -> int | str:
+    """Return an id as JSON stores it; `id_in` reads it."""
+    return schema_id if isinstance(schema_id, int) else str(schema_id)
+
+
+def id_in(stored: int | str) -> SchemaId:
+    """Return the id that was stored. Raises ValueError if it is none."""
+    return stored if isinstance(stored, int) else UUID(stored)
+
+
+def id_order(schema_id: SchemaId | None) -> tuple[int, int]:
+    """Return a key that sorts ids: none, then numbers, then UUIDs."""
+    if schema_id is None:
+        return 0, 0
+    return (1, schema_id) if isinstance(schema_id, int) else (2, schema_id.int)
+
+
+def in_order(ids: Iterable[SchemaId]) -> tuple[SchemaId, ...]:
+    """Return these ids once each, sorted."""
+    return tuple(sorted(set(ids), key=id_order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +64,16 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with its registry id. `references` are the schemas that it uses, dependencies first."""
+    """A schema with the id that it was found by. `references` are the schemas that it uses, dependencies first.
 
-    id: int
+    `guid` is what Confluent's registry calls it beside its number, if the registry says so.
+    """
+
+    id: SchemaId
     format: SchemaType
     text: str
     references: tuple[Reference, ...] = ()
+    guid: UUID | None = None
 
     @property
     def referenced_texts(self) -> tuple[str, ...]:
@@ -84,24 +130,24 @@ class ExcludedSchemas:
     A registry gives one text one id, so the id of a refused key may be that of every value.
     """
 
-    values: frozenset[int] = frozenset()
-    keys: frozenset[int] = frozenset()
+    values: frozenset[SchemaId] = frozenset()
+    keys: frozenset[SchemaId] = frozenset()
 
     @classmethod
-    def one(cls, schema_id: int, *, of_key: bool) -> ExcludedSchemas:
+    def one(cls, schema_id: SchemaId, *, of_key: bool) -> ExcludedSchemas:
         """Return a schema in one of its roles."""
         ids = frozenset({schema_id})
         return cls(keys=ids) if of_key else cls(values=ids)
 
     @property
-    def ids(self) -> frozenset[int]:
+    def ids(self) -> frozenset[SchemaId]:
         """The ids of either."""
         return self.values | self.keys
 
     def __or__(self, other: ExcludedSchemas) -> ExcludedSchemas:
         return ExcludedSchemas(self.values | other.values, self.keys | other.keys)
 
-    def without(self, ids: Collection[int]) -> ExcludedSchemas:
+    def without(self, ids: Collection[SchemaId]) -> ExcludedSchemas:
         """Return the others, in either role."""
         return ExcludedSchemas(self.values.difference(ids), self.keys.difference(ids))
 

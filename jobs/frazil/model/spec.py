@@ -14,6 +14,9 @@ ValueFormat = Literal["avro", "protobuf", "json_schema", "json", "string", "byte
 KeyFormat = Literal["none", "bytes", "string", "json", "avro", "protobuf", "json_schema"]
 SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 """The registry's schema type for each format that is decoded by a schema."""
+WireFormat = Literal["confluent", "confluent_headers"]
+"""Where records have the id of their writer schema: in 5 bytes before the payload, or in a header."""
+CONFLUENT: WireFormat = "confluent"
 StringFormats = Literal["typed", "text"]
 WriteMode = Literal["append"]
 OnBadRecord = Literal["dead_letter", "skip", "stop"]
@@ -244,6 +247,7 @@ class TableSpec:
     value_subject: SubjectSettings
     key_subject: SubjectSettings
     formats: tuple[TableFormat, ...] = ICEBERG_ALONE
+    wire_format: WireFormat = CONFLUENT
     value_settings: FormatSettings = DEFAULT_SETTINGS
     key_settings: FormatSettings = DEFAULT_SETTINGS
 

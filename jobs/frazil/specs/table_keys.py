@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import get_args
 
 from frazil.model.spec import (
+    CONFLUENT,
     ICEBERG_ALONE,
     BadRecordLimit,
     KeepSnapshots,
@@ -26,6 +27,7 @@ from frazil.model.spec import (
     TableFormat,
     Trigger,
     ValueFormat,
+    WireFormat,
     WriteMode,
 )
 from frazil.specs.declared_fields import DECLARED_FIELDS
@@ -37,7 +39,7 @@ from frazil.specs.start_offsets import OFFSETS
 
 METADATA_NAMES = (
     "topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "schema_id", "leader_epoch",
-    "value",
+    "value", "schema_uuid",
 )  # fmt: skip
 
 
@@ -82,6 +84,13 @@ FIELDS = Key(
     DECLARED_FIELDS,
     "With value: json, the fields that become columns, with their types; all others are kept in `_extra`.",
     Derived("none: the value is one column"),
+)
+WIRE_FORMAT = Key(
+    "wire_format",
+    Choice(get_args(WireFormat)),
+    "Where records name the schemas of their values and keys: confluent, by an id in the 5 bytes before the data;"
+    " confluent_headers, by a GUID in the headers `__value_schema_id` and `__key_schema_id`.",
+    CONFLUENT,
 )
 WRITE = Key(
     "write",
@@ -190,7 +199,8 @@ START = Key("start", WordOr(START_WORDS, Built(START_SECTION, start_of)),
             "earliest")  # fmt: skip
 PREFIX_KEY = Key("prefix", PREFIX, "The prefix of the metadata columns' names.", KEPT_METADATA.prefix)
 KEEP = Key("keep", ListOf(Choice(METADATA_NAMES)),
-           "The metadata columns that are kept; partition and offset always, also of [], topic if there are several.",
+           "The metadata columns that are kept; partition and offset always, also of [], topic if there are several,"
+           " and by default schema_uuid if the wire format has one.",
            f"[{', '.join(KEPT_METADATA.keep)}]")  # fmt: skip
 METADATA_SECTION = Section((PREFIX_KEY, KEEP))
 METADATA = Key("metadata", METADATA_SECTION, "Columns with the Kafka metadata of each record.", "{}")
@@ -238,6 +248,7 @@ TABLE_SECTION = Section(
         DATABASE,
         KEY,
         VALUE,
+        WIRE_FORMAT,
         FIELDS,
         WRITE,
         ORDER_BY,

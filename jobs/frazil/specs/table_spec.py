@@ -10,6 +10,7 @@ from typing import cast
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField
 from frazil.model.spec import (
+    CONFLUENT,
     SCHEMA_TYPES,
     FormatSettings,
     KeyFormat,
@@ -23,6 +24,7 @@ from frazil.model.spec import (
     TableFormat,
     TableSpec,
     ValueFormat,
+    WireFormat,
     WriteMode,
 )
 from frazil.specs import table_keys as keys
@@ -65,6 +67,7 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         value_settings=replace(format_settings(values, keys.MESSAGE), fields=values.get(keys.FIELDS) or ""),
         key_settings=format_settings(values, keys.KEY_MESSAGE),
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
+        wire_format=cast("WireFormat", values[keys.WIRE_FORMAT]),
     )
 
 
@@ -81,11 +84,18 @@ def metadata_of(values: Values) -> MetadataColumns:
     """Return the metadata columns, with partition and offset, and with the topic if there are several topics."""
     section = values[keys.METADATA]
     keep = {"partition", "offset", *section[keys.KEEP]}
+    if names_schemas_by_uuid(values) and not section.is_given(keys.KEEP):
+        keep.add("schema_uuid")
     if len(topics_of(values)) > 1:
         keep.add("topic")
     if values[keys.KEY] == "none":
         keep.discard("key")
     return MetadataColumns(section[keys.PREFIX_KEY], tuple(name for name in keys.METADATA_NAMES if name in keep))
+
+
+def names_schemas_by_uuid(values: Values) -> bool:
+    """Return whether records name the schemas of their values by a UUID."""
+    return values[keys.VALUE] in SCHEMA_TYPES and values[keys.WIRE_FORMAT] != CONFLUENT
 
 
 def partition_fields(values: Values, metadata: MetadataColumns) -> tuple[PartitionField, ...]:
@@ -153,6 +163,7 @@ def _key_problems(values: Values) -> Iterator[Problem]:
     if values.is_given(keys.STRING_FORMATS) and "json_schema" not in (key, values[keys.VALUE]):
         what = f"no effect, because value is {values[keys.VALUE]} and key is {key}"
         yield _problem(values.place_of(keys.STRING_FORMATS), what, "set value: json_schema, or remove string_formats")
+    yield from _wire_problems(values)
     for message, part in ((keys.MESSAGE, keys.VALUE), (keys.KEY_MESSAGE, keys.KEY)):
         if values.is_given(message) and values[part] != "protobuf":
             what = f"no effect, because {part.name} is {values[part]}"
@@ -160,6 +171,17 @@ def _key_problems(values: Values) -> Iterator[Problem]:
     if key == "none" and metadata.is_given(keys.KEEP) and "key" in metadata[keys.KEEP]:
         what = "the key cannot be kept, because key is none"
         yield _problem(metadata.place_of(keys.KEEP), what, "set key: bytes, or remove key from the list")
+
+
+def _wire_problems(values: Values) -> Iterator[Problem]:
+    key, value, metadata = values[keys.KEY], values[keys.VALUE], values[keys.METADATA]
+    if values.is_given(keys.WIRE_FORMAT) and not SCHEMA_TYPES.keys() & {key, value}:
+        what = f"no effect, because value is {value} and key is {key}: no registered schema decodes them"
+        yield _problem(values.place_of(keys.WIRE_FORMAT), what, "remove wire_format")
+    if metadata.is_given(keys.KEEP) and "schema_uuid" in metadata[keys.KEEP] and not names_schemas_by_uuid(values):
+        what = "records name no schema of their values by a UUID"
+        hint = "set wire_format: confluent_headers, or remove schema_uuid from the list"
+        yield _problem(metadata.place_of(keys.KEEP), what, hint)
 
 
 def _field_problems(values: Values) -> Iterator[Problem]:

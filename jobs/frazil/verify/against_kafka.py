@@ -15,6 +15,7 @@ from frazil.model.columns import Scalar, lacking
 from frazil.model.errors import RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress
+from frazil.model.schemas import SchemaId, id_order
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
@@ -81,7 +82,7 @@ class _Result:
     findings: list[Discrepancy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compared: dict[TopicPartition, Compared] = field(default_factory=dict)
-    lost: dict[int | None, tuple[str, ...]] = field(default_factory=dict)
+    lost: dict[SchemaId | None, tuple[str, ...]] = field(default_factory=dict)
 
     def total(self, figure: str) -> int:
         return sum(getattr(each, figure) for each in self.compared.values())
@@ -269,14 +270,14 @@ def _sometimes_kept(view: TableView, unnamed: Collection[str]) -> SometimesKept:
     return SometimesKept(frozenset(sometimes), frozenset(sometimes - {applied.prefix + name for name in kept}))
 
 
-def _writer(schema_id: int | None) -> str:
+def _writer(schema_id: SchemaId | None) -> str:
     return "values" if schema_id is None else f"schema {schema_id}"
 
 
 def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
     result.findings += [
         Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), f"the table has no column for {', '.join(fields)}")
-        for schema_id, fields in sorted(result.lost.items(), key=lambda lost: lost[0] or 0)
+        for schema_id, fields in sorted(result.lost.items(), key=lambda lost: id_order(lost[0]))
     ]
     progress = progress_by_source(at.state)
     for where, found in result.compared.items():

@@ -20,7 +20,7 @@ from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
 from frazil.model.ingested import TaskContext
 from frazil.model.plan import WriterSchemas
-from frazil.model.schemas import NONE_EXCLUDED, RegisteredSchema
+from frazil.model.schemas import NONE_EXCLUDED, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
@@ -32,7 +32,7 @@ from frazil.verify.placement import ByFieldId
 class _AnyNumber(UnknownIds):
     """Here nothing is being published: look up as many ids as it takes."""
 
-    def look_up(self, schema_id: int) -> RegisteredSchema | None:
+    def look_up(self, schema_id: SchemaId) -> RegisteredSchema | None:
         return self.registry.by_id(schema_id)
 
 
@@ -44,8 +44,8 @@ class Redecoder:
     decoder: RecordDecoder
     row_schema: pa.Schema
     placed: ByFieldId
-    values: dict[int, RegisteredSchema] = field(default_factory=dict)
-    keys: dict[int, RegisteredSchema] = field(default_factory=dict)
+    values: dict[SchemaId, RegisteredSchema] = field(default_factory=dict)
+    keys: dict[SchemaId, RegisteredSchema] = field(default_factory=dict)
 
     @property
     def optional_fields(self) -> OptionalFields:
@@ -61,9 +61,9 @@ class Redecoder:
                 yield decoded
                 records = records.after(len(part))
 
-    def schema_id_of(self, record: Records) -> int | None:
+    def schema_id_of(self, record: Records) -> SchemaId | None:
         """Return the schema id in the header of one record's value; None if it has none."""
-        groups = self.decoder.group_values(record.values).groups
+        groups = self.decoder.group_values(record.values, record.headers).groups
         return groups[0].schema_id if groups else None
 
     def _learn(self, stop: Stop) -> None:
@@ -83,8 +83,8 @@ def open_redecoder(
     A schema may have been excluded after records with it became rows.
     """
     schemas = [schema_to_pyarrow(Schema.model_validate_json(v.schema_json)) for v in (at.view, dead_letters)]
-    values: dict[int, RegisteredSchema] = {}
-    keys: dict[int, RegisteredSchema] = {}
+    values: dict[SchemaId, RegisteredSchema] = {}
+    keys: dict[SchemaId, RegisteredSchema] = {}
     unknown = _AnyNumber(registry)
     excluded = NONE_EXCLUDED if purpose == "rows" else excluded_schemas(at.view.properties)
     placed = _placed(spec, at, schemas[0])

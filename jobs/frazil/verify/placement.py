@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from frazil.formats.placement import ColumnSources, homeless, join, place_by_name, structs_within
+from frazil.model.schemas import SchemaId
 
 _FIELD_ID = b"PARQUET:field_id"
 
@@ -32,11 +33,11 @@ class ByFieldId:
     history: Sequence[pa.Schema]
     target: pa.Schema
     former_names: Mapping[str, tuple[str, ...]]
-    lost: dict[int | None, tuple[str, ...]] = field(default_factory=dict)
-    found: dict[int | None, tuple[ColumnSources, ...]] = field(default_factory=dict)
-    chosen: dict[int | None, int] = field(default_factory=dict)
+    lost: dict[SchemaId | None, tuple[str, ...]] = field(default_factory=dict)
+    found: dict[SchemaId | None, tuple[ColumnSources, ...]] = field(default_factory=dict)
+    chosen: dict[SchemaId | None, int] = field(default_factory=dict)
 
-    def __call__(self, schema_id: int | None, given: pa.Schema) -> ColumnSources:
+    def __call__(self, schema_id: SchemaId | None, given: pa.Schema) -> ColumnSources:
         if schema_id not in self.found:
             self.found[schema_id] = self._placed(given)
             lost = homeless(given, self.target, self.found[schema_id][0])
@@ -44,11 +45,11 @@ class ByFieldId:
                 self.lost[schema_id] = lost
         return self.found[schema_id][self.chosen.get(schema_id, 0)]
 
-    def later(self, schema_id: int | None) -> range:
+    def later(self, schema_id: SchemaId | None) -> range:
         """Return the numbers of the later placements, for `choose`."""
         return range(self.chosen.get(schema_id, 0) + 1, len(self.found.get(schema_id, ())))
 
-    def choose(self, schema_id: int | None, placement: int) -> None:
+    def choose(self, schema_id: SchemaId | None, placement: int) -> None:
         self.chosen[schema_id] = placement
 
     def _placed(self, given: pa.Schema) -> tuple[ColumnSources, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from frazil.formats.framing import Framed, Group, group_by_schema_id, schema_ids
+from frazil.formats.framing import FRAME_BYTES, Framed, Group, group_by_schema_id, schema_ids
 from frazil.model.dead_letter import Reason, Reject
 from frazil.records import binary
 
@@ -14,7 +14,7 @@ def framed(schema_id: int, payload: bytes = b"x") -> bytes:
 
 
 def test_one_schema_id_means_all_values_in_order() -> None:
-    assert group_by_schema_id(binary([framed(7), framed(7, b"")])) == Framed((Group(7, None),), (), ())
+    assert group_by_schema_id(binary([framed(7), framed(7, b"")])) == Framed((Group(7, None, FRAME_BYTES),), (), ())
 
 
 def test_every_index_is_in_one_place() -> None:
@@ -59,4 +59,4 @@ def _id_of(value: bytes | None) -> int:
 
 
 def test_the_largest_id_is_not_taken_for_a_mark() -> None:
-    assert group_by_schema_id(binary([framed(2**32 - 1)])).groups == (Group(2**32 - 1, None),)
+    assert group_by_schema_id(binary([framed(2**32 - 1)])).groups == (Group(2**32 - 1, None, FRAME_BYTES),)

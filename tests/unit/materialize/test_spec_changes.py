@@ -93,6 +93,9 @@ EXAMPLES: dict[str, list[Example]] = {
         applied("key", "key: string", "key: none", "existing rows keep their key"),
     ],
     "value": [refused("value", "value: avro", "value: string", "columns were made for values of its current format")],
+    "wire_format": [
+        refused("wire_format", "wire_format: confluent", "wire_format: confluent_headers", "of its current wire format")
+    ],
     "on_incompatible_schema": [
         applied("on_incompatible_schema", "on_incompatible_schema: pause", "on_incompatible_schema: dead_letter"),
     ],

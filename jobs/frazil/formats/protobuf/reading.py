@@ -29,6 +29,7 @@ from typing import cast
 from frazil.formats.faults import Broken
 from frazil.formats.limits import check_slots
 from frazil.formats.protobuf import known
+from frazil.formats.protobuf.indexes import read_indexes
 from frazil.formats.protobuf.known import Fields
 from frazil.formats.protobuf.scalars import LENGTH, VARINT, ScalarName, wire_type
 from frazil.formats.protobuf.schema import ProtobufSchema
@@ -54,15 +55,11 @@ from frazil.formats.protobuf.wire import (
     expect,
     read_length,
     read_scalar,
-    read_short_varint,
     read_tag,
     read_varint,
     skip,
 )
 from frazil.model.dead_letter import Reason
-
-MOST_INDEXES = 100
-"""The maximum number of message indexes. Protobuf's libraries support no deeper nesting of messages."""
 
 Span = tuple[int, int]
 """Where bytes of the payload start and end."""
@@ -71,24 +68,13 @@ Row = dict[str, object]
 
 def read_path(schema: ProtobufSchema, data: bytes) -> int:
     """Check which message of the file the payload is, and return where it begins."""
-    count, at = _index(data, 0)
-    if not 0 <= count <= MOST_INDEXES:
-        raise Broken(Reason.BAD_INDEX, f"expected at most {MOST_INDEXES} message indexes, found {count}")
-    path = [] if count else [0]
-    for _ in range(count):
-        index, at = _index(data, at)
-        path.append(index)
-    if tuple(path) == schema.path:
+    path, at = read_indexes(data)
+    if path == schema.path:
         return at
-    found = schema.names.get(tuple(path))
+    found = schema.names.get(path)
     if found is None:
-        raise Broken(Reason.BAD_INDEX, f"the schema has no message with the index path {path}")
+        raise Broken(Reason.BAD_INDEX, f"the schema has no message with the index path {list(path)}")
     raise Broken(Reason.WRONG_MESSAGE, f"the record is a {found}, expected a {schema.names[schema.path]}")
-
-
-def _index(data: bytes, at: int) -> tuple[int, int]:
-    value, at = read_short_varint(data, at, len(data), "a message index")
-    return (value >> 1) ^ -(value & 1), at
 
 
 class Reading:

@@ -10,6 +10,7 @@ from typing import cast
 from frazil.model.errors import SpecChangeError
 from frazil.model.progress import TableState
 from frazil.model.spec import (
+    CONFLUENT,
     BadRecordLimit,
     KeyFormat,
     MetadataColumns,
@@ -22,6 +23,7 @@ from frazil.model.spec import (
     SubjectSettings,
     TableSpec,
     ValueFormat,
+    WireFormat,
     WriteMode,
 )
 
@@ -36,6 +38,7 @@ _FIRST_MESSAGE = "the first of each schema"
 
 ADDED_LATER: Mapping[str, str] = {
     "value": "avro",
+    "wire_format": CONFLUENT,
     "write": "append",
     "on_incompatible_schema": "pause",
     "string_formats": "typed",
@@ -125,6 +128,7 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         key=cast("KeyFormat", applied.keys["key"]),
         value=cast("ValueFormat", applied.keys["value"]),
         write=cast("WriteMode", applied.keys["write"]),
+        wire_format=cast("WireFormat", applied.keys["wire_format"]),
         metadata=MetadataColumns(applied.prefix, applied.keep),
         value_settings=replace(spec.value_settings, string_formats=formats, fields=applied.keys["fields"]),
         key_settings=replace(spec.key_settings, string_formats=formats),
@@ -187,6 +191,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "key": lambda spec: spec.key,
     "value": lambda spec: spec.value,
     "fields": lambda spec: spec.value_settings.fields,
+    "wire_format": lambda spec: spec.wire_format,
     "write": lambda spec: spec.write,
     "partition_by": lambda spec: ", ".join(spec.partition_by) or "nothing",
     "readers": lambda spec: ", ".join(spec.readers) or "none",

@@ -306,6 +306,7 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "database": _another_table,
     "key": _key,
     "value": _never("value", "the table's columns were made for values of its current format"),
+    "wire_format": _never("wire_format", "the table's rows were read from records of its current wire format"),
     "fields": _fields,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "order_by": _only_one,

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.framing import schema_ids
+from frazil.formats.open import grouping_of
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import TaskContext
-from frazil.records import Records
+from frazil.model.spec import CONFLUENT
+from frazil.records import Headers, Records
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -58,7 +60,7 @@ def dead_rows(
         "reason": pa.array([reject.reason.value for reject in dead]),
         "detail": pa.array(list(map(_detail, dead, headers.problems.to_pylist()))),
         "path": pa.array([reject.path for reject in dead], pa.string()),
-        "schema_id": _named_ids(context, values),
+        **_named_writers(context, values, headers),
     }
     arrays = [_column(field, columns, constants, len(dead)) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -91,9 +93,20 @@ def _detail(reject: Reject, headers_problem: str | None) -> str:
     return f"{reject.detail}; the headers are left out: {headers_problem}"
 
 
-def _named_ids(context: TaskContext, values: pa.LargeBinaryArray) -> pa.Int32Array:
-    """The ids that framed values name, as the signed numbers that registries count with; null without a registry."""
+def _named_writers(context: TaskContext, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
+    """The schemas that values name: `schema_id` as the signed numbers of registries, `schema_uuid` as text.
+
+    Both are null without a registry.
+    """
+    nothing = {"schema_id": pa.nulls(len(values), pa.int32()), "schema_uuid": pa.nulls(len(values), pa.string())}
     if context.spec.value_type is None:
-        return pa.nulls(len(values), pa.int32())
-    ids = schema_ids(values)
-    return pa.array(ids.astype(np.uint32).view(np.int32), mask=ids < 0)
+        return nothing
+    if context.spec.wire_format == CONFLUENT:
+        ids = schema_ids(values)
+        return {**nothing, "schema_id": pa.array(ids.astype(np.uint32).view(np.int32), mask=ids < 0)}
+    uuids: list[str | None] = [None] * len(values)
+    framed = grouping_of(context.spec.value, context.spec.wire_format)(values, headers)
+    for group in framed.groups:
+        for index in range(len(values)) if group.indexes is None else group.indexes.tolist():
+            uuids[index] = str(group.schema_id)
+    return {**nothing, "schema_uuid": pa.array(uuids, pa.string())}

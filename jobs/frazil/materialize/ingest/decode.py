@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.framing import Framed, group_by_schema_id
-from frazil.formats.open import grouping_of, plain_format
+from frazil.formats.framing import Framed
+from frazil.formats.open import grouping_of, has_framing_headers, plain_format
 from frazil.materialize.ingest.dead_rows import dead_rows, timestamps
 from frazil.materialize.ingest.decoders import TaskDecoders
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
@@ -94,8 +94,10 @@ class RecordDecoder:
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
         self._key_column = prefix + "key"
-        self.group_values = grouping_of(self._spec.value)
+        self.group_values = grouping_of(self._spec.value, self._spec.wire_format)
+        self._group_keys = grouping_of(self._spec.key, self._spec.wire_format, of_key=True)
         self._reads_keys_by_schema = reads_keys_by_schema(self._spec)
+        self._reads_headers = "headers" in self._metadata.values() or has_framing_headers(self._spec)
         self._place_values = place_values or ByName(context.rows.identifier, self._record_schema, context.former_names)
         self._place_keys = place_keys or self._keys_by_name()
         self.optional_fields = OptionalFields(
@@ -168,8 +170,8 @@ class RecordDecoder:
         )
 
     def _with_headers(self, records: Records, refused: Refused) -> tuple[Records, Refused]:
-        """Headers are read where the table keeps them, and only there can they refuse a record."""
-        if "headers" not in self._metadata.values():
+        """Headers are read where the table keeps them, or they name schemas: only there can they refuse a record."""
+        if not self._reads_headers:
             return records, refused
         headers = records.headers.checked()
         column = self._spec.metadata.prefix + "headers"
@@ -180,8 +182,8 @@ class RecordDecoder:
         return replace(records, headers=headers), {**bad, **refused}
 
     def _framed(self, topic: str, partition: int, records: Records) -> _Chunk:
-        keys = group_by_schema_id(records.keys) if self._reads_keys_by_schema else _NO_KEYS
-        return _Chunk(topic, partition, records, self.group_values(records.values), keys)
+        keys = self._group_keys(records.keys, records.headers) if self._reads_keys_by_schema else _NO_KEYS
+        return _Chunk(topic, partition, records, self.group_values(records.values, records.headers), keys)
 
     def _stop(self, chunk: _Chunk) -> Stop | None:
         """The first record that must wait, whether for its value's schema or for its key's."""
@@ -249,8 +251,9 @@ class RecordDecoder:
             match name:
                 case "key":
                     by_name[column] = narrow(keys.columns, keys.accepted, accepted)[0]
-                case "schema_id":
-                    by_name[column] = narrow([values.schema_ids], values.accepted, accepted)[0]
+                case "schema_id" | "schema_uuid":
+                    writers = values.writers.ids if name == "schema_id" else values.writers.uuids
+                    by_name[column] = narrow([writers], values.accepted, accepted)[0].cast(arrow_type)
                 case _:
                     about = _about(chunk, name, arrow_type)
                     by_name[column] = about if accepted is None else about.take(pa.array(accepted))

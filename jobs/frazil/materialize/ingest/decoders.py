@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from frazil.formats.decoder import Decoder
 from frazil.formats.open import open_decoder, open_plain
 from frazil.model.dead_letter import Reason
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, SchemaId
 from frazil.model.spec import DEFAULT_SETTINGS, SCHEMA_TYPES, FormatSettings
 from frazil.ports import SchemaRegistry
 
@@ -19,10 +19,15 @@ LARGEST_ID = 2**31 - 1
 """Registries count their schemas with signed 32-bit numbers: larger ids are not worth asking for."""
 
 
+def is_too_large(schema_id: SchemaId) -> bool:
+    """Return whether no registry has a schema with this id."""
+    return isinstance(schema_id, int) and schema_id > LARGEST_ID
+
+
 class NewSchemaError(Exception):
     """A valid id that the plan does not know: the range ends before its record, the driver evolves the table."""
 
-    def __init__(self, schema_id: int) -> None:
+    def __init__(self, schema_id: SchemaId) -> None:
         super().__init__(str(schema_id))
         self.schema_id = schema_id
 
@@ -36,15 +41,15 @@ class UnknownIds:
     """Ids that the registry says do not exist, in one task, for values and keys together."""
 
     registry: SchemaRegistry
-    found: set[int] = field(default_factory=set)
+    found: set[SchemaId] = field(default_factory=set)
     looked_up: int = 0
 
-    def look_up(self, schema_id: int) -> RegisteredSchema | None:
+    def look_up(self, schema_id: SchemaId) -> RegisteredSchema | None:
         """Return the schema, or None if the registry has none.
 
         Raises LookupsSpentError after too many missing ids, and RegistryError if the registry does not answer.
         """
-        if schema_id in self.found or schema_id > LARGEST_ID:
+        if schema_id in self.found or is_too_large(schema_id):
             return None
         if not self.registry.remembers_missing(schema_id):
             if self.looked_up >= LOOKUPS_PER_TASK:
@@ -66,9 +71,9 @@ class TaskDecoders:
     def __init__(
         self,
         word: str,
-        known: dict[int, RegisteredSchema],
+        known: dict[SchemaId, RegisteredSchema],
         unknown: UnknownIds,
-        excluded: frozenset[int] = frozenset(),
+        excluded: frozenset[SchemaId] = frozenset(),
         settings: FormatSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._schema_type = SCHEMA_TYPES.get(word)
@@ -77,9 +82,9 @@ class TaskDecoders:
         self._settings = settings
         self._known = known
         self._unknown = unknown
-        self._decoders: dict[int, Decoder | Reason] = {}
+        self._decoders: dict[SchemaId, Decoder | Reason] = {}
 
-    def decoder(self, schema_id: int | None) -> Decoder | Reason:
+    def decoder(self, schema_id: SchemaId | None) -> Decoder | Reason:
         """The decoder, or why records of this id are dead letters.
 
         Raises NewSchemaError for a valid id that the plan does not know, and LookupsSpentError.
@@ -92,13 +97,13 @@ class TaskDecoders:
         self._decoders[schema_id] = self._open(schema_id)
         return self._decoders[schema_id]
 
-    def _open(self, schema_id: int) -> Decoder | Reason:
+    def _open(self, schema_id: SchemaId) -> Decoder | Reason:
         if schema_id in self._excluded:
             return Reason.REFUSED_SCHEMA
         schema = self._known.get(schema_id)
         return self._met(schema_id) if schema is None else open_decoder(schema, self._settings)
 
-    def _met(self, schema_id: int) -> Reason:
+    def _met(self, schema_id: SchemaId) -> Reason:
         schema = self._unknown.look_up(schema_id)
         if schema is None:
             return Reason.UNKNOWN_SCHEMA_ID

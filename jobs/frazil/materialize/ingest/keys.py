@@ -33,7 +33,7 @@ def decoded_keys(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> Part
     """Return decoded keys as the table's one key column."""
     column = _as_struct(part, field, keys) if pa.types.is_struct(field.type) else part.columns[0]
     return Part(
-        [column], part.accepted, bad_keys(part.rejects, field.name), None, part.truncated_nanos, part.undeclared
+        [column], part.accepted, bad_keys(part.rejects, field.name), part.writers, part.truncated_nanos, part.undeclared
     )
 
 

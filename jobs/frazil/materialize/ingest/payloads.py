@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,28 @@ import pyarrow as pa
 from frazil.formats.arrow import fit
 from frazil.formats.framing import Framed, Group
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
+from frazil.formats.unpacking import decode_group
 from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders
 from frazil.materialize.ingest.placing import Place
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import StoppedBy
+from frazil.model.schemas import SchemaId
 
 Indexes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """The writer schema of each row, as columns: `ids` are the registry's numbers, `uuids` the texts of UUIDs.
+
+    A row has at most one of them.
+    """
+
+    ids: pa.Int32Array
+    uuids: pa.StringArray
+
+
+NO_WRITERS = Writers(pa.array([], pa.int32()), pa.array([], pa.string()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +47,7 @@ class Part:
     columns: list[pa.Array]
     accepted: Indexes | None
     rejects: tuple[Reject, ...]
-    schema_ids: pa.Array | None = None
+    writers: Writers = NO_WRITERS
     truncated_nanos: int = 0
     undeclared: int = 0
 
@@ -41,7 +58,7 @@ class Stop:
 
     index: int
     by: StoppedBy
-    schema_id: int
+    schema_id: SchemaId
     of_key: bool
 
 
@@ -51,7 +68,7 @@ class _Piece:
 
     indexes: Indexes | None
     rows: pa.RecordBatch
-    schema_id: int | None
+    schema_id: SchemaId | None
 
 
 class CrowdedError(Exception):
@@ -118,7 +135,7 @@ def decode_framed(
         if isinstance(decoder, Reason):
             rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
             continue
-        decoded = decoder.decode(given, skip=group.header_bytes)
+        decoded = decode_group(decoder, given, group)
         if decoded.taken < len(given):
             raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
         nanos += decoded.truncated_nanos
@@ -168,7 +185,7 @@ def _most_null_bytes(framed: Framed) -> int:
     return MOST_NULL_BYTES if len(framed.groups) + bool(framed.nulls) < 2 else MOST_NULL_BYTES // 3
 
 
-def _all_refused(schema_id: int | None, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
+def _all_refused(schema_id: SchemaId | None, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
     if reason is Reason.UNKNOWN_SCHEMA_ID:
         detail = f"the registry has no schema with the id {schema_id}"
     elif reason is Reason.REFUSED_SCHEMA:
@@ -184,18 +201,26 @@ def _all_refused(schema_id: int | None, reason: Reason, chosen: Indexes | None, 
 def _assemble(pieces: list[_Piece], target: pa.Schema, rejects: tuple[Reject, ...], count: int) -> Part:
     """Assemble the pieces of several writer schemas into columns, in the order of the records."""
     counts = [count if piece.indexes is None else len(piece.indexes) for piece in pieces]
-    ids = [pa.repeat(pa.scalar(p.schema_id, pa.int32()), n) for p, n in zip(pieces, counts, strict=True)]
+    writers = [_writers(piece.schema_id, n) for piece, n in zip(pieces, counts, strict=True)]
     if len(pieces) == 1:
-        return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, ids[0])
+        return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, writers[0])
     if not pieces:
-        return Part(_nulls(target, 0).columns, np.empty(0, np.int64), rejects, pa.array([], pa.int32()))
+        return Part(_nulls(target, 0).columns, np.empty(0, np.int64), rejects, NO_WRITERS)
     order = np.concatenate([np.arange(count) if piece.indexes is None else piece.indexes for piece in pieces])
     places = np.argsort(order, kind="stable")
     sorting = pa.array(places)
     together = pa.Table.from_batches([piece.rows for piece in pieces])
     columns = [_one(column.take(sorting)) for column in together.columns]
     accepted = None if len(order) == count else order[places]
-    return Part(columns, accepted, rejects, _one(pa.chunked_array(ids).take(sorting)))
+    ids, uuids = ([getattr(each, name) for each in writers] for name in ("ids", "uuids"))
+    in_order = (_one(pa.chunked_array(each).take(sorting)) for each in (ids, uuids))
+    return Part(columns, accepted, rejects, Writers(*in_order))
+
+
+def _writers(schema_id: SchemaId | None, count: int) -> Writers:
+    uuid = str(schema_id) if isinstance(schema_id, UUID) else None
+    number = schema_id if isinstance(schema_id, int) else None
+    return Writers(pa.repeat(pa.scalar(number, pa.int32()), count), pa.repeat(pa.scalar(uuid, pa.string()), count))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

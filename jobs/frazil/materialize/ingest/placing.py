@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from frazil.formats.placement import ColumnSources, homeless, place_by_name
 from frazil.materialize.schema.compare import refusal
-from frazil.model.schemas import SchemaFinding
+from frazil.model.schemas import SchemaFinding, SchemaId
 
-Place = Callable[[int | None, pa.Schema], ColumnSources]
+Place = Callable[[SchemaId | None, pa.Schema], ColumnSources]
 """From a schema's id, or None, and the columns that its decoder gives to the sources of the table's columns."""
 
 
@@ -23,14 +23,14 @@ class ByName:
     target: pa.Schema
     former_names: Mapping[str, tuple[str, ...]]
     of_key: bool = False
-    found: dict[int | None, ColumnSources] = field(default_factory=dict)
+    found: dict[SchemaId | None, ColumnSources] = field(default_factory=dict)
 
-    def __call__(self, schema_id: int | None, given: pa.Schema) -> ColumnSources:
+    def __call__(self, schema_id: SchemaId | None, given: pa.Schema) -> ColumnSources:
         if schema_id not in self.found:
             self.found[schema_id] = self._placed(schema_id, given)
         return self.found[schema_id]
 
-    def _placed(self, schema_id: int | None, given: pa.Schema) -> ColumnSources:
+    def _placed(self, schema_id: SchemaId | None, given: pa.Schema) -> ColumnSources:
         sources = place_by_name(given, self.target, self.former_names)
         lost = homeless(given, self.target, sources)
         if lost:
@@ -39,7 +39,7 @@ class ByName:
         return sources
 
 
-def nowhere(schema_id: int | None, given: pa.Schema) -> ColumnSources:
+def nowhere(schema_id: SchemaId | None, given: pa.Schema) -> ColumnSources:
     """Place no column: for payloads that are judged and not stored."""
     del schema_id, given
     return {}

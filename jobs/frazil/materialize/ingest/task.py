@@ -17,6 +17,7 @@ from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts, OffsetSums
+from frazil.model.schemas import in_order
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.records import Records
 
@@ -44,7 +45,7 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         ranges=results,
         row_files=rows.close(),
         dead_letter_files=dead_letters.close(),
-        unknown_schema_ids=tuple(sorted(unknown.found)),
+        unknown_schema_ids=in_order(unknown.found),
         truncated_nanos=work.truncated_nanos,
         undeclared_fields=work.undeclared_fields,
     )

@@ -16,7 +16,7 @@ from frazil.materialize.pause.pausing import (
 from frazil.materialize.preview.next_refusal import refusal_of
 from frazil.materialize.state import standing
 from frazil.model.errors import IncompatibleSchemaError, Misuse
-from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema
+from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId, in_order
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry
@@ -29,8 +29,8 @@ def change_excluded(
     registry: SchemaRegistry,
     spec: TableSpec,
     *,
-    exclude: Collection[int] = (),
-    include: Collection[int] = (),
+    exclude: Collection[SchemaId] = (),
+    include: Collection[SchemaId] = (),
 ) -> None:
     """Store in the table whose records become dead letters from now on; those that are dead letters stay so.
 
@@ -44,7 +44,7 @@ def change_excluded(
     known = excluded_schemas(view.properties)
     _check_included(spec, known, exclude, include)
     after = known.without(include)
-    for schema_id in sorted(exclude):
+    for schema_id in in_order(exclude):
         after |= _to_exclude(registry, spec, view, schema_id)
     if after == known:
         return
@@ -52,7 +52,7 @@ def change_excluded(
     lake.set_properties(spec.identifier, put=put, remove=remove)
 
 
-def _check_has_schemas(spec: TableSpec, exclude: Collection[int]) -> None:
+def _check_has_schemas(spec: TableSpec, exclude: Collection[SchemaId]) -> None:
     if exclude and not spec.needs_registry:
         raise Misuse(
             f"{spec.identifier} reads no registered schema: value is {spec.value}, key is {spec.key}",
@@ -61,24 +61,24 @@ def _check_has_schemas(spec: TableSpec, exclude: Collection[int]) -> None:
 
 
 def _check_included(
-    spec: TableSpec, known: ExcludedSchemas, exclude: Collection[int], include: Collection[int]
+    spec: TableSpec, known: ExcludedSchemas, exclude: Collection[SchemaId], include: Collection[SchemaId]
 ) -> None:
-    both = sorted({*exclude} & {*include})
+    both = in_order({*exclude} & {*include})
     if both:
         raise Misuse(
             f"the schema {both[0]} is to be excluded from {spec.identifier} and included again; nothing was changed",
             hint="give each id to one of --dead-letter-schema and --no-dead-letter-schema",
         )
-    unknown = sorted({*include} - known.ids)
+    unknown = in_order({*include} - known.ids)
     if unknown:
-        excluded = ", ".join(map(str, sorted(known.ids))) or "none"
+        excluded = ", ".join(map(str, in_order(known.ids))) or "none"
         raise Misuse(
             f"the schema {unknown[0]} is not excluded from {spec.identifier}; excluded schemas: {excluded}",
             hint=f"run `frazil status {spec.identifier}` to see which schemas are excluded",
         )
 
 
-def _to_exclude(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: int) -> ExcludedSchemas:
+def _to_exclude(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: SchemaId) -> ExcludedSchemas:
     """Return the role or roles in which this schema is to be excluded.
 
     What stops the table as the schema of keys may be in use as that of values, or the other way round.
@@ -101,7 +101,7 @@ def _to_exclude(registry: SchemaRegistry, spec: TableSpec, view: TableView, sche
     return ExcludedSchemas(frozenset({schema_id}), frozenset({schema_id}))
 
 
-def _role_that_stops(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: int) -> bool | None:
+def _role_that_stops(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: SchemaId) -> bool | None:
     """Return whether this schema stops the table as that of keys, or of values; None if it does not.
 
     It does if it caused the pause, or if the next batch would refuse it, as `check` and `explain` say.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from frazil.model.errors import FrazilError, IncompatibleSchemaError
 from frazil.model.moments import rfc3339
-from frazil.model.schemas import ExcludedSchemas
+from frazil.model.schemas import ExcludedSchemas, SchemaId, id_in, in_order, stored_id
 
 PAUSED_PROPERTY = "frazil.paused"
 """A table property: JSON of who paused the table, when and why. Its presence pauses the table."""
@@ -41,13 +41,21 @@ def excluded_schemas(properties: Mapping[str, str]) -> ExcludedSchemas:
     """Return the schemas that an operator excluded from the table."""
     stored = json.loads(properties.get(DEAD_LETTER_SCHEMAS_PROPERTY, "{}"))
     if isinstance(stored, list):
-        return ExcludedSchemas(frozenset(stored), frozenset(stored))
-    return ExcludedSchemas(frozenset(stored.get("values", ())), frozenset(stored.get("keys", ())))
+        return ExcludedSchemas(_ids(stored), _ids(stored))
+    return ExcludedSchemas(_ids(stored.get("values", ())), _ids(stored.get("keys", ())))
 
 
 def excluded_schemas_property(excluded: ExcludedSchemas) -> dict[str, str]:
-    stored = {"values": sorted(excluded.values), "keys": sorted(excluded.keys)}
+    stored = {"values": _stored(excluded.values), "keys": _stored(excluded.keys)}
     return {DEAD_LETTER_SCHEMAS_PROPERTY: json.dumps(stored)}
+
+
+def _ids(stored: Iterable[int | str]) -> frozenset[SchemaId]:
+    return frozenset(map(id_in, stored))
+
+
+def _stored(ids: Iterable[SchemaId]) -> list[int | str]:
+    return [stored_id(each) for each in in_order(ids)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,7 @@ class Pause:
     accept: Accepted | None = None
     hint: str = ""
     by_run: bool = False
-    schema_id: int | None = None
+    schema_id: SchemaId | None = None
     of_key: bool | None = None
 
     def __str__(self) -> str:
@@ -83,6 +91,7 @@ def pause_of(properties: Mapping[str, str]) -> Pause | None:
         ends = None if accept is None else accepted_through({ACCEPTED_PROPERTY: json.dumps(accept)})
         by, at = str(value.get("by", "?")), str(value.get("at", "?"))
         by_run, schema_id, of_key = value.get("by_run") is True, value.get("schema_id"), value.get("of_key")
+        schema_id = None if schema_id is None else id_in(schema_id)
         return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")), by_run, schema_id, of_key)
     except (ValueError, AttributeError):
         return Pause(UNKNOWN, UNKNOWN, said)
@@ -97,7 +106,7 @@ def pause_by_run(*, because: FrazilError, at: datetime, accept: Accepted | None 
     """The property's value for a pause by a run; `accept` is how far `resume` lets bad records through."""
     more: dict[str, object] = {"by_run": True, "accept": accept, "hint": because.hint or None}
     if isinstance(because, IncompatibleSchemaError) and because.schema_id is not None:
-        more |= {"schema_id": because.schema_id, "of_key": because.of_key}
+        more |= {"schema_id": stored_id(because.schema_id), "of_key": because.of_key}
     return json.dumps(
         _said(BY_FRAZIL, because.what, at) | {name: value for name, value in more.items() if value is not None}
     )

@@ -17,7 +17,7 @@ from frazil.materialize.schema.name_tree import NameTree, join, tree_of
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
-from frazil.model.schemas import SchemaFinding, unsafe_change
+from frazil.model.schemas import SchemaFinding, SchemaId, unsafe_change
 
 _WIDENS = {("int", "long"), ("float", "double")}
 
@@ -64,7 +64,7 @@ def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: 
 
 def refusal(
     table: str,
-    schema_id: int | None,
+    schema_id: SchemaId | None,
     findings: tuple[SchemaFinding, ...],
     *,
     of_key: bool = False,
@@ -88,7 +88,7 @@ def refusal(
     )
 
 
-def _way_out(table: str, schema_id: int | None, *, of_key: bool, held: bool) -> str:
+def _way_out(table: str, schema_id: SchemaId | None, *, of_key: bool, held: bool) -> str:
     if schema_id is None:
         return (
             "undo what changed the column, or change `metadata` in the spec, or materialize into another `table`; then"

@@ -1,0 +1,97 @@
+"""A front of the local registry that adds what Confluent's has and Apicurio lacks: the GUIDs of schemas.
+
+A GUID is a hash of the schema: equal schemas have equal GUIDs in all registries. The front answers
+`GET /schemas/guids/{guid}`, and adds `guid` to each schema that the registry returns with its id.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import md5
+from http import HTTPStatus
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import urlsplit
+
+GUIDS = "/schemas/guids/"
+NO_SCHEMA = {"error_code": 40403, "message": "Schema not found"}
+
+
+@contextmanager
+def guid_front(url: str) -> Iterator[str]:
+    """Yield the URL of a front of the registry with this URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(url))
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def guid_of(schema: dict[str, Any]) -> str:
+    """Return the GUID of a schema, which is the same in every registry."""
+    parts = [schema.get("schemaType", "AVRO"), schema["schema"], schema.get("references", [])]
+    return str(uuid.UUID(bytes=md5(json.dumps(parts).encode(), usedforsecurity=False).digest()))
+
+
+def _handler(url: str) -> type[BaseHTTPRequestHandler]:
+    behind = urlsplit(url)
+    known: dict[str, dict[str, Any]] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if path.startswith(GUIDS):
+                found = known.get(path.removeprefix(GUIDS))
+                self._answer(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND, found or NO_SCHEMA)
+            else:
+                self._hand_on(None)
+
+        def do_POST(self) -> None:
+            self._hand_on(self.rfile.read(int(self.headers["Content-Length"])))
+
+        def _hand_on(self, body: bytes | None) -> None:
+            connection = HTTPConnection(behind.netloc, timeout=60)
+            try:
+                given = {"Content-Type": "application/vnd.schemaregistry.v1+json"} if body else {}
+                connection.request(self.command, behind.path + self.path, body, given)
+                answer = connection.getresponse()
+                content = answer.read()
+            finally:
+                connection.close()
+            try:
+                found = json.loads(content)
+            except ValueError:
+                found = {"error_code": answer.status, "message": content.decode()}
+            schema = found if "schema" in found else {} if body is None else json.loads(body)
+            if answer.status == HTTPStatus.OK and isinstance(found, dict) and "schema" in schema:
+                found["guid"] = guid_of(schema)
+                known[found["guid"]] = {name: schema[name] for name in _KEPT if name in schema} | {
+                    "guid": found["guid"]
+                }
+            self._answer(HTTPStatus(answer.status), found)
+
+        def _answer(self, status: HTTPStatus, value: object) -> None:
+            content = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None: ...
+
+    return Handler
+
+
+_KEPT = ("schema", "schemaType", "references")
