@@ -21,10 +21,12 @@ class Mapped:
 
     If there are findings, `columns` must not be used. `notes` list what the columns hold less exactly than the schema
     defines it, and the fields without a column. `record` is the full name of the schema's record, which may be empty;
-    None for any other type, which becomes the only column `VALUE`.
+    None for any other type, which becomes the only column `VALUE`. `other_records` are the full names of further
+    messages in a Protobuf schema, which could make the rows instead.
     """
 
     columns: tuple[Column, ...]
     findings: tuple[SchemaFinding, ...]
     notes: tuple[SchemaFinding, ...] = ()
     record: str | None = None
+    other_records: tuple[str, ...] = ()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
-from frazil.materialize.layout import metadata_columns, name_clashes, reads_keys_by_schema
+from frazil.materialize.layout import name_clashes, reads_keys_by_schema
 from frazil.materialize.pause.pausing import excluded_schemas
-from frazil.materialize.schema.columns_of import given_columns, key_column_type, record_columns
-from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
+from frazil.materialize.schema.columns_of import record_columns
+from frazil.materialize.schema.compare import Evolution, applied
 from frazil.materialize.schema.fitted import still_fitting
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
-from frazil.materialize.schema.notices import differences, left_out_property, notes_of_keys, notes_of_values
+from frazil.materialize.schema.notices import differences, left_out_property
+from frazil.materialize.schema.requirements import RequiredColumns, needed, of_keys, of_spec, of_values, required_by
+from frazil.materialize.schema.succession import Accepted
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import Change
 from frazil.model.columns import Column, walk
@@ -70,25 +72,6 @@ def _shape(columns: tuple[Column, ...]) -> list[tuple[str, str]]:
     return [(path, str(column.type)) for path, column in walk(columns)]
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredColumns:
-    """Columns that the table has to hold. `schema_id` is None for those that the spec asks for.
-
-    The record's own columns and those about it are compared apart, so that no alias leads from one to the other.
-    """
-
-    columns: tuple[Column, ...]
-    schema_id: SchemaId | None
-    of_record: bool
-    notes: tuple[SchemaFinding, ...] = ()
-    held: bool = False
-    """Whether the table had these columns before: another writer has changed them since, or the spec has changed."""
-
-    def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
-        of_key = self.schema_id is not None and not self.of_record
-        return refusal(spec.identifier, self.schema_id, findings, of_key=of_key, held=self.held)
-
-
 def evolve(
     lake: Lake,
     registry: SchemaRegistry,
@@ -134,13 +117,15 @@ def _evolve_for_all(
     nothing from a schema that fits already.
     """
     excluded = excluded_schemas(view.properties)
-    for wanted in _of_spec(spec):
+    values = Accepted(state.schema_ids, absorbed.values, registry.by_id)
+    keys = Accepted(state.key_schema_ids, absorbed.keys, registry.by_id)
+    for wanted in of_spec(spec):
         view = _evolve(lake, spec, view, wanted, absorbed)
     for schema in _new(_values(registry, spec, latest, state, met), absorbed.values, excluded.values):
-        view = _evolve(lake, spec, view, _of_values(spec, schema, state), absorbed)
+        view = _evolve(lake, spec, view, of_values(spec, schema, values), absorbed)
         absorbed.values[schema.id] = schema
     for schema in _new(_keys(registry, spec, latest, state, met), absorbed.keys, excluded.keys):
-        view = _evolve(lake, spec, view, _of_keys(spec, schema, state), absorbed)
+        view = _evolve(lake, spec, view, of_keys(spec, schema, keys), absorbed)
         absorbed.keys[schema.id] = schema
     return view
 
@@ -210,16 +195,18 @@ def is_excluded_for(spec: TableSpec, state: TableState, refused: IncompatibleSch
     If the table had columns for the schema before, it is paused: another writer or a changed spec took them.
     """
     had_columns = state.key_schema_ids if refused.of_key else state.schema_ids
-    asked = spec.on_incompatible_schema == "dead_letter"
+    asked = spec.on_incompatible_schema == "dead_letter" and not refused.always_pauses
     return asked and refused.schema_id is not None and refused.schema_id not in had_columns
 
 
 def _required_columns(
     spec: TableSpec, schemas: LatestSchemas, state: TableState
 ) -> Iterator[Callable[[], RequiredColumns]]:
-    yield from (partial(_itself, each) for each in _of_spec(spec))
-    yield from (partial(_of_values, spec, each, state) for each in schemas.values)
-    yield from (partial(_of_keys, spec, each, state) for each in schemas.keys)
+    yield from (partial(_itself, each) for each in of_spec(spec))
+    values = Accepted.of(schemas.values, state.schema_ids)
+    keys = Accepted.of(schemas.keys, state.key_schema_ids)
+    yield from (partial(of_values, spec, each, values) for each in schemas.values)
+    yield from (partial(of_keys, spec, each, keys) for each in schemas.keys)
 
 
 def fits(spec: TableSpec, view: TableView, schema: RegisteredSchema, *, of_key: bool) -> bool:
@@ -243,54 +230,8 @@ def differences_of_newest(
     return tuple(differences(record_columns(spec, latest.values[0]), of_record, former_names))
 
 
-def needed(
-    spec: TableSpec,
-    wanted: RequiredColumns,
-    columns: tuple[Column, ...],
-    former_names: FormerNames,
-    partition_names: frozenset[str],
-) -> Evolution:
-    """Return the changes that a table with these columns needs to hold the wanted ones."""
-    about = {finding.path for finding in name_clashes(columns, spec)}
-    have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
-    evolution = compare(wanted.columns, have, former_names)
-    clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
-    after = {column.name for column in applied(have, evolution.changes)}
-    taken = tuple(
-        SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
-    )
-    return replace(evolution, findings=evolution.findings + clashes + taken)
-
-
 def _itself(wanted: RequiredColumns) -> RequiredColumns:
     return wanted
-
-
-def _of_spec(spec: TableSpec) -> Iterator[RequiredColumns]:
-    """Yield the columns about the record, and those of values without registered schemas."""
-    yield RequiredColumns(metadata_columns(spec, None), None, of_record=False)
-    of_values = given_columns(spec)
-    if of_values:
-        yield RequiredColumns(of_values, None, of_record=True)
-
-
-def _of_values(spec: TableSpec, schema: RegisteredSchema, state: TableState | None = None) -> RequiredColumns:
-    columns, held = record_columns(spec, schema), state is not None and schema.id in state.schema_ids
-    return RequiredColumns(columns, schema.id, of_record=True, notes=notes_of_values(spec, schema), held=held)
-
-
-def _of_keys(spec: TableSpec, schema: RegisteredSchema, state: TableState | None = None) -> RequiredColumns:
-    column = Column(spec.metadata.prefix + "key", key_column_type(spec, schema))
-    held, notes = state is not None and schema.id in state.key_schema_ids, notes_of_keys(spec, schema)
-    return RequiredColumns((column,), schema.id, of_record=False, notes=notes, held=held)
-
-
-def required_by(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool) -> RequiredColumns:
-    """Return the columns that records with this writer schema, as that of their values or of their keys, require.
-
-    Raises IncompatibleSchemaError with every finding if they cannot be columns.
-    """
-    return _of_keys(spec, schema) if of_key else _of_values(spec, schema)
 
 
 def _values(

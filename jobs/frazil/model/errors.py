@@ -89,7 +89,8 @@ class IncompatibleSchemaError(DataError):
     """A writer schema requires a change that would not be safe for the table.
 
     `schema_id` is that of the writer schema, if a table refused one, and `of_key` says that it is that of a key.
-    `findings` are the reasons by path, which `what` lists.
+    `findings` are the reasons by path, which `what` lists. With `always_pauses`, no setting makes dead letters of its
+    records: some of them would be rows with another spec.
     """
 
     def __init__(
@@ -100,11 +101,13 @@ class IncompatibleSchemaError(DataError):
         schema_id: SchemaId | None = None,
         of_key: bool = False,
         findings: tuple[SchemaFinding, ...] = (),
+        always_pauses: bool = False,
     ) -> None:
         super().__init__(what, hint=hint)
         self.schema_id = schema_id
         self.of_key = of_key
         self.findings = findings
+        self.always_pauses = always_pauses
 
 
 class SourceChangedError(DataError):

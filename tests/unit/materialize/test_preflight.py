@@ -27,6 +27,8 @@ from frazil.materialize.preview.preflight import problems
 from frazil.materialize.schema import fitted as fitted_module
 from frazil.materialize.schema.fitted import fitted, hash_of
 from frazil.materialize.schema.former_names import former_names_of
+from frazil.materialize.schema.requirements import RequiredColumns, of_values
+from frazil.materialize.schema.succession import Accepted
 from frazil.materialize.sources import latest_schemas
 from frazil.materialize.state import standing
 from frazil.model.columns import walk
@@ -606,7 +608,7 @@ def test_an_unchanged_table_is_compared_with_a_schema_once(world: World, monkeyp
     world.make()
     absorbed, compared = Absorbed({}, {}), []
     world.absorb(absorbed=absorbed)
-    monkeypatch.setattr(evolve_module, "_of_values", lambda spec, schema: compared.append(schema))
+    monkeypatch.setattr(evolve_module, "of_values", lambda spec, schema: compared.append(schema))
 
     world.absorb(absorbed=absorbed)
 
@@ -647,15 +649,13 @@ def test_a_union_of_an_adopted_table_is_taken_from_what_will_be_written(world: W
 @pytest.fixture
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Ids of the schemas that are compared with the table, in order."""
-    ids, of_values = list[int](), evolve_module._of_values
+    ids = list[int]()
 
-    def watched(
-        wanted: TableSpec, schema: RegisteredSchema, state: TableState | None = None
-    ) -> evolve_module.RequiredColumns:
+    def watched(wanted: TableSpec, schema: RegisteredSchema, accepted: Accepted) -> RequiredColumns:
         ids.append(schema.id)
-        return of_values(wanted, schema, state)
+        return of_values(wanted, schema, accepted)
 
-    monkeypatch.setattr(evolve_module, "_of_values", watched)
+    monkeypatch.setattr(evolve_module, "of_values", watched)
     return ids
 
 

@@ -28,7 +28,9 @@ def map_schema(schema: ProtobufSchema) -> Mapped:
     """Return the columns of rows with this writer schema, and every finding."""
     expanded = expand(schema)
     columns = () if expanded.findings else columns_of(expanded.row)
-    return Mapped(columns, expanded.findings, expanded.notes, schema.message.full_name)
+    name = schema.message.full_name
+    others = tuple(each for each in schema.names.values() if each != name)
+    return Mapped(columns, expanded.findings, expanded.notes, name, others)
 
 
 def columns_of(shape: Members) -> tuple[Column, ...]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from frazil.delta.expressible import inexpressible
 from frazil.materialize.changed_spec.applied_spec import ever_kept
 from frazil.materialize.create import initial_columns
-from frazil.materialize.evolve import differences_of_newest, needed, required_by
+from frazil.materialize.evolve import differences_of_newest
 from frazil.materialize.preview.changes import preview_changes, schemas_of_next_batch
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import FormerNames
+from frazil.materialize.schema.requirements import needed, required_by
+from frazil.materialize.schema.succession import Accepted
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.materialize.state import standing
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError, IncompatibleSchemaError, SubjectMissingError
+from frazil.model.plan import WriterSchemas
 from frazil.model.schemas import RegisteredSchema, SchemaFinding, unsafe_change
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -65,6 +68,7 @@ class _Base:
     columns: tuple[Column, ...]
     former_names: FormerNames
     partition_names: frozenset[str] = frozenset()
+    schemas: WriterSchemas = field(default_factory=lambda: WriterSchemas({}, {}))
     pending: tuple[Change, ...] = ()
     obstacles: tuple[FrazilError, ...] = ()
 
@@ -81,8 +85,9 @@ def plan_schema(
     plan = SchemaPlan(spec.identifier, view is not None, base.pending, base.obstacles)
     if spec.on_incompatible_schema == "dead_letter":
         plan = replace(plan, if_refused="all records with this schema would become dead letters")
+    beside = base.schemas.keys if of_key else base.schemas.values
     try:
-        wanted = required_by(spec, schema, of_key=of_key)
+        wanted = required_by(spec, schema, Accepted.of(beside.values(), beside.keys()), of_key=of_key)
     except IncompatibleSchemaError as no_columns:
         return replace(plan, findings=no_columns.findings)
     evolution = needed(base.names, wanted, base.columns, base.former_names, base.partition_names)
@@ -102,17 +107,19 @@ def _new_table(registry: SchemaRegistry, spec: TableSpec) -> _Base:
         latest = latest_schemas(registry, spec)
     except SubjectMissingError:
         latest = LatestSchemas((), ())
-    return _Base(spec, *initial_columns(spec, latest))
+    return _Base(spec, *initial_columns(spec, latest), schemas=latest.by_id())
 
 
 def _table(registry: SchemaRegistry, spec: TableSpec, view: TableView) -> _Base:
     state = standing(view, pipeline=spec.pipeline).state
-    preview = preview_changes(spec, view, schemas_of_next_batch(registry, spec, view), state)
+    schemas = schemas_of_next_batch(registry, spec, view)
+    preview = preview_changes(spec, view, schemas, state)
     return _Base(
         names=ever_kept(spec, view.properties),
         columns=preview.columns,
         former_names=preview.evolution.former_names,
         partition_names=view.partition_names,
+        schemas=schemas,
         pending=preview.evolution.changes,
         obstacles=preview.refusals,
     )

@@ -1,0 +1,107 @@
+"""The columns that a table must have for a writer schema or for its spec, and the changes that it needs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from frazil.materialize.layout import metadata_columns, name_clashes
+from frazil.materialize.schema.columns_of import given_columns, key_column_type, record_columns
+from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
+from frazil.materialize.schema.former_names import FormerNames
+from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
+from frazil.materialize.schema.succession import NONE_ACCEPTED, Accepted, OtherMessage, other_message
+from frazil.model.columns import Column
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.schemas import RegisteredSchema, SchemaFinding, SchemaId
+from frazil.model.spec import TableSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredColumns:
+    """Columns that the table has to hold. `schema_id` is None for those that the spec asks for.
+
+    The record's own columns and those about it are compared apart, so that no alias leads from one to the other.
+    """
+
+    columns: tuple[Column, ...]
+    schema_id: SchemaId | None
+    of_record: bool
+    notes: tuple[SchemaFinding, ...] = ()
+    held: bool = False
+    """Whether the table had these columns before: another writer has changed them since, or the spec has changed."""
+    other_message: OtherMessage | None = None
+
+    @property
+    def of_key(self) -> bool:
+        return self.schema_id is not None and not self.of_record
+
+    def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
+        error = refusal(spec.identifier, self.schema_id, findings, of_key=self.of_key, held=self.held)
+        if self.other_message is None:
+            return error
+        setting = f"`{'key_message' if self.of_key else 'message'}: {self.other_message.of_table}`"
+        hint = f"set {setting} in {spec.source_file} to keep these rows, then run `frazil resume {spec.identifier}`"
+        return IncompatibleSchemaError(
+            error.what, hint=hint, schema_id=self.schema_id, of_key=self.of_key, findings=findings, always_pauses=True
+        )
+
+
+def of_spec(spec: TableSpec) -> Iterator[RequiredColumns]:
+    """Yield the columns about the record, and those of values without registered schemas."""
+    yield RequiredColumns(metadata_columns(spec, None), None, of_record=False)
+    of_values = given_columns(spec)
+    if of_values:
+        yield RequiredColumns(of_values, None, of_record=True)
+
+
+def of_values(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE_ACCEPTED) -> RequiredColumns:
+    return RequiredColumns(
+        record_columns(spec, schema),
+        schema.id,
+        of_record=True,
+        notes=notes_of_values(spec, schema),
+        held=schema.id in accepted.stored,
+        other_message=other_message(spec, schema, accepted, of_key=False),
+    )
+
+
+def of_keys(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE_ACCEPTED) -> RequiredColumns:
+    return RequiredColumns(
+        (Column(spec.metadata.prefix + "key", key_column_type(spec, schema)),),
+        schema.id,
+        of_record=False,
+        notes=notes_of_keys(spec, schema),
+        held=schema.id in accepted.stored,
+        other_message=other_message(spec, schema, accepted, of_key=True),
+    )
+
+
+def required_by(
+    spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE_ACCEPTED, *, of_key: bool
+) -> RequiredColumns:
+    """Return the columns that records with this writer schema, as that of their values or of their keys, require.
+
+    Raises IncompatibleSchemaError with every finding if they cannot be columns.
+    """
+    return of_keys(spec, schema, accepted) if of_key else of_values(spec, schema, accepted)
+
+
+def needed(
+    spec: TableSpec,
+    wanted: RequiredColumns,
+    columns: tuple[Column, ...],
+    former_names: FormerNames,
+    partition_names: frozenset[str],
+) -> Evolution:
+    """Return the changes that a table with these columns needs to hold the wanted ones."""
+    about = {finding.path for finding in name_clashes(columns, spec)}
+    have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
+    evolution = compare(wanted.columns, have, former_names)
+    clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
+    after = {column.name for column in applied(have, evolution.changes)}
+    taken = tuple(
+        SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
+    )
+    found = () if wanted.other_message is None else (wanted.other_message.finding,)
+    return replace(evolution, findings=(*found, *evolution.findings, *clashes, *taken))
