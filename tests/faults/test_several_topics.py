@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.expressions import And, EqualTo, IsNull
 
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.outcome import Published
@@ -268,18 +269,54 @@ def test_retention_before_the_first_batch_with_a_topic_only_moves_its_beginning(
     topics.assert_exactly_once(topics.both)
 
 
-def test_a_topic_that_was_added_is_taken_back_with_a_rollback_and_read_again(topics: Topics) -> None:
+@pytest.mark.parametrize("expired", [False, True], ids=["with its snapshots", "with expired dead letters"])
+def test_a_topic_that_was_added_is_taken_back_with_a_rollback_and_read_again(topics: Topics, *, expired: bool) -> None:
     topics.first.produce(6)
     until_caught_up(topics.run(topics.one))
     topics.second.produce(6)
     until_caught_up(topics.run(topics.both))
     topics.first.roll_back()
-    topics.first.roll_back()
+    if expired:
+        topics.first.expire(topics.one.dead_letters_identifier)
     topics.second.produce(6)
 
     until_caught_up(topics.run(topics.both))
 
     topics.assert_exactly_once(topics.both)
+
+
+@pytest.mark.parametrize("expired", [False, True], ids=["with its snapshots", "with expired dead letters"])
+def test_dead_letters_of_a_topic_whose_addition_was_rolled_back_are_taken_out(topics: Topics, *, expired: bool) -> None:
+    topics.first.produce(6)
+    until_caught_up(topics.run(topics.one))
+    topics.second.produce(6)
+    until_caught_up(topics.run(topics.both))
+    topics.first.roll_back()
+    if expired:
+        topics.first.expire(topics.one.dead_letters_identifier)
+    topics.first.produce(6)
+
+    until_caught_up(topics.run(topics.one))
+
+    topics.second.rows, topics.second.bad = {}, {}
+    topics.assert_exactly_once(topics.one)
+
+
+def test_rows_without_a_topic_that_others_delete_are_counted_as_removed_rows(topics: Topics) -> None:
+    topics.first.produce(6)
+    until_caught_up(topics.run(topics.one))
+    topics.second.produce(6)
+    until_caught_up(topics.run(topics.both))
+    table = topics.first.table(topics.one.identifier)
+    unnamed = next(iter(topics.first.rows.values()))
+
+    table.delete(And(EqualTo("n", unnamed), IsNull("kafka_topic")))
+    topics.second.produce(6)
+    until_caught_up(topics.run(topics.both))
+
+    proof = topics.verified(topics.both)
+    assert proof.clean, [str(finding) for finding in proof.findings]
+    assert (proof.foreign.sourced_removed, proof.foreign.unsourced_added) == (1, 0)
 
 
 def test_a_driver_with_the_earlier_spec_is_fenced_by_one_that_added_a_topic(topics: Topics) -> None:

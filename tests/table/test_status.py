@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, ForeignChanges
 from frazil.model.spec import Start, TableSpec
 from frazil.status import PartitionLag, TableStatus, table_statuses
-from tests.table.small_lake import NOON, SmallLake, spec_of
+from tests.table.small_lake import NOON, Read, SmallLake, spec_of
 
 
 @dataclass(slots=True)
@@ -109,6 +110,20 @@ def test_rolled_back_table_says_so(lake: SmallLake) -> None:
     found = status_of(lake, Broker({0: 100, 1: 50}))
 
     assert (found.rolled_back, found.epoch, found.lag) == (True, 1, 40)
+
+
+def test_a_topic_that_the_spec_does_not_name_any_more_is_listed(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path / "several", spec_of("orders", "returned"))
+    lake.batch(Read("orders", 0, 0, 100), Read("returned", 0, 0, 7))
+    lake.spec = spec_of("orders")
+
+    found = status_of(lake, Broker({0: 100}))
+
+    assert (found.state, found.removed_topics, found.rows) == ("caught up", ("returned",), 107)
+    assert found.to_json()["removed_topics"] == ("returned",)
+    assert list(remarks([found])) == [
+        "lake.orders: not read any more, because the spec does not name it: topic returned; its rows stay"
+    ]
 
 
 def test_topic_made_anew_is_trouble(lake: SmallLake) -> None:

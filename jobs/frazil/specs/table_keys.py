@@ -270,6 +270,9 @@ TABLE_SECTION = Section(
         KEY_MESSAGE,
         STRING_FORMATS,
     ),
-    not_yet=(NotYet("identity", "write: append needs no identity; remove the key"),),
+    not_yet=(
+        NotYet("identity", "write: append needs no identity; remove the key"),
+        NotYet("routes", "write one spec for each table: several specs may read one topic"),
+    ),
     exactly_one=("topic", "topics"),
 )

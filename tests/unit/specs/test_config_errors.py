@@ -166,6 +166,11 @@ SPEC_ERRORS = {
         "tables/a.yaml:2:1: identity: this key is not supported in this release",
         "write: append needs no identity; remove the key",
     ),
+    "routes of a later release": (
+        "topic: a\nroutes: []",
+        "tables/a.yaml:2:1: routes: this key is not supported in this release",
+        "write one spec for each table: several specs may read one topic",
+    ),
     "empty value": (
         "topic: a\nstart:",
         "tables/a.yaml:2:7: start: expected earliest, latest or {timestamp: …} or {offsets: …}, found nothing",
