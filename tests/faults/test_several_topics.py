@@ -16,14 +16,14 @@ from pyiceberg.expressions import And, EqualTo, IsNull
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.outcome import Published
 from frazil.materialize.run import TableRun
-from frazil.model.errors import FencedError, ForeignOwnerError, RecordsLostError, SourceChangedError
-from frazil.model.plan import NothingToDo
+from frazil.model.errors import BrokerError, FencedError, ForeignOwnerError, RecordsLostError, SourceChangedError
+from frazil.model.plan import NothingToDo, TopicFacts
 from frazil.model.spec import MetadataColumns, Start, StartEarliest, StartLatest, TableSpec
 from frazil.proof.verification import FindingKind, Verification
 from frazil.status import TableStatus, table_statuses
 from frazil.verify.table import verify_table
 from tests.faults.moments import Moment, at
-from tests.faults.test_topics import delete_records, recreate, wait_until
+from tests.faults.test_topics import TopicsThatSay, delete_records, recreate, wait_until
 from tests.faults.world import World, admin_of, jdbc_catalog, kafka_side, new_world, topics_of, until_caught_up
 from tests.sampling import sampled
 
@@ -366,6 +366,33 @@ def test_a_removed_topic_that_the_cluster_has_no_more_is_proven_by_the_table(top
 
     topics.assert_exactly_once(topics.one)
     assert any("the cluster has no such topic" in note for note in notes(topics.verified(topics.one)))
+
+
+class TopicsWithout(TopicsThatSay):
+    """A broker that refuses one topic (`ports.Topics`)."""
+
+    def __init__(self, world: World, refused: str) -> None:
+        super().__init__(world, lambda facts: facts)
+        self._refused = refused
+
+    def describe(self, topic: str) -> TopicFacts | None:
+        if topic == self._refused:
+            raise BrokerError(f"not authorized for {topic}", hint="grant describe")
+        return super().describe(topic)
+
+
+def test_a_removed_topic_that_this_user_may_not_read_any_more_is_named_in_a_note(topics: Topics) -> None:
+    topics.first.produce(6)
+    topics.second.produce(6)
+    until_caught_up(topics.run(topics.both))
+    refusing = replace(kafka_side(topics.first), topics=TopicsWithout(topics.first, topics.second.topic))
+
+    proof = verify_table(topics.first.lake, topics.one, kafka=refusing)
+
+    assert proof.clean
+    assert any(f"not authorized for {topics.second.topic}" in note for note in notes(proof))
+    with pytest.raises(BrokerError):
+        verify_table(topics.first.lake, topics.both, kafka=refusing)
 
 
 def test_a_spec_without_any_topic_of_the_table_is_another_pipeline(topics: Topics) -> None:

@@ -12,7 +12,7 @@ from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing
 from frazil.model.columns import Scalar, lacking
-from frazil.model.errors import RecordsLostError
+from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress
 from frazil.model.schemas import SchemaId, id_order
@@ -84,6 +84,12 @@ class _Result:
     compared: dict[TopicPartition, Compared] = field(default_factory=dict)
     lost: dict[SchemaId | None, tuple[str, ...]] = field(default_factory=dict)
 
+    def add(self, more: _Result) -> None:
+        self.findings += more.findings
+        self.notes += more.notes
+        self.compared |= more.compared
+        self.lost |= more.lost
+
     def total(self, figure: str) -> int:
         return sum(getattr(each, figure) for each in self.compared.values())
 
@@ -99,8 +105,12 @@ def check_against_kafka(
 ) -> Check:
     """Compare the table with Kafka. Raises BrokerError and RegistryError."""
     result = _Result()
+    comparing = _Comparing(spec, at, dead_letters, kafka, watch)
     for source in at.state.sources:
-        _compare_topic(_Comparing(spec, at, dead_letters, kafka, watch), source, result)
+        if source.topic in spec.topics:
+            _compare_topic(comparing, source, result)
+        else:
+            _compare_removed_topic(comparing, source, result)
     result.findings += lacking_metadata(spec, at)
     _judge(at, result, proof)
     says = (
@@ -130,10 +140,6 @@ def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
 def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Result) -> None:
     facts = comparing.kafka.topics.describe(source.topic)
     changed = list(_changed(source, facts))
-    if changed and source.topic not in comparing.spec.topics:
-        said = "; ".join(f"{finding.where}: {finding.what}" for finding in changed)
-        result.notes.append(f"not compared, because the spec does not name the topic any more: {said}")
-        return
     result.findings += changed
     if facts is None or any(finding.where == source.topic for finding in changed):
         return
@@ -141,6 +147,22 @@ def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Resul
         if number in facts.partitions:
             where = (source.topic, number)
             result.compared[where] = comparing.partition(where, progress, facts, result)
+
+
+def _compare_removed_topic(comparing: _Comparing, source: SourceProgress, result: _Result) -> None:
+    """Compare a topic that the spec does not name any more, if it still exists and this user may still read it."""
+    found = _Result()
+    try:
+        _compare_topic(comparing, source, found)
+    except BrokerError as refused:
+        why = refused.what
+    else:
+        replaced = [finding for finding in found.findings if finding.kind is FindingKind.SOURCE_CHANGED]
+        if not replaced:
+            result.add(found)
+            return
+        why = "; ".join(f"{finding.where}: {finding.what}" for finding in replaced)
+    result.notes.append(f"{source.topic}: not compared, and the spec does not name the topic any more: {why}")
 
 
 def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Discrepancy]:
