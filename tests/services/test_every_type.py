@@ -24,7 +24,7 @@ def table(services: LocalServices, tmp_path_factory: pytest.TempPathFactory) -> 
     place = Place(services, tmp_path_factory.mktemp("every"))
     topic = place.topic()
     place.send(topic, *everything(place, topic, USUAL, LEAST, FAR), key=b"k")
-    yield place.materialize(f"topic: {topic}")
+    yield place.materialize(f"topic: {topic}\nreaders: [duckdb]")
 
 
 def test_every_type_becomes_its_column(table: Table) -> None:

@@ -132,7 +132,9 @@ def everything(place: Place, *, without: Sequence[str] = ()) -> Table:
     schema_id = place.register(f"{topic}-value", schema, references=[("shop.Address", f"{topic}-address")])
     rows = [{name: value for name, value in row.items() if name not in without} for row in (USUAL, LEAST)]
     place.send(topic, *encode(plain(schema), schema_id, *rows, uses=[ADDRESS]), key=b"k")
-    return place.materialize(f"topic: {topic}\nmetadata: {{keep: [timestamp, key, headers, schema_id, value]}}")
+    return place.materialize(
+        f"topic: {topic}\nreaders: [duckdb]\nmetadata: {{keep: [timestamp, key, headers, schema_id, value]}}"
+    )
 
 
 OPENING = record_of(("opens", {"type": "int", "logicalType": "time-millis"}))

@@ -10,8 +10,9 @@ import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from frazil.cli import evolution_page
+from frazil.cli import evolution_page, readers_page
 from frazil.cli.app import build_app
+from frazil.formats.pages import pages as format_pages
 from frazil.specs.describe import SETTINGS_PAGE, TABLES_PAGE, json_schema, markdown
 
 Helpful = TyperCommand | TyperGroup
@@ -35,6 +36,8 @@ def pages() -> Mapping[str, str]:
         "tables.schema.json": json_schema(TABLES_PAGE),
         "commands.md": commands_page(),
         "evolution.md": evolution_page.page(),
+        "readers.md": readers_page.page(),
+        **format_pages(),
     }
 
 

@@ -13,6 +13,7 @@ from frazil.materialize.layout import (
     delta_problems,
     metadata_columns,
     name_clashes,
+    newly_unreadable,
     partition_problems,
 )
 from frazil.materialize.schema.columns_of import given_columns, key_column_type, record_columns
@@ -31,8 +32,10 @@ from frazil.model.errors import (
     SpecError,
     StateLostError,
 )
+from frazil.model.partitioning import partition_field
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, TableState
+from frazil.model.reader_rules import refused_columns, refused_partition_source
 from frazil.model.schemas import RegisteredSchema, SchemaFinding, listed
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import StartOffsets, TableSpec
@@ -176,10 +179,18 @@ def adoption_findings(spec: TableSpec, view: TableView, latest: LatestSchemas) -
     """Return why Frazil cannot adopt a table that another tool created."""
     columns, _ = initial_columns(spec, latest)
     evolution = compare(columns, _with_unions(view, columns), former_names_of(view.properties))
-    findings = evolution.findings + required_findings(spec, view.schema_json)
+    findings = evolution.findings + required_findings(spec, view.schema_json) + _of_readers(spec, view)
     if view.format_version == 2:
         return findings
     return (*findings, SchemaFinding("", f"the table has Iceberg format version {view.format_version}, expected 2"))
+
+
+def _of_readers(spec: TableSpec, view: TableView) -> tuple[SchemaFinding, ...]:
+    """Return what the declared readers cannot read of an existing table: its columns and its partition fields."""
+    sources = (partition_field(text).column for text in view.partition_fields)
+    found = ((column, refused_partition_source(spec.readers, column)) for column in sources)
+    fields = tuple(SchemaFinding(column, problem) for column, problem in found if problem is not None)
+    return refused_columns(spec.readers, view.columns) + fields
 
 
 def _with_unions(view: TableView, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -202,7 +213,7 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
 
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
     values = [(schema, record_columns(spec, schema)) for schema in latest.values]
-    record, former_names = _merged(spec, values) if values else (given_columns(spec), {})
+    record, former_names = _merged(spec, values) if values else (_given(spec), {})
     keys = [(schema, (Column("key", key_column_type(spec, schema)),)) for schema in latest.keys]
     key_columns, _ = _merged(spec, keys, of_key=True)
     metadata = metadata_columns(spec, key_columns[0].type if key_columns else None)
@@ -220,10 +231,20 @@ def _merged(
     former_names: FormerNames = {}
     for schema, wanted in schemas:
         evolution = compare(wanted, columns, former_names)
-        if evolution.findings:
-            raise refusal(spec.identifier, schema.id, evolution.findings, of_key=of_key)
-        columns, former_names = applied(columns, evolution.changes), evolution.former_names
+        after = applied(columns, evolution.changes)
+        findings = evolution.findings + newly_unreadable(columns, after, spec)
+        if findings:
+            raise refusal(spec.identifier, schema.id, findings, of_key=of_key)
+        columns, former_names = after, evolution.former_names
     return columns, former_names
+
+
+def _given(spec: TableSpec) -> tuple[Column, ...]:
+    columns = given_columns(spec)
+    findings = newly_unreadable((), columns, spec)
+    if findings:
+        raise refusal(spec.identifier, None, findings)
+    return columns
 
 
 def initial_state(topics: Topics, spec: TableSpec, *, writer: str) -> TableState:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from frazil.delta.expressible import inexpressible
 from frazil.formats.open import plain_format
-from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct, walk
+from frazil.model.columns import Column, ColumnType, ListOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import partition_field
+from frazil.model.reader_rules import refused_columns, refused_partition_source
 from frazil.model.schemas import SchemaFinding
 from frazil.model.spec import TableSpec
 
@@ -91,14 +92,15 @@ def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[SchemaFin
     )
 
 
-def unreadable(record: tuple[Column, ...], spec: TableSpec) -> tuple[SchemaFinding, ...]:
-    """Columns, at any depth, for which a declared reader has no type: it would refuse the whole table."""
-    if "spark" not in spec.readers:
-        return ()
-    problem = "is a time, which Spark cannot read: write a timestamp, or remove spark from `readers`"
-    return tuple(
-        SchemaFinding(path, problem) for path, column in walk(record) if _innermost(column.type) == Scalar("time")
-    )
+def newly_unreadable(
+    before: tuple[Column, ...], after: tuple[Column, ...], spec: TableSpec
+) -> tuple[SchemaFinding, ...]:
+    """Return the columns, at any depth, that a declared reader cannot read and that were not there before.
+
+    What a table has already is judged when `readers` changes, so that a new rule stops no existing table.
+    """
+    there = {path for path, _ in walk(before)}
+    return tuple(each for each in refused_columns(spec.readers, after) if each.path not in there)
 
 
 def delta_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
@@ -109,14 +111,6 @@ def delta_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecEr
         SpecError(f"{spec.identifier}: formats: delta: the column {each.path} {each.problem}", hint=hint)
         for each in found
     )
-
-
-def _innermost(column_type: ColumnType) -> ColumnType:
-    match column_type:
-        case ListOf(inner) | MapOf(_, inner):
-            return _innermost(inner)
-        case _:
-            return column_type
 
 
 def _kept(spec: TableSpec) -> tuple[str, ...]:
@@ -137,7 +131,7 @@ _TAKES: dict[str, set[str]] = {
 
 def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
     """Return the errors in `partition_by` for a table with these columns (Iceberg, "Partition Transforms")."""
-    found = (_partition_problem(text, columns) for text in spec.partition_by)
+    found = (_for_readers(spec, text) or _partition_problem(text, columns) for text in spec.partition_by)
     return tuple(
         SpecError(f"{spec.identifier}: partition_by: {problem}", hint=f"fix `partition_by` in {spec.source_file}")
         for problem in found
@@ -148,6 +142,11 @@ def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Sp
 def partition_columns(spec: TableSpec) -> frozenset[str]:
     """The columns that `partition_by` names."""
     return frozenset(partition_field(text).column for text in spec.partition_by)
+
+
+def _for_readers(spec: TableSpec, text: str) -> str | None:
+    problem = refused_partition_source(spec.readers, partition_field(text).column)
+    return None if problem is None else f"{text} {problem}"
 
 
 def _partition_problem(text: str, columns: tuple[Column, ...]) -> str | None:

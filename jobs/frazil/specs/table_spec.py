@@ -9,6 +9,7 @@ from typing import cast
 
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField
+from frazil.model.reader_rules import refused_table_name
 from frazil.model.spec import (
     CONFLUENT,
     SCHEMA_TYPES,
@@ -131,12 +132,11 @@ def _topic_problems(values: Values) -> Iterator[Problem]:
 def _name_problems(values: Values, catalog_type: str) -> Iterator[Problem]:
     for key in (keys.TABLE, keys.DATABASE):
         name = values.get(key) or ""
-        if name == name.lower():
-            continue
         if catalog_type == "glue" or "athena" in values[keys.READERS]:
             reader = "AWS Glue" if catalog_type == "glue" else "athena"
-            what = f'{reader} supports only lower-case names, found "{name}"'
-            yield _problem(values.place_of(key), what, f"write {name.lower()}")
+            problem = refused_table_name("athena", name)
+            if problem is not None:
+                yield _problem(values.place_of(key), f"{reader} {problem}", f"write {name.lower()}")
 
 
 def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:

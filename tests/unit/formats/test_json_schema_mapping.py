@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from json_samples import Json, fields
 
-from frazil.formats.json_schema import page
-from frazil.formats.json_schema.page import PAGE
 from frazil.formats.json_schema.schema import Expanded, expand
 from frazil.formats.json_schema.verdicts import DEFINITIONS, VERDICTS, Verdict
 from frazil.formats.json_values.shape import columns_of
@@ -293,10 +291,6 @@ def test_a_schema_that_no_table_can_hold_has_no_decoder() -> None:
         "a and A differ only in case",
     ]
     assert "the JSON Schema cannot become columns" in refused.value.what
-
-
-def test_the_page_is_generated() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page.text(), "run `python -m frazil.formats.json_schema.page`"
 
 
 def test_the_same_schema_by_many_ways_counts_once() -> None:

@@ -14,7 +14,6 @@ from protobuf_samples import message, payload, proto3, rows, text_of
 
 from frazil.formats.protobuf.mapping import map_schema
 from frazil.formats.protobuf.open import Engine, open_decoder
-from frazil.formats.protobuf.page import PAGE, text
 from frazil.formats.protobuf.schema import parse_schema
 from frazil.formats.protobuf.verdicts import REFUSED, VERDICTS
 from frazil.model.errors import IncompatibleSchemaError, MissingToolError
@@ -329,7 +328,3 @@ def test_times_that_lose_nanoseconds_are_counted_once(engine: Engine) -> None:
     counts = [open_decoder(schema, engine).decode(binary([each])).truncated_nanos for each in given]
 
     assert counts == [2, 1, 0]
-
-
-def test_the_page_is_generated() -> None:
-    assert PAGE.read_text(encoding="utf-8") == text(), "run `python -m frazil.formats.protobuf.page`"

@@ -6,7 +6,7 @@ import pytest
 from values_of_tables import SPEC, names, spec
 
 from frazil.materialize.changed_spec.applied_spec import applied_by, ever_kept, spec_property
-from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, unreadable
+from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns, name_clashes, newly_unreadable
 from frazil.model.columns import Column, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.spec import MetadataColumns
 
@@ -85,11 +85,12 @@ def test_a_time_at_any_depth_is_a_finding_where_spark_must_read() -> None:
         Column("breaks", ListOf(Struct((Column("begins", MapOf(Scalar("string"), time)),)))),
     )
 
-    found = unreadable(columns, spec(readers=("duckdb", "spark")))
+    found = newly_unreadable((), columns, spec(readers=("duckdb", "spark")))
 
     assert [finding.path for finding in found] == ["opens", "breaks[].begins"]
     assert "remove spark from `readers`" in found[0].problem
-    assert unreadable(columns, spec(readers=("snowflake", "athena", "duckdb"))) == ()
+    assert newly_unreadable((), columns, spec(readers=("snowflake", "athena", "duckdb"))) == ()
+    assert newly_unreadable(columns, columns, spec(readers=("spark",))) == (), "a table keeps what it has"
 
 
 def test_dead_letter_columns_are_final() -> None:

@@ -1,22 +1,4 @@
-"""Map a writer schema to columns.
-
-| Avro | Column |
-|---|---|
-| boolean, int, long, float, double, string | the same |
-| bytes, fixed(n) | binary, fixed(n) |
-| decimal(p, s) on bytes or fixed | decimal(p, s), p at most 38 |
-| uuid on string, on fixed(16) | string, uuid |
-| date, time-* | date, time |
-| timestamp-*, local-timestamp-* | timestamptz, timestamp (nanoseconds are rounded down to microseconds) |
-| duration | fixed(12) |
-| enum | string |
-| array, map, record | list, map, struct |
-| a union of null and one type, in any order | that type |
-| any other union | a struct with one column per branch, all but one of them null |
-| null alone, a record without fields | no column; in a union, an array or a map, a struct with `present` |
-| a recursive record, below the third level | JSON text |
-| any other type than a record at the top | one column, `value` |
-"""
+"""Map a writer schema to columns: `verdicts.py` says which column each type becomes."""
 
 from __future__ import annotations
 

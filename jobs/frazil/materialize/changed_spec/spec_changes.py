@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec, applied_by, applied_spec_of, spec_property
-from frazil.materialize.layout import metadata_columns, partition_problems, unreadable
+from frazil.materialize.layout import metadata_columns, partition_problems
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import former_names_of, former_names_property
 from frazil.model.changes import RenameColumn
@@ -18,6 +18,7 @@ from frazil.model.columns import Column
 from frazil.model.errors import SpecChangeError
 from frazil.model.partitioning import PartitionField, partition_field, partition_fields
 from frazil.model.pipeline import listed_topics
+from frazil.model.reader_rules import refused_columns
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spec_change import Fate, SpecChange
@@ -192,7 +193,7 @@ def _renamed(field: PartitionField, renamed: Mapping[str, str]) -> str:
 def _readers(judged: _Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["readers"] == TEXTS["readers"](judged.spec):
         return
-    findings = unreadable(judged.columns, judged.spec)
+    findings = refused_columns(judged.spec.readers, judged.columns)
     if findings:
         yield judged.change("readers", Fate.REFUSED, "; ".join(map(str, findings)))
     else:

@@ -1,9 +1,8 @@
-"""The columns that a writer schema becomes, as a spec's readers can have them."""
+"""The columns that a writer schema becomes."""
 
 from __future__ import annotations
 
 from frazil.formats.open import map_schema, plain_columns
-from frazil.materialize.layout import unreadable
 from frazil.materialize.schema.compare import refusal
 from frazil.model.columns import Column, ColumnType, Struct
 from frazil.model.errors import IncompatibleSchemaError
@@ -22,22 +21,14 @@ def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = 
         found = map_schema(schema, settings)
     except IncompatibleSchemaError as no_columns:
         raise refusal(spec.identifier, schema.id, (SchemaFinding("", no_columns.what),), of_key=of_key) from no_columns
-    findings = found.findings + unreadable(found.columns, spec)
-    if findings:
-        raise refusal(spec.identifier, schema.id, findings, of_key=of_key)
+    if found.findings:
+        raise refusal(spec.identifier, schema.id, found.findings, of_key=of_key)
     return found.columns
 
 
 def given_columns(spec: TableSpec) -> tuple[Column, ...]:
-    """Return the columns of values without registered schemas; none for a spec whose values have them.
-
-    Raises IncompatibleSchemaError if a declared reader cannot read them.
-    """
-    columns = plain_columns(spec.value, spec.value_settings)
-    findings = unreadable(columns, spec)
-    if findings:
-        raise refusal(spec.identifier, None, findings)
-    return columns
+    """Return the columns of values without registered schemas; none for a spec whose values have them."""
+    return plain_columns(spec.value, spec.value_settings)
 
 
 def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:

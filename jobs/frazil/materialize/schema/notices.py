@@ -9,6 +9,7 @@ from frazil.formats.mapped import LEFT_OUT
 from frazil.formats.open import map_schema
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
+from frazil.model.reader_rules import warned_columns
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.spec import TableSpec
 
@@ -17,8 +18,9 @@ LEFT_OUT_PROPERTY = "frazil.left-out"
 
 
 def notes_of_values(spec: TableSpec, schema: RegisteredSchema) -> tuple[SchemaFinding, ...]:
-    """Return ignored logical types, fields without a column, and lossy conversions, by path."""
-    return map_schema(schema, spec.value_settings).notes
+    """Return ignored logical types, fields without a column, lossy conversions, and warnings for readers, by path."""
+    mapped = map_schema(schema, spec.value_settings)
+    return mapped.notes + warned_columns(spec.readers, mapped.columns)
 
 
 def notes_of_keys(spec: TableSpec, schema: RegisteredSchema) -> tuple[SchemaFinding, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from frazil.materialize.layout import metadata_columns, name_clashes
+from frazil.materialize.layout import metadata_columns, name_clashes, newly_unreadable
 from frazil.materialize.schema.columns_of import given_columns, key_column_type, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames
@@ -99,9 +99,12 @@ def needed(
     have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
     evolution = compare(wanted.columns, have, former_names)
     clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
-    after = {column.name for column in applied(have, evolution.changes)}
+    changed = applied(have, evolution.changes)
+    after = {column.name for column in changed}
     taken = tuple(
         SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     found = () if wanted.other_message is None else (wanted.other_message.finding,)
-    return replace(evolution, findings=(*found, *evolution.findings, *clashes, *taken))
+    return replace(
+        evolution, findings=(*found, *evolution.findings, *clashes, *taken, *newly_unreadable(have, changed, spec))
+    )
