@@ -45,6 +45,9 @@ class ProtobufDecoder:
 def json_suspects(payloads: pa.LargeBinaryArray, deepest: int) -> list[int]:
     """Return the indexes of payloads that may not be one JSON text, or may be nested more than `deepest` levels."""
 
+def keyed_hashes(values: pa.LargeBinaryArray, key: bytes) -> pa.LargeStringArray:
+    """Return the first half of each value's HMAC-SHA-256 as 32 hexadecimal digits. Null is null."""
+
 def librdkafka_version(module: str) -> int:
     """Return librdkafka's version if it can be used through `module`, a loaded file that is linked with it.
 

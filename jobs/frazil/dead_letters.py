@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,11 +16,12 @@ from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letter_checks import check_columns
 from frazil.materialize.dead_letters import pending_batches
 from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS
+from frazil.materialize.letter_encryption import decrypted, key_id_of
 from frazil.model.errors import Misuse
 from frazil.model.moments import rfc3339
 from frazil.model.schemas import SchemaId
 from frazil.model.snapshot import TableView
-from frazil.model.spec import TableSpec
+from frazil.model.spec import NamedKey, TableSpec
 from frazil.ports import Lake
 
 NEWEST_FIRST = [("read_at", "descending"), ("topic", "ascending"), ("partition", "ascending"), ("offset", "descending")]
@@ -51,6 +52,11 @@ class DeadLetter:
     value: bytes | None
     headers: Headers
     schema_uuid: str | None = None
+
+    @property
+    def encrypted_with(self) -> str | None:
+        """The id of the key that encrypts the letter, or None."""
+        return key_id_of(self.detail)
 
     @property
     def record(self) -> str:
@@ -222,6 +228,15 @@ def _headers(found: Sequence[Mapping[str, Any]] | None) -> Headers:
 
 def _hex(content: bytes | None) -> str | None:
     return None if content is None else content.hex()
+
+
+def decrypted_letter(letter: DeadLetter, key: NamedKey | None) -> DeadLetter:
+    """Return a letter as its record was. Raises SettingError if it is encrypted with another key."""
+    if letter.encrypted_with is None:
+        return letter
+    headers = [{"key": name, "value": content} for name, content in letter.headers] or None
+    found = decrypted({**{name: getattr(letter, name) for name in COLUMNS}, "headers": headers}, key)
+    return replace(letter, **{**found, "headers": _headers(found["headers"])})
 
 
 def record_name(topic: str, partition: int, offset: int) -> str:

@@ -197,7 +197,23 @@ def peek(
     else:
         plain = open_plain(spec.value, spec.value_settings)
         peeker = Peeker(registry, plain, spec.value_settings, spec.key_settings, spec.wire_format)
-    return [peeker.decode(raw) for raw in found]
+    shown = [peeker.decode(raw) for raw in found]
+    return [_covered(each) for each in shown] if spec is not None and spec.policies else shown
+
+
+HIDDEN = b"[hidden]"
+
+
+def _covered(each: PeekedRecord) -> PeekedRecord:
+    """Hide what no policy has masked: the key, and the value of a record that cannot be decoded."""
+    key, reject = each.raw.key, each.reject
+    value = each.raw.value if each.raw.value is None else HIDDEN
+    return replace(
+        each,
+        raw=replace(each.raw, key=None if key is None else HIDDEN, value=value),
+        reject=None if reject is None else replace(reject, detail="hidden, because the table masks columns"),
+        key=None,
+    )
 
 
 def plain_format_of(records: Sequence[RawRecord]) -> str | None:

@@ -10,6 +10,7 @@ mod decoding;
 mod faults;
 mod fetch;
 mod json;
+mod keyed_hashes;
 mod librdkafka;
 mod protobuf;
 
@@ -20,5 +21,6 @@ fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<protobuf::ProtobufDecoder>()?;
     module.add_class::<fetch::BatchConsumer>()?;
     module.add_function(wrap_pyfunction!(json::json_suspects, module)?)?;
+    module.add_function(wrap_pyfunction!(keyed_hashes::keyed_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(fetch::librdkafka_version, module)?)
 }

@@ -40,7 +40,6 @@ EXTRAS = {
     "duckdb": "duckdb",
     "deltalake": "delta",
     "snowflake": "snowflake",
-    "cryptography": "snowflake",
     "aws_msk_iam_sasl_signer": "msk",
     "boto3": "glue",
     "botocore": "glue",

@@ -87,7 +87,7 @@ def show(
     It is shown with the reason, its headers, its value as the registry's schema decodes it now, and its bytes. A
     topic that was deleted and made again can have several records with one offset; all of them are shown.
     """
-    from frazil.dead_letters import Chosen, record_named  # noqa: PLC0415
+    from frazil.dead_letters import Chosen, decrypted_letter, record_named  # noqa: PLC0415
     from frazil.model.errors import Misuse  # noqa: PLC0415
 
     settings = settings_from(config)
@@ -98,6 +98,7 @@ def show(
             f"{found.table} has no {'pending ' * pending}dead letter of the record {record}",
             hint=f"`frazil dead-letters list {table}` shows those that it has",
         )
+    found = replace(found, newest=tuple(decrypted_letter(each, spec.dead_letter_key) for each in found.newest))
     decoded = _decoded(settings, spec, found.newest)
     if as_json:
         print(json.dumps([_to_json(*each) for each in zip(found.newest, decoded, strict=True)], indent=2))
@@ -162,7 +163,8 @@ def _letter(letter: DeadLetter) -> Iterator[str]:
     from frazil.dead_letters import preview  # noqa: PLC0415
 
     yield from _head(letter)
-    yield f"  key {preview(letter.key)}, value {preview(letter.value)}"
+    if letter.encrypted_with is None:
+        yield f"  key {preview(letter.key)}, value {preview(letter.value)}"
 
 
 def _head(letter: DeadLetter) -> Iterator[str]:
@@ -172,7 +174,11 @@ def _head(letter: DeadLetter) -> Iterator[str]:
     written = "no timestamp" if letter.timestamp is None else f"written {moment(letter.timestamp)}"
     named = letter.schema_uuid or letter.schema_id
     schema = "names no schema" if named is None else f"schema {named}"
-    yield f"{letter.record}  {letter.reason}{where}: {letter.detail}"
+    sealed = letter.encrypted_with
+    detail = (
+        letter.detail if sealed is None else f"encrypted with the key {sealed}; `frazil dead-letters show` needs it"
+    )
+    yield f"{letter.record}  {letter.reason}{where}: {detail}"
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
 
 

@@ -166,29 +166,30 @@ def _fit_struct(array: pa.Array, wanted: pa.DataType, path: str, sources: Column
         return pa.StructArray.from_buffers(wanted, len(array), [array.is_valid().buffers()[1]], children=[])
     children = {field.name: array.field(index) for index, field in enumerate(array.type)}
     fitted = _fit_fields(children, list(wanted), path, sources, len(array))
-    return pa.StructArray.from_arrays(fitted, fields=list(wanted), mask=_mask(array))
+    return pa.StructArray.from_arrays(fitted, fields=list(wanted), mask=null_mask(array))
 
 
 def _fit_list(array: pa.Array, wanted: pa.DataType, path: str, sources: ColumnSources) -> pa.Array:
-    whole = _unsliced(array)
+    whole = unsliced(array)
     values = _fit(whole.values, wanted.value_type, path + "[]", sources)
     large = pa.types.is_large_list(wanted)
     kind = pa.LargeListArray if large else pa.ListArray
     offsets = whole.offsets.cast(pa.int64() if large else pa.int32())
-    return kind.from_arrays(offsets, values, type=wanted, mask=_mask(whole))
+    return kind.from_arrays(offsets, values, type=wanted, mask=null_mask(whole))
 
 
 def _fit_map(array: pa.Array, wanted: pa.DataType, path: str, sources: ColumnSources) -> pa.MapArray:
-    whole = _unsliced(array)
+    whole = unsliced(array)
     keys = _fit(whole.keys, wanted.key_type, path, sources)
     values = _fit(whole.items, wanted.item_type, path + "{}", sources)
-    return pa.MapArray.from_arrays(whole.offsets, keys, values, type=wanted, mask=_mask(whole))
+    return pa.MapArray.from_arrays(whole.offsets, keys, values, type=wanted, mask=null_mask(whole))
 
 
-def _unsliced(array: pa.Array) -> pa.Array:
+def unsliced(array: pa.Array) -> pa.Array:
     """Return the array without an offset: Arrow refuses a mask together with a sliced array."""
     return pa.concat_arrays([array]) if array.offset else array
 
 
-def _mask(array: pa.Array) -> pa.Array | None:
+def null_mask(array: pa.Array) -> pa.Array | None:
+    """Return where the array is null, or None if it never is, as constructors of arrays take it."""
     return cast("pa.Array", array.is_null()) if array.null_count else None

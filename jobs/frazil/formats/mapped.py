@@ -22,7 +22,8 @@ class Mapped:
     If there are findings, `columns` must not be used. `notes` list what the columns hold less exactly than the schema
     defines it, and the fields without a column. `record` is the full name of the schema's record, which may be empty;
     None for any other type, which becomes the only column `VALUE`. `other_records` are the full names of further
-    messages in a Protobuf schema, which could make the rows instead.
+    messages in a Protobuf schema, which could make the rows instead. `unmatched` are the paths of policies that name
+    none of the columns.
     """
 
     columns: tuple[Column, ...]
@@ -30,3 +31,4 @@ class Mapped:
     notes: tuple[SchemaFinding, ...] = ()
     record: str | None = None
     other_records: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ with a `Format`, and a line in `FORMATS`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import assert_never
 
@@ -22,9 +23,12 @@ from frazil.formats.json_schema.format import JSON_SCHEMA
 from frazil.formats.json_values import open as json_values
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.mapped import Mapped
+from frazil.formats.masks.arrays import MaskedDecoder
+from frazil.formats.masks.columns import Masked, mask_columns
 from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
 from frazil.formats.protobuf.format import PROTOBUF
 from frazil.model.columns import Column
+from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaType
 from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, TableSpec, WireFormat
 
@@ -40,9 +44,10 @@ def is_known(schema: RegisteredSchema) -> bool:
 def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS) -> Mapped:
     """Return the columns of a writer schema. Cached, because several steps of a run need the same schemas.
 
-    Raises IncompatibleSchemaError with every problem if the text is not a schema. `is_known(schema)` must be true.
+    They are the columns after the policies of the settings. Raises IncompatibleSchemaError with every problem if the
+    text is not a schema. `is_known(schema)` must be true.
     """
-    return FORMATS[schema.format].map_schema(schema, settings)
+    return _after_policies(FORMATS[schema.format].map_schema(schema, settings), settings)
 
 
 def open_decoder(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS) -> Decoder:
@@ -51,7 +56,9 @@ def open_decoder(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SE
     Raises IncompatibleSchemaError with every finding if the schema cannot become columns. `is_known(schema)` must be
     true.
     """
-    return FORMATS[schema.format].open_decoder(schema, settings)
+    known = FORMATS[schema.format]
+    decoder = known.open_decoder(schema, settings)
+    return _masking(decoder, known.map_schema(schema, settings), settings) if settings.policies else decoder
 
 
 def plain_format(word: str) -> PlainFormat | None:
@@ -61,10 +68,23 @@ def plain_format(word: str) -> PlainFormat | None:
 
 def plain_columns(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> tuple[Column, ...]:
     """Return the columns of values without registered schemas; none if `plain_format` is None."""
+    mapped = plain_mapped(word, settings)
+    return () if mapped is None else mapped.columns
+
+
+def plain_mapped(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Mapped | None:
+    """Return the columns of values without registered schemas, and why policies cannot be applied to them."""
+    mapped = _plain_mapped(word, settings)
+    return None if mapped is None else _after_policies(mapped, settings)
+
+
+def _plain_mapped(word: str, settings: FormatSettings) -> Mapped | None:
     plain = plain_format(word)
     if plain is None:
-        return ()
-    return columns_of(declared_row(settings.fields)) if settings.fields else plain.columns
+        return None
+    if settings.fields:
+        return Mapped(columns_of(declared_row(settings.fields)), (), record="")
+    return Mapped(tuple(replace(each, is_json=word == "json") for each in plain.columns), ())
 
 
 def open_plain(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Decoder | None:
@@ -72,7 +92,33 @@ def open_plain(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Decode
     plain = plain_format(word)
     if plain is None:
         return None
-    return json_values.open_decoder(declared_row(settings.fields)) if settings.fields else PlainDecoder(plain)
+    fields = settings.fields
+    decoder: Decoder = json_values.open_decoder(declared_row(fields)) if fields else PlainDecoder(plain)
+    mapped = _plain_mapped(word, settings)
+    return decoder if mapped is None or not settings.policies else _masking(decoder, mapped, settings)
+
+
+def _after_policies(mapped: Mapped, settings: FormatSettings) -> Mapped:
+    if not settings.policies or mapped.findings:
+        return mapped
+    masked = mask_columns(mapped, settings.policies)
+    return replace(mapped, columns=masked.columns, findings=masked.findings, unmatched=masked.unmatched)
+
+
+def _masking(decoder: Decoder, mapped: Mapped, settings: FormatSettings) -> Decoder:
+    masked = mask_columns(mapped, settings.policies)
+    if masked.findings:
+        raise unmaskable(masked)
+    if masked.changes_values or masked.columns != mapped.columns:
+        return MaskedDecoder(decoder, masked, settings.hash_key)
+    return decoder
+
+
+def unmaskable(masked: Masked) -> IncompatibleSchemaError:
+    return IncompatibleSchemaError(
+        "the policies cannot be applied: " + "; ".join(map(str, masked.findings)),
+        hint="change `columns` or `tags` in the table spec",
+    )
 
 
 def guessed_plain_format(payloads: pa.LargeBinaryArray) -> str:

@@ -16,7 +16,7 @@ from frazil.materialize.layout import (
     newly_unreadable,
     partition_problems,
 )
-from frazil.materialize.schema.columns_of import given_columns, key_column_type, record_columns
+from frazil.materialize.schema.columns_of import given_columns, key_column, record_columns, unmatched_policies
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
@@ -32,6 +32,7 @@ from frazil.model.errors import (
     SpecError,
     StateLostError,
 )
+from frazil.model.masked import masked_property
 from frazil.model.partitioning import partition_field
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, TableState
@@ -121,6 +122,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
         "write.target-file-size-bytes": str(spec.maintain.target_file_bytes),
         **former_names_property(new.former_names),
         **unions_property(new.columns),
+        **masked_property(new.columns),
         **spec_property(applied_by(spec)),
         **left_out_property({}, new.notes, new.columns),
     }
@@ -201,22 +203,34 @@ def _with_unions(view: TableView, wanted: tuple[Column, ...]) -> tuple[Column, .
 def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
     """The columns that hold what all latest schemas write, then those about the record; and their former names.
 
-    Raises IncompatibleSchemaError with every finding of the first schema that does not fit.
+    Raises IncompatibleSchemaError with every finding of the first schema that does not fit, and SpecError for a policy
+    of a column that no schema has.
     """
     try:
-        return _initial_columns(spec, latest)
+        found = _initial_columns(spec, latest)
+        _check_policies(spec, latest)
     except IncompatibleSchemaError as refused:
         raise IncompatibleSchemaError(
             refused.what, hint=NOT_MADE, schema_id=refused.schema_id, of_key=refused.of_key
         ) from refused
+    return found
+
+
+def _check_policies(spec: TableSpec, latest: LatestSchemas) -> None:
+    unmatched = unmatched_policies(spec, latest.values, latest.keys)
+    if unmatched:
+        raise SpecError(
+            f"{spec.identifier}: columns: no schema has {', '.join(unmatched)}, so the policy would mask nothing",
+            hint=f"correct the path in {spec.source_file}: dots between names, [] for items, {{}} for values of a map",
+        )
 
 
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
     values = [(schema, record_columns(spec, schema)) for schema in latest.values]
     record, former_names = _merged(spec, values) if values else (_given(spec), {})
-    keys = [(schema, (Column("key", key_column_type(spec, schema)),)) for schema in latest.keys]
+    keys = [(schema, (key_column(spec, schema),)) for schema in latest.keys]
     key_columns, _ = _merged(spec, keys, of_key=True)
-    metadata = metadata_columns(spec, key_columns[0].type if key_columns else None)
+    metadata = metadata_columns(spec, key_columns[0] if key_columns else None)
     clashes = name_clashes(record, spec)
     if clashes:
         raise refusal(spec.identifier, latest.values[0].id if latest.values else None, clashes)

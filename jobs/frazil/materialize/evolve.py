@@ -21,6 +21,7 @@ from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import Change
 from frazil.model.columns import Column, walk
 from frazil.model.errors import CommitError, CommitRejectedError, IncompatibleSchemaError
+from frazil.model.masked import masked_property
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaFinding, SchemaId
@@ -267,9 +268,9 @@ def _new(
     return (schema for schema in known if schema.id not in absorbed and schema.id not in excluded)
 
 
-def _new_unions(view: TableView, columns: tuple[Column, ...]) -> dict[str, str]:
-    """The table's own record of its unions, where the changed columns have another one or have moved one."""
-    after = unions_property(columns)
+def _new_marks(view: TableView, columns: tuple[Column, ...]) -> dict[str, str]:
+    """The table's own record of its unions and masks, where the changed columns have another one or have moved one."""
+    after = {**unions_property(columns), **masked_property(columns)}
     return {name: paths for name, paths in after.items() if view.properties.get(name) != paths}
 
 
@@ -283,7 +284,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumn
             raise wanted.refused(spec, evolution.findings)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
         columns = applied(view.columns, evolution.changes)
-        learnt |= _new_unions(view, columns) | left_out_property(view.properties, wanted.notes, columns)
+        learnt |= _new_marks(view, columns) | left_out_property(view.properties, wanted.notes, columns)
         if not evolution.changes and not learnt:
             return view
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from frazil.delta.expressible import inexpressible
-from frazil.formats.open import plain_format
+from frazil.formats.open import plain_columns
 from frazil.model.columns import Column, ColumnType, ListOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import partition_field
@@ -59,22 +61,23 @@ ADDED_DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
 """Columns of later releases. Older tables lack them: a reader takes them for null. Additions go at the end."""
 
 
-def metadata_columns(spec: TableSpec, key_type: ColumnType | None) -> tuple[Column, ...]:
-    """The columns about the record. `key_type` is the key schema's, for a spec that reads keys by their schema."""
-    columns = (_metadata_column(spec, name, key_type) for name in spec.metadata.keep)
+def metadata_columns(spec: TableSpec, key: Column | None) -> tuple[Column, ...]:
+    """The columns about the record. `key` is of the key schema, for a spec that reads keys by their schema."""
+    columns = (_metadata_column(spec, name, key) for name in spec.metadata.keep)
     return tuple(column for column in columns if column is not None)
 
 
-def _metadata_column(spec: TableSpec, name: str, key_type: ColumnType | None) -> Column | None:
-    column_type = _TYPES.get(name) if name != "key" else _key_type(spec, key_type)
-    return None if column_type is None else Column(spec.metadata.prefix + name, column_type)
+def _metadata_column(spec: TableSpec, name: str, key: Column | None) -> Column | None:
+    if name == "key":
+        return _key_column(spec, key)
+    return Column(spec.metadata.prefix + name, _TYPES[name])
 
 
-def _key_type(spec: TableSpec, by_schema: ColumnType | None) -> ColumnType | None:
-    plain = plain_format(spec.key)
-    if plain is not None:
-        return plain.column_type
-    return by_schema if spec.key_type is not None else None
+def _key_column(spec: TableSpec, by_schema: Column | None) -> Column | None:
+    name = spec.metadata.prefix + "key"
+    for plain in plain_columns(spec.key, spec.key_settings):
+        return replace(plain, name=name)
+    return replace(by_schema, name=name) if spec.key_type is not None and by_schema is not None else None
 
 
 def reads_keys_by_schema(spec: TableSpec) -> bool:

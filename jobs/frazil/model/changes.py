@@ -14,9 +14,10 @@ class AddColumn:
     path: str
     type: ColumnType
     doc: str | None = None
+    mask: str = ""
 
     def __str__(self) -> str:
-        return f"add column {self.path}: {self.type}"
+        return f"add column {self.path}: {self.type}{f', masked: {self.mask}' if self.mask else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,13 +89,22 @@ class Column:
     """A named column of a table or of a struct in it.
 
     `aliases` are its names in earlier writer schemas, according to the newest one; they cause a rename. `doc` is the
-    description in the writer's schema.
+    description in the writer's schema, and `tags` are those that it gives the field or its type. `is_json`: the column
+    is JSON text, with what is declared nowhere. `mask` is what a policy does to the values; it is not compared.
     """
 
     name: str
     type: ColumnType
     aliases: tuple[str, ...] = ()
     doc: str | None = None
+    tags: tuple[str, ...] = field(default=(), compare=False)
+    is_json: bool = field(default=False, compare=False)
+    mask: str = field(default="", compare=False)
+
+    @property
+    def described(self) -> str:
+        """The type, and the mask if there is one."""
+        return f"{self.type}, masked: {self.mask}" if self.mask else str(self.type)
 
 
 def walk(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[str, Column]]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from frazil.model.pipeline import Pipeline
+from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.schemas import SchemaType
 
 ValueFormat = Literal["avro", "protobuf", "json_schema", "json", "string", "bytes"]
@@ -58,6 +59,18 @@ class DeferredSecret:
     def read(self) -> Secret:
         """Return the value. Raises SettingError if the secret does not exist, ServiceError if it may not be read."""
         return self._look_up()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedKey:
+    """A key of 32 bytes, in base64, and the id by which tables name it. Only the id is ever written."""
+
+    id: str
+    secret: Secret | DeferredSecret = field(compare=False)
+
+    def read(self) -> NamedKey:
+        """Return the key with its value looked up, to hand it to other processes. Raises as `DeferredSecret.read`."""
+        return NamedKey(self.id, self.secret.read()) if isinstance(self.secret, DeferredSecret) else self
 
 
 NOT_RUNNING_HOST = "local-services-are-not-running.invalid"
@@ -113,6 +126,13 @@ class SnowflakeSettings:
     loader: SnowflakeUser | None = None
     reader: SnowflakeUser | None = None
     url: str | None = None
+
+
+METADATA_NAMES = (
+    "topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "schema_id", "leader_epoch",
+    "value", "schema_uuid",
+)  # fmt: skip
+"""The metadata columns, without their prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +233,14 @@ class FormatSettings:
     `message` is the full name of the Protobuf message; None for the first message of each schema.
     `string_formats` says whether texts of a JSON Schema with the format date-time, date or time become columns of these
     types. `fields` are the declared fields of JSON values, as `model.declared` stores them; empty if there are none.
+    `policies` are those of the values' columns, or of the key column's own, and `hash_key` is the key of their hashes.
     """
 
     message: str | None = None
     string_formats: StringFormats = "typed"
     fields: str = ""
+    policies: Policies = NO_POLICIES
+    hash_key: NamedKey | None = None
 
 
 DEFAULT_SETTINGS = FormatSettings()
@@ -250,6 +273,9 @@ class TableSpec:
     wire_format: WireFormat = CONFLUENT
     value_settings: FormatSettings = DEFAULT_SETTINGS
     key_settings: FormatSettings = DEFAULT_SETTINGS
+    policies: Policies = NO_POLICIES
+    dead_letter_key: NamedKey | None = None
+    """The key that encrypts dead letters, for a spec with policies."""
 
     @property
     def value_type(self) -> SchemaType | None:

@@ -13,6 +13,8 @@ from frazil.specs.cluster import catalog_of, cluster_problems, kafka_of, registr
 from frazil.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
 from frazil.specs.keys import Key, NoSecrets, Section, Values, default_of
 from frazil.specs.placeholders import LocalAddress, PlaceholderSources, SecretSource, no_local_services, secrets_in
+from frazil.specs.policies import missing_keys, with_keys
+from frazil.specs.policy_keys import DEAD_LETTER_KEY, HASH_KEY
 from frazil.specs.problems import Position, Problem, Problems
 from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
@@ -65,6 +67,7 @@ class _Loading:
         folder = at.folder / self._early(settings_keys.TABLES, root, at)
         place = _place_of(settings_keys.TABLES.name, root, at)
         specs = self.specs(folder, place, database, "" if catalog is None else catalog.type)
+        specs = self._with_keys(values, specs, root, at)
         self._check_registry(values, specs, root, at)
         self.problems.raise_if_any()
         assert values is not None and catalog is not None, "a missing value is a problem"  # noqa: S101
@@ -123,6 +126,21 @@ class _Loading:
             f"required key is missing: {first.identifier} has value: {first.value} and key: {first.key}",
             hint="add `schema_registry: {url: …}`; tables of values without registered schemas have another `value`",
         )
+
+    def _with_keys(
+        self, values: Values | None, specs: Sequence[TableSpec], root: Node, at: At
+    ) -> tuple[TableSpec, ...]:
+        """Give the keys of policies to the specs, and note a problem for each that is missing."""
+        if values is None:
+            return tuple(specs)
+        given = values.get(settings_keys.POLICIES_KEY)
+        hash_key = None if given is None else given.get(HASH_KEY)
+        with_theirs = with_keys(specs, hash_key, None if given is None else given.get(DEAD_LETTER_KEY))
+        for name, why in missing_keys(with_theirs):
+            hint = f"add `policies: {{{name}: {{id: …, secret: …}}}}`; `openssl rand -base64 32` generates a key"
+            here = at.under(settings_keys.POLICIES_KEY.name).under(name)
+            here.reject(root.mark, f"required key is missing: {why}", hint=hint)
+        return with_theirs
 
     def specs(self, folder: Path, place: Position, database: str, catalog_type: str) -> tuple[TableSpec, ...]:
         """Read the table specs of a folder; `place` is the position that names the folder."""

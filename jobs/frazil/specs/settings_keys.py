@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frazil.specs.kafka_keys import KAFKA
 from frazil.specs.keys import Derived, Key, Refused, Required, Section
+from frazil.specs.policy_keys import POLICIES
 from frazil.specs.scalars import TABLE_NAME, TEXT, URL
 from frazil.specs.shapes import Choice, FilePath, NotYet, SecretText
 from frazil.specs.snowflake_keys import SNOWFLAKE
@@ -53,8 +54,10 @@ TABLES = Key("tables", TEXT, "The folder with one YAML file per table, relative 
 
 SNOWFLAKE_KEY = Key("snowflake", SNOWFLAKE, "A Snowflake account that reads the tables.", Derived("none"))
 
+POLICIES_KEY = Key("policies", POLICIES, "The keys of column policies.", Derived("none"))
+
 SETTINGS = Section(
-    (KAFKA_KEY, REGISTRY_KEY, CATALOG_KEY, DATABASE, TABLES, SNOWFLAKE_KEY),
+    (KAFKA_KEY, REGISTRY_KEY, CATALOG_KEY, DATABASE, TABLES, SNOWFLAKE_KEY, POLICIES_KEY),
     refused=(
         Refused(
             "topics", "topics are not configured here", "write one file per table in the folder that `tables:` names"

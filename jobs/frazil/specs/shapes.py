@@ -222,6 +222,28 @@ class LaterSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretFile:
+    """A path of a file whose text is never shown and is read at each use."""
+
+    label: str = "a path"
+
+    def read(self, node: Node, at: At) -> DeferredSecret:
+        path, place = FilePath().read(node, at), at.place(node.mark)
+
+        def look_up() -> Secret:
+            try:
+                return Secret(Path(path).read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError) as problem:
+                why = problem.strerror if isinstance(problem, OSError) else "it is no text"
+                raise SettingError(f"{place}: could not read {path}: {why}", hint=f"run `ls -l {path}`") from problem
+
+        return DeferredSecret(look_up)
+
+    def json_schema(self) -> JsonSchema:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
 class HandedOn:
     """A text that is passed to a library uninterpreted; a secret stays a Secret."""
 

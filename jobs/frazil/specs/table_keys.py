@@ -8,6 +8,7 @@ from typing import get_args
 from frazil.model.spec import (
     CONFLUENT,
     ICEBERG_ALONE,
+    METADATA_NAMES,
     BadRecordLimit,
     KeepSnapshots,
     KeyFormat,
@@ -33,15 +34,10 @@ from frazil.model.spec import (
 from frazil.specs.declared_fields import DECLARED_FIELDS
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from frazil.specs.partitions import PartitionList
+from frazil.specs.policy_keys import COLUMNS, TAGS
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
 from frazil.specs.shapes import Choice, ListOf, NotYet
 from frazil.specs.start_offsets import OFFSETS
-
-METADATA_NAMES = (
-    "topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "schema_id", "leader_epoch",
-    "value", "schema_uuid",
-)  # fmt: skip
-
 
 KEPT_SNAPSHOTS, KEPT_METADATA, SUBJECTS = KeepSnapshots(), MetadataColumns(), SubjectSettings()
 """The values of a table spec without these keys: their defaults are those of the model."""
@@ -250,6 +246,8 @@ TABLE_SECTION = Section(
         VALUE,
         WIRE_FORMAT,
         FIELDS,
+        COLUMNS,
+        TAGS,
         WRITE,
         ORDER_BY,
         CDC,

@@ -9,9 +9,11 @@ from typing import cast
 
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField
+from frazil.model.policed import policed
 from frazil.model.reader_rules import refused_table_name
 from frazil.model.spec import (
     CONFLUENT,
+    METADATA_NAMES,
     SCHEMA_TYPES,
     FormatSettings,
     KeyFormat,
@@ -31,6 +33,7 @@ from frazil.model.spec import (
 from frazil.specs import table_keys as keys
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
+from frazil.specs.policies import kept_under, policies_of, policy_problems
 from frazil.specs.problems import Position, Problem
 
 
@@ -44,8 +47,8 @@ class ReadSpec:
 
 def spec_of(values: Values, source_file: str, default_database: str) -> TableSpec:
     topics = topics_of(values)
-    metadata = metadata_of(values)
-    return TableSpec(
+    metadata, policies = metadata_of(values), policies_of(values)
+    spec = TableSpec(
         source_file=source_file,
         database=values.get(keys.DATABASE) or default_database,
         table=values.get(keys.TABLE) or safe_name(topics[0]),
@@ -70,6 +73,7 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
         wire_format=cast("WireFormat", values[keys.WIRE_FORMAT]),
     )
+    return policed(spec, policies, hash_key=None, dead_letter_key=None)
 
 
 def format_settings(values: Values, message: Key[str]) -> FormatSettings:
@@ -91,7 +95,9 @@ def metadata_of(values: Values) -> MetadataColumns:
         keep.add("topic")
     if values[keys.KEY] == "none":
         keep.discard("key")
-    return MetadataColumns(section[keys.PREFIX_KEY], tuple(name for name in keys.METADATA_NAMES if name in keep))
+    kept = tuple(name for name in METADATA_NAMES if name in keep)
+    metadata = MetadataColumns(section[keys.PREFIX_KEY], kept)
+    return kept_under(policies_of(values), metadata, is_given=section.is_given(keys.KEEP))
 
 
 def names_schemas_by_uuid(values: Values) -> bool:
@@ -113,6 +119,7 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     yield from _partition_problems(values, metadata_of(values))
     yield from _key_problems(values)
     yield from _field_problems(values)
+    yield from policy_problems(values, metadata_of(values))
     if "iceberg" not in values[keys.FORMATS]:
         what = "delta is only supported together with iceberg, which holds the offsets"
         yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg, delta]")
@@ -141,7 +148,7 @@ def _name_problems(values: Values, catalog_type: str) -> Iterator[Problem]:
 
 def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
     place = values.place_of(keys.PARTITION_BY)
-    known = {f"{metadata.prefix}{name}": name for name in keys.METADATA_NAMES}
+    known = {f"{metadata.prefix}{name}": name for name in METADATA_NAMES}
     families: dict[tuple[str, str], PartitionField] = {}
     for field in partition_fields(values, metadata):
         name = known.get(field.column)

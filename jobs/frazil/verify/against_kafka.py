@@ -6,18 +6,21 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
+import pyarrow as pa
+
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.layout import metadata_columns
+from frazil.materialize.letter_encryption import decrypted_batch
 from frazil.materialize.state import Standing
-from frazil.model.columns import Scalar, lacking
+from frazil.model.columns import Column, Scalar, lacking
 from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress
 from frazil.model.schemas import SchemaId, id_order
 from frazil.model.snapshot import TableView
-from frazil.model.spec import TableSpec
+from frazil.model.spec import NamedKey, TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.proof.tally import TopicPartition
@@ -127,10 +130,10 @@ def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
 
     An Avro key has a column once a key schema is known, and the topic at the latest when a second one is read.
     """
-    key_type = Scalar("string") if at.state.key_schema_ids else None
+    key = Column("key", Scalar("string")) if at.state.key_schema_ids else None
     awaits_topic = not {*spec.topics} <= {source.topic for source in at.state.sources}
     to_come = {spec.metadata.prefix + "topic"} if awaits_topic else set()
-    for name in lacking(metadata_columns(spec, key_type), tuple(at.view.columns)):
+    for name in lacking(metadata_columns(spec, key), tuple(at.view.columns)):
         if name in to_come:
             continue
         what = f"the table has no column {name}, which `metadata.keep` names: its values cannot be compared"
@@ -248,13 +251,17 @@ class _Comparing:
             source=where,
             rows=TableScan(self.at.view, columns=("*",), equal=equal, or_null=unnamed),
             offset_column=columns.offset,
-            dead_letters=dead_letter_scan(
-                self.dead_letters,
-                where,
-                generation=generation,
-                rows_uuid=rows_uuid,
-                snapshot_id=None if snapshot is None else snapshot.id,
+            dead_letters=DecryptedScan(
+                dead_letter_scan(
+                    self.dead_letters,
+                    where,
+                    generation=generation,
+                    rows_uuid=rows_uuid,
+                    snapshot_id=None if snapshot is None else snapshot.id,
+                ),
+                self.spec.dead_letter_key,
             ),
+            quotes_values=not self.spec.policies,
             as_rows=open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="rows"),
             as_leftovers=open_redecoder(
                 self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="leftovers"
@@ -263,12 +270,24 @@ class _Comparing:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class DecryptedScan:
+    """A scan of dead letters that yields them as they were."""
+
+    scan: TableScan
+    key: NamedKey | None
+
+    def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows as `TableScan.between` does. Raises SettingError for a letter under another key."""
+        return (decrypted_batch(batch, self.key) for batch in self.scan.between(column, start, end))
+
+
 def dead_letter_scan(
     view: TableView, where: TopicPartition, *, generation: int, rows_uuid: str, snapshot_id: int | None
 ) -> TableScan:
     """The dead letters of a partition, without fields that others added to their headers."""
     source = ("table_uuid", "topic", "generation", "partition", "offset")
-    record = ("timestamp", "key", "value", "headers.element.key", "headers.element.value")
+    record = ("timestamp", "key", "value", "headers.element.key", "headers.element.value", "detail")
     equal = {"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]}
     return TableScan(view, columns=(*source, *record), equal=equal, snapshot_id=snapshot_id)
 

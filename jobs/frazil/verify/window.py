@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -93,17 +94,24 @@ class SometimesKept:
         return differs
 
 
+class Letters(Protocol):
+    """The dead letters of a partition, as they were before any encryption."""
+
+    def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]: ...
+
+
 @dataclass(slots=True)
 class PartitionComparison:
-    """Compares one partition window by window."""
+    """Compares one partition window by window. Findings quote values unless the table masks some."""
 
     source: TopicPartition
     rows: TableScan
     offset_column: str
-    dead_letters: TableScan
+    dead_letters: Letters
     as_rows: Redecoder
     as_leftovers: Redecoder
     sometimes_kept: SometimesKept
+    quotes_values: bool = True
     found: Compared = field(default_factory=Compared)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
@@ -131,7 +139,7 @@ class PartitionComparison:
         return None if dead is None else (rows, dead)
 
     def _side_of(
-        self, scan: TableScan, offset_column: str, start: int, end: int, in_kafka: Offsets, schema: pa.Schema
+        self, scan: TableScan | Letters, offset_column: str, start: int, end: int, in_kafka: Offsets, schema: pa.Schema
     ) -> Side | None:
         """Return the rows that Kafka has, or None if they are too large; of a single record, the first row."""
         held: list[pa.RecordBatch] = []
@@ -207,11 +215,12 @@ class PartitionComparison:
         for name in self.as_rows.row_schema.names:
             here, there = stored.column(name), decoded.rows.column(name)
             for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
-                what = f"column {name}: {_shown(here[index])} in the table, {_shown(there[index])} in Kafka"
+                what = f"column {name}: {self._shown(here[index])} in the table, {self._shown(there[index])} in Kafka"
                 yield int(decoded.row_offsets[index]), what
         if decoded.dead_letters is not None:
             for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
-                what = f"a row in the table, but the record cannot become a row: {letter['reason']}: {letter['detail']}"
+                why = f"{letter['reason']}: {letter['detail']}" if self.quotes_values else letter["reason"]
+                what = f"a row in the table, but the record cannot become a row: {why}"
                 yield letter["offset"], what
 
     def _compare_dead_letters(self, records: Records, dead: Side) -> None:
@@ -220,8 +229,12 @@ class PartitionComparison:
         stored = dead.at(offsets)
         for name, there in _dead_columns(records):
             for index in np.flatnonzero(differing(stored.column(name), there)).tolist():
-                what = f"dead letter, {name}: {_shown(stored.column(name)[index])}, {_shown(there[index])} in Kafka"
+                here = self._shown(stored.column(name)[index])
+                what = f"dead letter, {name}: {here}, {self._shown(there[index])} in Kafka"
                 self._differs(FindingKind.DIFFERENT_DEAD_LETTER, int(offsets[index]), what)
+
+    def _shown(self, value: pa.Scalar) -> str:
+        return _shown(value) if self.quotes_values else "one value"
 
     def _sort_out(self, records: Records) -> None:
         """Records that are nowhere in the table: skipped by a setting, or missing."""

@@ -119,7 +119,7 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Any:
         added_by_others: tuple[Column, ...] = (),
     ) -> Read:
         wanted = wanted or spec()
-        about = metadata_columns(wanted, key_type)
+        about = metadata_columns(wanted, None if key_type is None else Column("key", key_type))
         columns = (*map_schema(parse_schema(NEW)).columns, *about)
         context = TaskContext(
             spec=wanted,
@@ -502,7 +502,7 @@ def test_a_failure_that_comes_and_goes_names_the_offsets_and_is_not_tried_for_ev
 def test_records_that_fail_only_together_are_no_dead_letters(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = isolate.isolating
 
-    def fail_together(act: Any, records: Records, *, where: str) -> Any:
+    def fail_together(act: Any, records: Records, *, where: str, **more: Any) -> Any:
         def limited(part: Records, refused: Any) -> Any:
             if len(part) - len(refused) > 3:
                 raise ValueError("too many")

@@ -42,6 +42,7 @@ from frazil.model.errors import (
     SpecChangeError,
 )
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
+from frazil.model.policies import Policies, Policy
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, FormatSettings, RegistrySettings, TableSpec
 from frazil.model.spec_change import Fate
@@ -53,7 +54,7 @@ from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_fi
 
 TIME = {"type": "int", "logicalType": "time-millis"}
 KEYS = dict(walk_keys(TABLE_SECTION))
-LEAVES = [path for path, key in KEYS.items() if section_of(key.shape) is None]
+LEAVES = {path.partition(".<name>")[0] for path, key in KEYS.items() if section_of(key.shape) is None}
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def kept(key: str, before: str, after: str) -> Example:
     return applied(f"maintain.keep_snapshots.{key}", *wanted)
 
 
+UNKEYED = "metadata: {keep: [timestamp]}"
 DECLARED = "value: json\nfields: {id: long}"
 ORDER = 'syntax = "proto3"; package shop; message Order { int64 n = 1; }'
 OLD_FILES = "existing files keep their partitioning"
@@ -104,6 +106,11 @@ EXAMPLES: dict[str, list[Example]] = {
         refused("fields", DECLARED, f"{DECLARED[:-1]}, m: int}}", "`_extra` has the fields that are not declared"),
         refused("fields", DECLARED, "value: json\nfields: {id: int}", "existing rows"),
     ],
+    "columns": [
+        refused("columns", UNKEYED, f"{UNKEYED}\ncolumns: {{n: {{mask: hash}}}}", "existing rows keep the masks"),
+        refused("columns", f"{UNKEYED}\ncolumns: {{n: {{mask: redact}}}}", UNKEYED, "existing rows keep the masks"),
+    ],
+    "tags": [refused("tags", UNKEYED, f"{UNKEYED}\ntags: {{PII: {{mask: redact}}}}", "existing rows keep the masks")],
     "partition_by": [
         applied("partition_by", "partition_by: []", "partition_by: [day(kafka_timestamp)]", OLD_FILES),
         applied("partition_by", "partition_by: [bucket(8, n)]", "partition_by: [bucket(16, n)]", OLD_FILES),
@@ -468,6 +475,8 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "string_formats": {"value_settings": FormatSettings(string_formats=cast(Any, "other"))},
     "fields": {"value_settings": FormatSettings(fields='{"id": "long"}')},
     "message": {"value_settings": FormatSettings(message="other")},
+    "columns": {"policies": Policies(columns=(("n", Policy("redact")),))},
+    "tags": {"policies": Policies(tags=(("PII", Policy("redact")),))},
     "key_message": {"key_settings": FormatSettings(message="other")},
 }
 

@@ -13,7 +13,8 @@ from frazil.model.spec import MetadataColumns
 
 def about(*keep: str, key: str = "string", prefix: str = "kafka_", key_type: Scalar | None = None) -> dict[str, str]:
     wanted = spec(metadata=MetadataColumns(prefix, keep), key=key)
-    return {column.name: str(column.type) for column in metadata_columns(wanted, key_type)}
+    key_column = None if key_type is None else Column("key", key_type)
+    return {column.name: str(column.type) for column in metadata_columns(wanted, key_column)}
 
 
 def test_every_metadata_column_has_its_type() -> None:

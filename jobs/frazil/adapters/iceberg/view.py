@@ -17,6 +17,7 @@ from frazil.adapters.iceberg.avro_header import NoAvroHeaderError, read_header
 from frazil.adapters.iceberg.changes import partitioned_by
 from frazil.adapters.iceberg.snapshots import DOCUMENT_KEY
 from frazil.adapters.iceberg.types import from_schema
+from frazil.model.masked import masked_as
 from frazil.model.snapshot import Snapshot, SourceChange, TableView
 from frazil.model.unions import marked
 
@@ -42,7 +43,7 @@ def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive,
         tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
         snapshots=_Snapshots(table, read, count, compare),
         properties=dict(metadata.properties),
-        columns=marked(from_schema(metadata.schema()), metadata.properties),
+        columns=masked_as(marked(from_schema(metadata.schema()), metadata.properties), metadata.properties),
         format_version=metadata.format_version,
         schema_json=metadata.schema().model_dump_json(),
         partition_spec_json=spec.model_dump_json(),

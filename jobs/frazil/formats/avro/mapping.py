@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, expand
 from frazil.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive, Record
@@ -39,6 +41,8 @@ def map_schema(schema: AvroSchema) -> Mapped:
     columns = () if expanded.findings else columns_of(expanded.row)
     root = schema.resolve(schema.root)
     record = root.name if isinstance(root, Record) else None
+    if isinstance(root, Record) and root.tags:
+        columns = tuple(replace(each, tags=(*each.tags, *root.tags)) for each in columns)
     return Mapped(columns, expanded.findings, schema.ignored + expanded.notes, record)
 
 
@@ -50,8 +54,20 @@ def _column(member: Member) -> Column:
     known = _COLUMNS.get(member) if member.is_shared else None
     if known is not None:
         return known
-    column = Column(member.name, column_type(member.shape), member.aliases, member.doc)
+    kind, is_json = column_type(member.shape), _has_text(member.shape)
+    column = Column(member.name, kind, member.aliases, member.doc, tags=member.tags, is_json=is_json)
     return _COLUMNS.put(member, column) if member.is_shared else column
+
+
+def _has_text(shape: Shape) -> bool:
+    """Return whether values, or the items or values directly in them, become JSON text."""
+    match shape:
+        case Items(inner) | Entries(inner):
+            return _has_text(inner)
+        case Choice():
+            return len(shape.values()) == 1 and _has_text(shape.values()[0].shape)
+        case _:
+            return isinstance(shape, Cut)
 
 
 def column_type(shape: Shape) -> ColumnType:

@@ -59,6 +59,9 @@ class _Known:
         return not self.used or all(scope.is_complete(name, definition) for name, definition in self.used.items())
 
 
+TAGS = "confluent:tags"
+"""The key of tags, in Avro and in JSON Schema."""
+
 _FIELDS: dict[tuple[str, str], _Known] = {}
 """Fields by namespace and text. Schema versions share most fields, and a process may read thousands of versions."""
 
@@ -184,7 +187,7 @@ class _Parser:
             fields = self._fields(raw, namespace, path)
         self.scope.open.discard(full_name)
         self.scope.settle(full_name, part)
-        return self._keep(Record(full_name, fields, aliases, _doc(raw)), path)
+        return self._keep(Record(full_name, fields, aliases, _doc(raw), tags_of(raw)), path)
 
     def _keep(self, named: NamedType, path: str) -> Ref:
         if self.scope.named.setdefault(named.name, named) != named:
@@ -244,7 +247,8 @@ class _Parser:
         name = self._name(item.get("name"), path)
         here = _join(path, name)
         aliases = self._texts(item, "aliases", here)
-        return Field(name, self.type(item.get("type"), namespace, here), aliases, _doc(item))
+        field_type = self.type(item.get("type"), namespace, here)
+        return Field(name, field_type, aliases, _doc(item), tags=tags_of(item))
 
     def _full_name(self, raw: Mapping[str, object], enclosing: str, path: str) -> str:
         name, namespace = raw.get("name"), raw.get("namespace", enclosing)
@@ -309,6 +313,12 @@ def _qualified(name: str, namespace: str) -> str:
 def _doc(raw: Mapping[str, object]) -> str | None:
     doc = raw.get("doc")
     return doc if isinstance(doc, str) else None
+
+
+def tags_of(raw: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the tags that a catalog or a person gave a field or a record. Anything else under this name is ignored."""
+    given = raw.get(TAGS)
+    return tuple(each for each in given if isinstance(each, str)) if isinstance(given, list) else ()
 
 
 def _kind(avro_type: AvroType) -> str:

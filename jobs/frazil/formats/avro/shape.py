@@ -6,7 +6,7 @@ Recursion is cut off, so the tree is finite; a value below a cut becomes JSON te
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -62,6 +62,7 @@ class Member:
     doc: str | None = None
     is_shared: bool = field(compare=False, repr=False, default=False)
     """Whether all schemas with this field share this object."""
+    tags: tuple[str, ...] = field(compare=False, default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,22 @@ class _Expansion:
 
     def _member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
         shape = self._expand(given.type, _join(path, given.name), inside)
-        return Member(given.name, shape, given.aliases, given.doc)
+        tags = tuple(dict.fromkeys((*given.tags, *self._tags_inside(given.type))))
+        return Member(given.name, shape, given.aliases, given.doc, tags=tags)
+
+    def _tags_inside(self, avro_type: AvroType) -> Iterator[str]:
+        """Yield the tags of the records that values, or the items of arrays and maps in them, can be."""
+        if isinstance(avro_type, Union):
+            for branch in avro_type.values():
+                yield from self._tags_inside(branch)
+            return
+        match self._schema.resolve(avro_type):
+            case Array(inner) | Map(inner):
+                yield from self._tags_inside(inner)
+            case Record(tags=tags):
+                yield from tags
+            case _:
+                return
 
     def _expand(self, avro_type: AvroType, path: str, inside: tuple[str, ...]) -> Shape:
         if isinstance(avro_type, Union):

@@ -95,6 +95,7 @@ class Field:
     is_shared: bool = field(compare=False, repr=False, default=False)
     """Whether all schemas with the same text for this field and the same definitions used by it share this object."""
     names: Names = field(compare=False, repr=False, default=Names())
+    tags: tuple[str, ...] = field(compare=False, default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class Record:
     fields: tuple[Field, ...]
     aliases: tuple[str, ...] = ()
     doc: str | None = None
+    tags: tuple[str, ...] = field(compare=False, default=())
 
 
 NamedType = Record | Enum | Fixed

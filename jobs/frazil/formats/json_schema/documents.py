@@ -40,11 +40,16 @@ class Documents:
     def __init__(self, text: str, references: Iterable[Reference]) -> None:
         self.problems: list[SchemaFinding] = []
         self.notes: list[SchemaFinding] = []
+        self._texts: list[str] = []
         self._by_uri: dict[str, Node] = {}
         self._anchors: dict[tuple[str, str], Node] = {}
         self.root = self._add("", text)
         for reference in references:
             self._add(reference.name, reference.text)
+
+    def mentions(self, keyword: str) -> bool:
+        """Return whether a document may contain the keyword, without reading its schemas."""
+        return any(keyword in text or "\\u" in text for text in self._texts)
 
     def resolve(self, node: Node, ref: str) -> Node | None:
         """Return the schema that a `$ref` in `node` points to; None if there is none."""
@@ -58,6 +63,7 @@ class Documents:
 
     def _add(self, name: str, text: str) -> Node:
         """Read one document, known by the name that other documents use for it."""
+        self._texts.append(text)
         where = f"reference {name}" if name else ""
         raw: object = True
         try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from frazil.formats.json_schema.conjunction import Conjunction, Conjunctions
 from frazil.formats.json_schema.documents import Documents, Node
 from frazil.formats.json_schema.scalars import SCALARS, common, named_types, scalar_of
+from frazil.formats.json_schema.tags import Tags, with_tags
 from frazil.formats.json_values.shape import (
     EXTRA,
     JSON_TEXT,
@@ -88,6 +89,7 @@ class _Expansion:
         self.findings: list[SchemaFinding] = []
         self.notes: list[SchemaFinding] = []
         self._schemas = Conjunctions(documents)
+        self._tags = Tags(documents, self._schemas)
         self._string_formats = string_formats
         self._columns = 0
 
@@ -98,6 +100,7 @@ class _Expansion:
             members = self._members(schema, "", (*inside, *schema.targets))
             if members.fields or not schema.alternatives:
                 self._note_extra(members)
+                members = with_tags(members, self._tags.of([root], schema))
                 return Row(members, is_object=True, keeps_extra=True)
         shape = self._shape(schema, VALUE, inside)
         return Row(Members((Member(VALUE, VALUE, shape),)), is_object=False, keeps_extra=has_objects(shape))
@@ -199,7 +202,7 @@ class _Expansion:
         if isinstance(shape, Nothing):
             self._tell(here, LEFT_OUT)
         doc = schema.first("description")
-        yield Member(key, name, shape, doc if isinstance(doc, str) else None)
+        yield Member(key, name, shape, doc if isinstance(doc, str) else None, self._tags.of(nodes, schema))
 
     # --- limits and notes
 

@@ -92,6 +92,7 @@ class Member:
     name: str
     shape: Shape
     doc: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,11 @@ class Row:
 
 
 def columns_of(row: Row) -> tuple[Column, ...]:
-    extra = (Column(EXTRA, Scalar("string"), doc="Undeclared fields, as a JSON object."),) if row.keeps_extra else ()
+    extra = (
+        (Column(EXTRA, Scalar("string"), doc="Undeclared fields, as a JSON object.", is_json=True),)
+        if row.keeps_extra
+        else ()
+    )
     return _columns(row.members) + extra
 
 
@@ -143,7 +148,19 @@ def column_type(shape: Shape) -> ColumnType:
 
 
 def _columns(members: Members) -> tuple[Column, ...]:
-    return tuple(Column(each.name, column_type(each.shape), doc=each.doc) for each in members.with_data())
+    return tuple(
+        Column(each.name, column_type(each.shape), doc=each.doc, tags=each.tags, is_json=_has_text(each.shape))
+        for each in members.with_data()
+    )
+
+
+def _has_text(shape: Shape) -> bool:
+    """Return whether values, or the items or values directly in them, are kept as JSON text."""
+    return _has_text(inner_of(shape)) if isinstance(shape, Items | Entries) else shape == JSON_TEXT
+
+
+def inner_of(shape: Items | Entries) -> Shape:
+    return shape.element if isinstance(shape, Items) else shape.value
 
 
 def has_objects(shape: Shape) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from frazil.model.errors import SpecChangeError
+from frazil.model.policed import policed
+from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.progress import TableState
 from frazil.model.spec import (
     CONFLUENT,
@@ -43,6 +45,8 @@ ADDED_LATER: Mapping[str, str] = {
     "on_incompatible_schema": "pause",
     "string_formats": "typed",
     "fields": "",
+    "columns": "",
+    "tags": "",
     "message": _FIRST_MESSAGE,
     "key_message": _FIRST_MESSAGE,
 }
@@ -123,7 +127,7 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
     if applied is None:
         return spec
     formats = cast("StringFormats", applied.keys["string_formats"])
-    return replace(
+    read = replace(
         spec,
         key=cast("KeyFormat", applied.keys["key"]),
         value=cast("ValueFormat", applied.keys["value"]),
@@ -133,6 +137,20 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         value_settings=replace(spec.value_settings, string_formats=formats, fields=applied.keys["fields"]),
         key_settings=replace(spec.key_settings, string_formats=formats),
     )
+    return with_policies(read, Policies.of_texts(applied.keys["columns"], applied.keys["tags"]))
+
+
+def with_policies(spec: TableSpec, policies: Policies) -> TableSpec:
+    """Return the spec with the policies of the table instead of its own, and the configured keys of the same ids."""
+    hash_key = spec.value_settings.hash_key
+    bare = replace(
+        spec,
+        policies=NO_POLICIES,
+        value_settings=replace(spec.value_settings, policies=NO_POLICIES, hash_key=None),
+        key_settings=replace(spec.key_settings, policies=NO_POLICIES, hash_key=None),
+    )
+    same = hash_key is not None and hash_key.id == policies.hash_key
+    return policed(bare, policies, hash_key=hash_key if same else None, dead_letter_key=spec.dead_letter_key)
 
 
 def naming_topics(spec: TableSpec, state: TableState) -> TableSpec:
@@ -192,6 +210,8 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "value": lambda spec: spec.value,
     "fields": lambda spec: spec.value_settings.fields,
     "wire_format": lambda spec: spec.wire_format,
+    "columns": lambda spec: spec.policies.columns_text(),
+    "tags": lambda spec: spec.policies.tags_text(),
     "write": lambda spec: spec.write,
     "partition_by": lambda spec: ", ".join(spec.partition_by) or "nothing",
     "readers": lambda spec: ", ".join(spec.readers) or "none",

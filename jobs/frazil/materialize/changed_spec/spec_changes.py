@@ -16,6 +16,7 @@ from frazil.materialize.schema.former_names import former_names_of, former_names
 from frazil.model.changes import RenameColumn
 from frazil.model.columns import Column
 from frazil.model.errors import SpecChangeError
+from frazil.model.masked import masked_property
 from frazil.model.partitioning import PartitionField, partition_field, partition_fields
 from frazil.model.pipeline import listed_topics
 from frazil.model.reader_rules import refused_columns
@@ -143,6 +144,19 @@ def _fields(judged: _Judged) -> Iterator[SpecChange]:
         yield replace(change, table_has=before or "none", spec_says=now or "none")
 
 
+def _policies(key: str) -> Callable[[_Judged], Iterator[SpecChange]]:
+    """Rows keep the masks that they were written with: with other ones, a column would have values of two kinds."""
+
+    def judge(judged: _Judged) -> Iterator[SpecChange]:
+        before, now = judged.applied.keys[key], TEXTS[key](judged.spec)
+        if json.loads(before or "{}") != json.loads(now or "{}"):
+            how = "existing rows keep the masks that they were written with: materialize into another `table`"
+            change = judged.change(key, Fate.REFUSED, how)
+            yield replace(change, table_has=before or "none", spec_says=now or "none")
+
+    return judge
+
+
 def _key(judged: _Judged) -> Iterator[SpecChange]:
     before, now = judged.applied.keys["key"], judged.spec.key
     if before == now:
@@ -247,7 +261,11 @@ def _prefix(judged: _Judged) -> Iterator[SpecChange]:
     how = f"{plural(len(renames), 'column')} renamed, and existing rows keep their values"
     if "delta" in judged.spec.formats:
         how += "; the Delta log waits until older files are compacted"
-    moved = {**_moved_former_names(judged.view, renames), **unions_property(judged.columns)}
+    moved = {
+        **_moved_former_names(judged.view, renames),
+        **unions_property(judged.columns),
+        **masked_property(judged.columns),
+    }
     yield replace(judged.change("metadata.prefix", Fate.APPLIED, how), renames=renames, properties=moved)
 
 
@@ -309,6 +327,8 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "value": _never("value", "the table's columns were made for values of its current format"),
     "wire_format": _never("wire_format", "the table's rows were read from records of its current wire format"),
     "fields": _fields,
+    "columns": _policies("columns"),
+    "tags": _policies("tags"),
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "order_by": _only_one,
     "cdc": _only_one,

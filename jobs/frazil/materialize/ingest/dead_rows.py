@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from frazil.formats.framing import schema_ids
 from frazil.formats.open import grouping_of
+from frazil.materialize.letter_encryption import encrypted_columns
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import TaskContext
 from frazil.model.spec import CONFLUENT
@@ -32,7 +33,7 @@ def dead_rows(
     dead: Sequence[Reject],
     now: Callable[[], datetime],
 ) -> pa.RecordBatch | None:
-    """The refused records in the dead-letter table's schema; None where there is none.
+    """The refused records in the dead-letter table's schema, encrypted if the spec has policies; None if there is none.
 
     Columns that others added to the table are null.
     """
@@ -62,6 +63,9 @@ def dead_rows(
         "path": pa.array([reject.path for reject in dead], pa.string()),
         **_named_writers(context, values, headers),
     }
+    letters = context.spec.dead_letter_key
+    if context.spec.policies and letters is not None:
+        columns = encrypted_columns(columns, topic=topic, partition=partition, key=letters)
     arrays = [_column(field, columns, constants, len(dead)) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

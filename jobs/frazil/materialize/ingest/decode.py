@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.framing import Framed
-from frazil.formats.open import grouping_of, has_framing_headers, plain_format
+from frazil.formats.open import grouping_of, has_framing_headers, open_plain
 from frazil.materialize.ingest.dead_rows import dead_rows, timestamps
 from frazil.materialize.ingest.decoders import TaskDecoders
 from frazil.materialize.ingest.isolate import Refused, blanked, isolating
@@ -83,6 +84,7 @@ class RecordDecoder:
         place_keys: Place | None = None,
     ) -> None:
         self.table = context.spec.identifier
+        self.quotes_values = not context.spec.policies
         self._context = context
         self._spec = context.spec
         self._row_schema = row_schema
@@ -98,6 +100,7 @@ class RecordDecoder:
         self._group_keys = grouping_of(self._spec.key, self._spec.wire_format, of_key=True)
         self._reads_keys_by_schema = reads_keys_by_schema(self._spec)
         self._reads_headers = "headers" in self._metadata.values() or has_framing_headers(self._spec)
+        self._plain_keys = open_plain(self._spec.key, self._spec.key_settings)
         self._place_values = place_values or ByName(context.rows.identifier, self._record_schema, context.former_names)
         self._place_keys = place_keys or self._keys_by_name()
         self.optional_fields = OptionalFields(
@@ -134,7 +137,8 @@ class RecordDecoder:
 
     def _decode_part(self, topic: str, partition: int, records: Records) -> DecodedRecords:
         where = f"{self._spec.identifier}: decoding {topic}-{partition}"
-        return isolating(lambda part, refused: self._decode(topic, partition, part, refused), records, where=where)
+        decode = partial(self._decode, topic, partition)
+        return isolating(decode, records, where=where, quotes_values=self.quotes_values)
 
     def _decode(self, topic: str, partition: int, records: Records, refused: Refused) -> DecodedRecords:
         given, refused = self._with_headers(records, refused)
@@ -209,9 +213,8 @@ class RecordDecoder:
         field, keys = self._row_schema.field(self._key_column), chunk.records.keys
         if self._spec.key == "none":
             return Part([keys.cast(field.type)], None, ())
-        plain = plain_format(self._spec.key)
-        if plain is not None:
-            return plain_keys(keys, field, plain)
+        if self._plain_keys is not None:
+            return plain_keys(keys, field, self._plain_keys)
         decoded = decode_framed(
             keys, chunk.keys, self._keys, target=key_schema(field), place=self._place_keys, nulls_are_rows=True
         )
@@ -264,7 +267,7 @@ class RecordDecoder:
         return BadRecordLimitError(
             f"{self._spec.identifier}: the record {chunk.topic}-{chunk.partition} offset"
             f" {chunk.records.offsets[reject.index]} cannot become a row:"
-            f" {reject.reason.value}{where}: {reject.detail}",
+            f" {reject.reason.value}{where}{'' if self._spec.policies else f': {reject.detail}'}",
             hint="`on_bad_record: stop` is set: fix the producer, or set `on_bad_record: dead_letter`",
         )
 

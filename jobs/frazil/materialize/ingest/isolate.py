@@ -24,11 +24,12 @@ Result = TypeVar("Result")
 Decode = Callable[[Records, Refused], Result]
 
 
-def isolating(decode: Decode[Result], records: Records, *, where: str) -> Result:
+def isolating(decode: Decode[Result], records: Records, *, where: str, quotes_values: bool = True) -> Result:
     """Decode a chunk without the records on which `decode` fails each time it is tried.
 
     Raises DefectError with the offsets where the failure is not that of single records, and CrowdedError where the
-    chunk has to be decoded in several parts.
+    chunk has to be decoded in several parts. The texts of other libraries' errors may quote values: without
+    `quotes_values`, only their classes are named.
     """
     refused: dict[int, Reject] = {}
     if not len(records):
@@ -39,16 +40,18 @@ def isolating(decode: Decode[Result], records: Records, *, where: str) -> Result
             return problem
         culprit = _first_failing(decode, records, refused)
         if culprit is None or len(refused) == MOST_DEFECTS:
+            if not quotes_values:
+                raise defect(where, records, problem, quotes_values=False) from None
             raise defect(where, records, problem) from problem
         refused[culprit] = Reject(culprit, Reason.DEFECT, f"{type(problem).__name__}: {problem}")
 
 
-def defect(where: str, records: Records, problem: BaseException) -> DefectError:
+def defect(where: str, records: Records, problem: BaseException, *, quotes_values: bool = True) -> DefectError:
     """Return the error for these records, of which there is at least one."""
     first, last = records.first_offset, records.last_offset
     span = f"offset {first}" if first == last else f"offsets {first} to {last}"
     return DefectError(
-        f"{where}, {span}: {type(problem).__name__}: {problem}",
+        f"{where}, {span}: {type(problem).__name__}{f': {problem}' if quotes_values else ''}",
         hint="this is a defect in Frazil: report it with these offsets; nothing was published, no record is lost",
     )
 

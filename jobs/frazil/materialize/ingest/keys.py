@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from frazil.formats.decoder import accepted, without
-from frazil.formats.format import PlainFormat
+from frazil.formats.decoder import Decoder, accepted
 from frazil.formats.mapped import VALUE
 from frazil.materialize.ingest.payloads import Part
 from frazil.model.dead_letter import Reason, Reject
 
 
-def plain_keys(keys: pa.LargeBinaryArray, field: pa.Field, plain: PlainFormat) -> Part:
-    """Keys without a registered schema, as they are; those that the column cannot hold are refused."""
-    refused = plain.problems(keys)
-    if not refused:
-        return Part([keys.cast(field.type)], None, ())
-    rejects = tuple(Reject(r.index, Reason.BAD_KEY, f"{r.reason.value}: {r.detail}") for r in refused)
-    return Part([without(keys, refused).cast(field.type)], accepted(keys, refused), rejects)
+def plain_keys(keys: pa.LargeBinaryArray, field: pa.Field, plain: Decoder) -> Part:
+    """Keys without a registered schema, after their policy; those that the column cannot hold are refused."""
+    decoded = plain.decode(keys)
+    column = decoded.rows.column(0).cast(field.type)
+    if not decoded.rejects:
+        return Part([column], None, ())
+    rejects = tuple(Reject(r.index, Reason.BAD_KEY, f"{r.reason.value}: {r.detail}") for r in decoded.rejects)
+    return Part([column], accepted(keys, decoded.rejects), rejects)
 
 
 def key_schema(field: pa.Field) -> pa.Schema:

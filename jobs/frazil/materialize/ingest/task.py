@@ -74,7 +74,7 @@ class _Work:
         tally = _Tally(wanted)
         for chunk in chunks:
             for records, decoded in self.decoder.decode(wanted.topic, wanted.partition, tally.affordable(chunk)):
-                with _defects_named(self.decoder.table, wanted, records):
+                with _defects_named(self.decoder, wanted, records):
                     self.rows.add(decoded.rows)
                     if decoded.dead_letters is not None:
                         self.dead_letters.add(decoded.dead_letters)
@@ -87,12 +87,14 @@ class _Work:
 
 
 @contextmanager
-def _defects_named(table: str, wanted: OffsetRange, records: Records) -> Iterator[None]:
+def _defects_named(decoder: RecordDecoder, wanted: OffsetRange, records: Records) -> Iterator[None]:
     """Convert errors that the records' values cause into defects, which are not retried, unlike errors of storage."""
     try:
         yield
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as problem:
-        where = f"{table}: writing {wanted.topic}-{wanted.partition}"
+        where = f"{decoder.table}: writing {wanted.topic}-{wanted.partition}"
+        if not decoder.quotes_values:
+            raise defect(where, records, problem, quotes_values=False) from None
         raise defect(where, records, problem) from problem
 
 

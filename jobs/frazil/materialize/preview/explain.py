@@ -128,7 +128,7 @@ def lines(explanation: Explanation) -> Iterator[str]:
     """An explanation for people. An error that halts the table is only named: the command prints it at the end."""
     yield explanation.table
     for column in explanation.new_columns:
-        yield f"  new table: {column.name}: {column.type}"
+        yield f"  new table: {column.name}: {column.described}"
     for difference in explanation.spec_changes:
         yield f"  spec: {difference}"
     for change in explanation.changes:

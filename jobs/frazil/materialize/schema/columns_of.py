@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from frazil.formats.open import map_schema, plain_columns
+from collections.abc import Sequence
+from dataclasses import replace
+
+from frazil.formats.mapped import Mapped
+from frazil.formats.open import map_schema, plain_mapped
 from frazil.materialize.schema.compare import refusal
-from frazil.model.columns import Column, ColumnType, Struct
+from frazil.model.columns import Column, Struct
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 from frazil.model.spec import TableSpec
@@ -27,12 +31,36 @@ def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = 
 
 
 def given_columns(spec: TableSpec) -> tuple[Column, ...]:
-    """Return the columns of values without registered schemas; none for a spec whose values have them."""
-    return plain_columns(spec.value, spec.value_settings)
+    """Return the columns of values without registered schemas; none for a spec whose values have them.
+
+    Raises IncompatibleSchemaError if a policy cannot mask them.
+    """
+    found = plain_mapped(spec.value, spec.value_settings)
+    if found is None:
+        return ()
+    if found.findings:
+        raise refusal(spec.identifier, None, found.findings)
+    return found.columns
 
 
-def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
-    """Return the type of the key column: a struct for a record, else the type of the key.
+def unmatched_policies(
+    spec: TableSpec, values: Sequence[RegisteredSchema], keys: Sequence[RegisteredSchema]
+) -> tuple[str, ...]:
+    """Return the paths in `columns` of the spec that none of these schemas has, which may be misspelt."""
+    plain_values, plain_keys = plain_mapped(spec.value, spec.value_settings), plain_mapped(spec.key, spec.key_settings)
+    of_values = [map_schema(each, spec.value_settings) for each in values] + ([plain_values] if plain_values else [])
+    of_keys = [map_schema(each, spec.key_settings) for each in keys] + ([plain_keys] if plain_keys else [])
+    inside_key = tuple(f"{spec.metadata.prefix}key.{path}" for path in _unmatched_in_all(of_keys))
+    return _unmatched_in_all(of_values) + inside_key
+
+
+def _unmatched_in_all(found: Sequence[Mapped]) -> tuple[str, ...]:
+    """Return what is unmatched in each; nothing if no schema is known."""
+    return tuple(path for path in found[0].unmatched if all(path in each.unmatched for each in found)) if found else ()
+
+
+def key_column(spec: TableSpec, schema: RegisteredSchema) -> Column:
+    """Return the column `key`: a struct for a record, else of the type of the key.
 
     Raises IncompatibleSchemaError if the schema of the key cannot be a column.
     """
@@ -40,4 +68,5 @@ def key_column_type(spec: TableSpec, schema: RegisteredSchema) -> ColumnType:
     if not columns:
         without_data = SchemaFinding("", "a key without data: read it with `key: bytes`")
         raise refusal(spec.identifier, schema.id, (without_data,), of_key=True)
-    return Struct(columns) if map_schema(schema, spec.key_settings).record is not None else columns[0].type
+    is_record = map_schema(schema, spec.key_settings).record is not None
+    return Column("key", Struct(columns)) if is_record else replace(columns[0], name="key", aliases=(), doc=None)

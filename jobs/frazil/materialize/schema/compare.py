@@ -129,7 +129,7 @@ def _applied(columns: tuple[Column, ...], changes: _Pending) -> tuple[Column, ..
         step = re.split(r"[.\[{]", path, maxsplit=1)[0]
         rest = path[len(step) :]
         if isinstance(change, AddColumn) and not rest:
-            added.append(Column(step, change.type, doc=change.doc))
+            added.append(Column(step, change.type, doc=change.doc, mask=change.mask))
         else:
             inside.setdefault(step, []).append((rest, change))
     return (*(_changed(each, inside.get(each.name, ())) for each in columns), *added)
@@ -306,6 +306,8 @@ def _compare_columns(wanted: tuple[Column, ...], level: _Level, found: _Found) -
 
 
 def _compare_column(column: Column, match: Column | None, level: _Level, found: _Found) -> None:
+    if match is not None and column.mask != match.mask:
+        return found.refuse(level.place.step(column.name).now, _unlike(column.mask, match))
     if match is not None and level.knows(column.name, match.name):
         level.learn(column.aliases, match.name)
         names, place = level.names.step(match.name), level.place.step(match.name)
@@ -324,6 +326,12 @@ def _compare_column(column: Column, match: Column | None, level: _Level, found: 
     return _add(column, level, found)
 
 
+def _unlike(mask: str, have: Column) -> str:
+    """Return why a column cannot have this mask from now on."""
+    own = f"has the policy {mask}" if mask else "has no policy"
+    return f"{own}, but the values in the table's column {have.name} are {have.mask or 'not masked'}"
+
+
 def _rename(column: Column, old: Column, level: _Level, found: _Found) -> None:
     place = level.place.step(column.name, old.name)
     found.changes.append(RenameColumn(place.was, column.name))
@@ -333,7 +341,7 @@ def _rename(column: Column, old: Column, level: _Level, found: _Found) -> None:
 
 
 def _add(column: Column, level: _Level, found: _Found) -> None:
-    found.changes.append(AddColumn(level.place.step(column.name).was, column.type, column.doc))
+    found.changes.append(AddColumn(level.place.step(column.name).was, column.type, column.doc, column.mask))
     level.learn(column.aliases, column.name)
     for path, former in aliases_of((column,)).items():
         if path != column.name:
@@ -377,8 +385,7 @@ def _widens(narrow: ColumnType, wide: ColumnType) -> bool:
 
 
 def _kind(struct: Struct) -> str:
-    names = ", ".join(struct.names())
-    return f"a union of {names}" if struct.is_union else f"a record of {names}"
+    return f"{'a union' if struct.is_union else 'a record'} of {', '.join(struct.names())}"
 
 
 def _structs_in(column_type: ColumnType, path: str) -> Iterator[tuple[str, Struct]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from frazil.materialize.layout import metadata_columns, name_clashes, newly_unreadable
-from frazil.materialize.schema.columns_of import given_columns, key_column_type, record_columns
+from frazil.materialize.schema.columns_of import given_columns, key_column, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
@@ -68,7 +68,7 @@ def of_values(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NO
 
 def of_keys(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE_ACCEPTED) -> RequiredColumns:
     return RequiredColumns(
-        (Column(spec.metadata.prefix + "key", key_column_type(spec, schema)),),
+        (replace(key_column(spec, schema), name=spec.metadata.prefix + "key"),),
         schema.id,
         of_record=False,
         notes=notes_of_keys(spec, schema),

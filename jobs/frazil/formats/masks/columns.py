@@ -1,0 +1,157 @@
+"""Apply policies to columns: which types they have then, and what has to be done to their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from frazil.formats.mapped import VALUE, Mapped
+from frazil.formats.masks.rules import ENTRIES, ITEMS, Rule, rules_of
+from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct
+from frazil.model.policies import KEPT, Policies, Policy, strictest
+from frazil.model.schemas import SchemaFinding
+
+_NO_HASH = (Scalar("float"), Scalar("double"))
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What is done to the values of one type.
+
+    `policy` changes the values themselves. `fields` are the columns of a struct that stay, by their names, with their
+    masks; `inner` is for the items of a list or the values of a map. None leaves values as they are.
+    """
+
+    policy: Policy | None = None
+    fields: Mapping[str, Mask | None] | None = None
+    inner: Mask | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """Columns after the policies, the masks that make them, and why a policy cannot be applied.
+
+    `masks` has an entry for each column that stays. `unmatched` are the paths of policies that name no column.
+    """
+
+    columns: tuple[Column, ...]
+    masks: Mapping[str, Mask | None]
+    findings: tuple[SchemaFinding, ...]
+    unmatched: tuple[str, ...] = ()
+
+    @property
+    def changes_values(self) -> bool:
+        return any(mask is not None for mask in self.masks.values())
+
+
+def mask_columns(mapped: Mapped, policies: Policies) -> Masked:
+    """Apply policies to the columns of a writer schema.
+
+    The policy of the empty path is that of a key as a whole: of every field of a record.
+    """
+    rules, applying = rules_of(policies), _Applying(dict(policies.tags))
+    inherited = rules.policy
+    if inherited is not None and mapped.record is None:
+        rules, inherited = Rule(inside={VALUE: rules}), None
+    columns, masks = applying.columns(mapped.columns, rules, inherited, "")
+    if mapped.columns and not columns:
+        applying.refuse("", "every column is dropped, so that a row would hold nothing of its record")
+    unmatched = tuple(path for path, _ in policies.columns if path and path not in applying.met)
+    return Masked(columns, masks, tuple(applying.findings), unmatched)
+
+
+@dataclass(slots=True)
+class _Applying:
+    tags: Mapping[str, Policy]
+    findings: list[SchemaFinding] = field(default_factory=list)
+    met: set[str] = field(default_factory=set)
+
+    def refuse(self, path: str, problem: str) -> None:
+        self.findings.append(SchemaFinding(path, problem))
+
+    def columns(
+        self, columns: tuple[Column, ...], rules: Rule, inherited: Policy | None, path: str
+    ) -> tuple[tuple[Column, ...], dict[str, Mask | None]]:
+        kept: list[Column] = []
+        masks: dict[str, Mask | None] = {}
+        for column in columns:
+            rule, here = rules.of(column.name, *column.aliases), f"{path}.{column.name}" if path else column.name
+            self.met.add(rule.path)
+            policy = self._policy(column, rule, inherited)
+            if policy is not None and policy.treatment == "drop":
+                continue
+            if column.is_json and policy is None and not rule.inside:
+                self.refuse(here, "is JSON text, which may hold masked values: give it a policy in `columns`")
+            column_type, mask = self._type(column.type, rule, policy, here)
+            kept.append(replace(column, type=column_type, mask=described(mask)))
+            masks[column.name] = mask
+        return tuple(kept), masks
+
+    def _policy(self, column: Column, rule: Rule, inherited: Policy | None) -> Policy | None:
+        """The policy of the column's own path, else that of what it is in, else that of its tags."""
+        if rule.policy is not None or inherited == KEPT:
+            return rule.policy or inherited
+        tagged = tuple(self.tags[tag] for tag in column.tags if tag in self.tags)
+        return strictest((*tagged, *([] if inherited is None else [inherited])))
+
+    def _type(
+        self, column_type: ColumnType, rule: Rule, policy: Policy | None, path: str
+    ) -> tuple[ColumnType, Mask | None]:
+        match column_type:
+            case Struct(columns):
+                return self._struct(column_type, columns, rule, policy, path)
+            case ListOf(element):
+                inside = rule.of(ITEMS)
+                element, mask = self._type(element, inside, inside.policy or policy, path + ITEMS)
+                self._keep_items(inside, path + ITEMS)
+                return ListOf(element), None if mask is None else Mask(inner=mask)
+            case MapOf(key, value):
+                return self._map(key, value, rule, policy, path)
+            case _:
+                return self._leaf(column_type, policy, path)
+
+    def _struct(
+        self, struct: Struct, columns: tuple[Column, ...], rule: Rule, policy: Policy | None, path: str
+    ) -> tuple[ColumnType, Mask | None]:
+        kept, masks = self.columns(columns, rule, policy, path)
+        if not kept:
+            self.refuse(path, "every field of it is dropped: drop it as a whole")
+        if len(kept) == len(columns) and all(mask is None for mask in masks.values()):
+            return struct, None
+        return replace(struct, columns=kept), Mask(fields=masks)
+
+    def _map(
+        self, key: ColumnType, value: ColumnType, rule: Rule, policy: Policy | None, path: str
+    ) -> tuple[ColumnType, Mask | None]:
+        inside = rule.of(ENTRIES)
+        if policy not in (None, KEPT):
+            self.refuse(path, f"is a map, whose keys cannot be masked: drop it, or mask its values, {path}{ENTRIES}")
+        value, mask = self._type(value, inside, inside.policy or policy, path + ENTRIES)
+        self._keep_items(inside, path + ENTRIES)
+        return MapOf(key, value), None if mask is None else Mask(inner=mask)
+
+    def _keep_items(self, rule: Rule, path: str) -> None:
+        self.met.add(rule.path)
+        if rule.policy is not None and rule.policy.treatment == "drop":
+            self.refuse(path, "cannot be dropped without what holds it: drop that, or mask the values")
+
+    def _leaf(self, kind: ColumnType, policy: Policy | None, path: str) -> tuple[ColumnType, Mask | None]:
+        if policy is None or policy == KEPT:
+            return kind, None
+        if policy.treatment == "hash":
+            if kind in _NO_HASH:
+                self.refuse(
+                    path,
+                    f"has the type {kind}, which cannot be hashed: a float and the same double differ in their digits",
+                )
+            return Scalar("string"), Mask(policy)
+        if policy.treatment == "truncate" and kind not in (Scalar("string"), Scalar("binary")):
+            self.refuse(path, f"has the type {kind}, and only texts and bytes can be truncated")
+        return kind, Mask(policy)
+
+
+def described(mask: Mask | None) -> str:
+    """Return the mask of a column in words, without those of columns inside it; empty if there is none."""
+    if mask is None or mask.fields is not None:
+        return ""
+    return str(mask.policy) if mask.policy is not None else described(mask.inner)

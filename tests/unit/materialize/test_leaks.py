@@ -1,0 +1,183 @@
+"""No masked value is in any file below the warehouse, nor in any log line, of whole runs with bad records."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import fastavro
+import pyarrow.parquet as pq
+import pytest
+from policed_tables import DROP, HASH, REDACT, masked, truncate
+from test_policies import ANNA, PERSON
+from values_of_tables import spec
+from whole_batches import World, framed
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.cli.clients import delta_logs_of
+from frazil.dead_letters import list_dead_letters
+from frazil.materialize.outcome import Published
+from frazil.materialize.preview.explain import explain, lines
+from frazil.model.errors import BadRecordLimitError, FrazilError
+from frazil.model.plan import OffsetRange
+from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
+from frazil.records import Records
+from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.table import verify_table
+
+MARK = "LEAKED"
+POLICIES = {
+    "email": HASH,
+    "ssn": DROP,
+    "phones[]": truncate(4),
+    "address": REDACT,
+    "notes": DROP,
+    "kafka_key": HASH,
+}
+SECRETS: dict[str, Any] = {
+    **ANNA,
+    "email": f"{MARK}-email@example.com",
+    "ssn": f"{MARK}-ssn",
+    "phones": [f"+351{MARK}-phone"],
+    "address": {"street": f"{MARK}-street", "city": f"{MARK}-city"},
+    "notes": {f"{MARK}-name": f"{MARK}-note"},
+}
+GOOD = framed(1, PERSON, SECRETS)
+
+
+class _WithHeaders(World):
+    """A topic whose records have the marked value in their keys and headers as well."""
+
+    def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
+        for chunk in super()._chunks(wanted):
+            headers = [[("who", f"{MARK}-header".encode())]] * len(chunk)
+            offsets, values = chunk.offsets.to_pylist(), chunk.values.to_pylist()
+            yield Records.of(offsets, [1_000] * len(chunk), [f"{MARK}-key".encode()] * len(chunk), values, headers,
+                             wanted.end, 0)  # fmt: skip
+
+
+@dataclass
+class Run:
+    world: World
+    warehouse: Path
+    said: list[str]
+
+    def leaks(self) -> set[str]:
+        """The kinds of files, and "said" for logs and messages, in which the mark is."""
+        found = {kind for path in sorted(self.warehouse.rglob("*")) for kind in _leaks_of(path)}
+        return found | ({"said"} if MARK in "\n".join(self.said) else set())
+
+
+def _leaks_of(path: Path) -> Iterator[str]:
+    if not path.is_file():
+        return
+    content, kind = path.read_bytes(), path.suffix
+    texts = [content.decode("latin-1"), str(path)]
+    if kind == ".parquet":
+        parquet = pq.ParquetFile(path)
+        texts += [str(parquet.read().to_pylist()), str(parquet.metadata.to_dict())]
+        kind += " of dead letters" if "__dead_letters" in str(path) else " of rows"
+    if kind == ".avro":
+        with path.open("rb") as file:
+            reader = cast(Any, fastavro.reader(file))
+            texts += [str(list(reader)), *map(_opened, reader.metadata.values())]
+    if any(MARK in text for text in texts):
+        yield kind
+
+
+def _opened(held: str) -> str:
+    """The text in the header of a manifest list; Frazil's state is compressed."""
+    try:
+        return zlib.decompress(base64.b64decode(held)).decode()
+    except (ValueError, zlib.error):
+        return held
+
+
+def bad_records() -> list[bytes | None]:
+    """Records that cannot be rows, each with the mark in its bytes, and for some in what is wrong with them."""
+    return [GOOD[:-3], f"{MARK} no frame".encode(), b"\0\0\0\0\x63" + MARK.encode(), GOOD + MARK.encode(), None]
+
+
+@pytest.fixture
+def run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Run:
+    caplog.set_level(logging.DEBUG)
+    warehouse = tmp_path / "warehouse"
+    world = _WithHeaders(IcebergLake(CatalogSettings("jdbc", str(warehouse))))
+    world.registry.register("orders-value", PERSON)
+    return Run(world, warehouse, [])
+
+
+def carried_out(run: Run, table: TableSpec, caplog: pytest.LogCaptureFixture) -> None:
+    """An attempt that dies before its publish, batches with bad records, a pause, and what the commands print."""
+    world = run.world
+    world.values = [GOOD] * 3
+    dying = world.table(table)
+    dying.clients = replace(dying.clients, observe=_dies_at("stage"))
+    with pytest.raises(KeyboardInterrupt):
+        dying.batch()
+    world.values += [*bad_records(), GOOD]
+    living = world.table(table)
+    living.clients = replace(living.clients, delta_logs=delta_logs_of(world.lake))
+    assert isinstance(living.batch(), Published)
+    world.values += bad_records()
+    for stopping in (
+        replace(table, on_bad_record="stop"),
+        replace(table, bad_record_limit=BadRecordLimit(share=0.0, at_least=1)),
+    ):
+        with pytest.raises(BadRecordLimitError) as stopped:
+            world.table(stopping).batch()
+        run.said += [str(stopped.value), stopped.value.hint]
+    run.said += lines(explain(world.table(table)))
+    verification = verify_table(world.lake, table, kafka=KafkaSide(world.topics, cast(Any, world), world.registry))
+    assert verification.clean
+    run.said += [str(verification), str(world.check(table)), str(list_dead_letters(world.lake, table, limit=9))]
+    run.said += [f"{each.getMessage()} {each.__dict__}" for each in caplog.records]
+
+
+def _dies_at(step: str) -> Any:
+    def observe(when: str, now: str) -> None:
+        if (when, now) == ("before", step):
+            raise KeyboardInterrupt
+
+    return observe
+
+
+def test_no_file_and_no_message_of_a_run_has_a_masked_value(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    kept = MetadataColumns(keep=("partition", "offset", "timestamp", "key", "schema_id"))
+    carried_out(run, masked(POLICIES, metadata=kept, formats=("iceberg", "delta")), caplog)
+
+    assert run.leaks() == set()
+    orphans = len(list(run.warehouse.rglob("*.parquet"))) - len(_live(run))
+    assert orphans > 0, "the killed attempt left files, which were searched too"
+
+
+def _live(run: Run) -> set[str]:
+    tables = [run.world.lake.catalog.load_table(name) for name in ("lake.orders", "lake.orders__dead_letters")]
+    return {task.file.file_path for table in tables for task in table.scan().plan_files()}
+
+
+def test_without_policies_the_search_finds_the_values_everywhere(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    carried_out(run, spec(formats=("iceberg", "delta")), caplog)
+
+    assert run.leaks() >= {".parquet of rows", ".parquet of dead letters", ".avro", ".json", "said"}
+
+
+def test_errors_of_libraries_are_not_quoted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object, **more: object) -> object:
+        raise ValueError(f"cannot place {MARK}")
+
+    run.world.values = [GOOD]
+    table = masked({"email": HASH})
+    monkeypatch.setattr("frazil.materialize.ingest.write.DataFileWriter.add", broken)
+
+    with pytest.raises(FrazilError) as failed:
+        run.world.table(table).batch()
+
+    assert MARK not in json.dumps([str(failed.value), failed.value.hint])
+    assert failed.value.__suppress_context__

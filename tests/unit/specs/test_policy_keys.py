@@ -1,0 +1,110 @@
+"""`columns` and `tags` of a table spec, and their keys in `frazil.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from frazil.model.errors import Misuse, SettingError
+from frazil.model.policies import Policies, Policy
+from frazil.model.spec import DeferredSecret, Settings
+
+Load = Callable[..., Settings]
+KEYS = """
+kafka: {bootstrap.servers: "localhost:9092"}
+schema_registry: {url: "http://localhost:8081"}
+policies:
+  hash_key: {id: h1, secret: "${secret:keys#hash}"}
+  dead_letter_key: {id: d1, file: letters.key}
+"""
+SPEC = "topic: people\n"
+
+
+def test_policies_are_read_with_their_keys(load: Load) -> None:
+    text = """
+columns:
+  email: {mask: hash}
+  phones[]: {mask: truncate, length: 4}
+  ssn: {drop: true}
+  kafka_key.id: {mask: redact}
+tags: {PII: {mask: redact}}
+key: avro
+"""
+    (spec,) = load(KEYS, SPEC + text).tables
+
+    hashed, cut, redacted = Policy("hash"), Policy("truncate", 4), Policy("redact")
+    own = (("email", hashed), ("phones[]", cut), ("ssn", Policy("drop")))
+    assert spec.policies.columns == (*own[:1], ("kafka_key.id", redacted), *own[1:])
+    assert spec.value_settings.policies == Policies(own, (("PII", redacted),), "h1")
+    assert spec.key_settings.policies == Policies((("id", redacted),), (("PII", redacted),), "h1")
+    assert spec.dead_letter_key is not None
+    assert (spec.dead_letter_key.id, "key" in spec.metadata.keep) == ("d1", True)
+    assert "***" in repr(spec.value_settings.hash_key)
+
+
+def test_what_a_table_records_of_policies_is_read_back(load: Load) -> None:
+    text = "columns: {a: {mask: hash}, b: {mask: truncate, length: 12}, c.d: {drop: true}}\ntags: {P: {mask: none}}"
+    (spec,) = load(KEYS, SPEC + text).tables
+
+    assert Policies.of_texts(spec.policies.columns_text(), spec.policies.tags_text()) == spec.policies
+    assert Policies.of_texts("", "") == Policies()
+
+
+def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> None:
+    (spec,) = load(KEYS, f"{SPEC}columns: {{email: {{mask: hash}}}}").tables
+
+    assert "key" not in spec.metadata.keep
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        ("columns: {a: {mask: tokenize}}", "tokenize is not supported in this release", "use hash"),
+        ("columns: {a: {mask: drop}}", "drop is not supported", "write {drop: true}"),
+        ("columns: {a: {mask: hash, drop: true}}", "exactly one of mask or drop must be given", "give mask or drop"),
+        ("columns: {a: hash}", 'expected a policy, found "hash"', "name: value"),
+        ("columns: {a: {mask: truncate}}", "a: truncate needs a length", "{mask: truncate, length: 4}"),
+        ("columns: {a: {mask: hash, length: 4}}", "only truncate has one", "{mask: truncate, length: 4}"),
+        ("columns: {a-b: {mask: hash}}", "expected a column", "dots between them"),
+        ("columns: {kafka_offset: {mask: hash}}", "kafka_offset is a metadata column", "metadata.keep"),
+        ("columns: {kafka_headers: {mask: redact}}", "headers are kept as they are or not at all", "mask: none"),
+        ("columns: {kafka_key: {drop: true}}", "kafka_key cannot be dropped by a policy", "remove the policy"),
+        (
+            "columns: {a: {mask: hash}}\nmetadata: {keep: [value]}",
+            "kafka_value would hold the masked values as they are",
+            "remove value from the list",
+        ),
+        (
+            "columns: {a: {mask: hash}}\nmetadata: {keep: [key, headers]}",
+            "kafka_headers may hold masked values, and `columns` has no policy for it",
+            "kafka_headers: {mask: none}",
+        ),
+        ("value: string\ntags: {PII: {mask: hash}}", "tags of string values are not read", "name the columns"),
+    ],
+)
+def test_what_contradicts_a_policy_is_refused(load: Load, text: str, what: str, hint: str) -> None:
+    with pytest.raises(Misuse) as refused:
+        load(KEYS, SPEC + text)
+
+    assert what in str(refused.value)
+    assert hint in f"{refused.value} {refused.value.hint}"
+
+
+@pytest.mark.parametrize("lacking", ["hash_key", "dead_letter_key"])
+def test_a_key_that_policies_need_is_required(load: Load, lacking: str) -> None:
+    text = "\n".join(line for line in KEYS.splitlines() if lacking not in line)
+
+    with pytest.raises(SettingError, match=f"policies.{lacking}: required key is missing: lake.people"):
+        load(text, f"{SPEC}columns: {{a: {{mask: hash}}}}")
+
+
+def test_a_key_in_a_file_is_read_when_used(load: Load, tmp_path: Path) -> None:
+    (spec,) = load(KEYS, f"{SPEC}columns: {{a: {{mask: hash}}}}").tables
+    key = spec.dead_letter_key
+    assert key is not None
+    assert isinstance(key.secret, DeferredSecret)
+
+    with pytest.raises(SettingError, match=r"policies.dead_letter_key.file: could not read .*letters.key"):
+        key.read()
