@@ -95,7 +95,9 @@ def carrier(stored: StoredState) -> Snapshot:
     return Snapshot(1, None, "append", stored.summary, NOW, "snap.avro", lambda: stored.document)
 
 
-@pytest.mark.parametrize("kept", [FULL, state({0: progress(0, 7)}), state(topic_id=None)])
+@pytest.mark.parametrize(
+    "kept", [FULL, replace(FULL, unnamed_topic="orders"), state({0: progress(0, 7)}), state(topic_id=None)]
+)
 def test_a_state_survives_storing(kept: TableState) -> None:
     stored = store(kept)
 
